@@ -61,7 +61,7 @@ export class Breaker {
     this.#openUntilMs = this.#now() + openMs * (1 - Math.random() / 2);
   }
 
-  /** The trial ended without a result: its caller gave up. */
+  /** The trial ended without a result, since its caller gave up. */
   abandoned(): void {
     this.#isOnTrial = false;
   }

@@ -13,12 +13,12 @@ import {
 } from './options.ts';
 import { PendingCall } from './pending-call.ts';
 import { Refusals, requestKey } from './refusals.ts';
-import { requestOf } from './request.ts';
+import { createRequest } from './request.ts';
 import { openServers, type Servers } from './servers.ts';
 import { type CallRecord, createTelemetry } from './telemetry.ts';
 import { type DecisionEngine, sendToEngine } from './transport/engine.ts';
-import type { Outcome, Transport } from './transport/transport.ts';
-import type { LimitRequest } from './wire/messages.ts';
+import type { HoldCallOptions, Outcome } from './transport/transport.ts';
+import type { HoldAnswers, HoldMethod, HoldRequest, LimitRequest } from './wire/messages.ts';
 
 const DEFAULT_TIMEOUT_MS = 20;
 
@@ -60,7 +60,7 @@ export class Caller {
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options: CallOptions = {}): Promise<Decision> {
     return new Promise((resolve, reject) => {
       const { hits = 1, timeoutMs = this.timeoutMs, onError = this.#onError, signal } = options;
-      const request = requestOf(domain, descriptors, checkHits(hits));
+      const request = createRequest(domain, descriptors, checkHits(hits));
       checkTimeout(timeoutMs);
       checkOnError(onError);
       if (signal?.aborted) return reject(signal.reason);
@@ -104,18 +104,18 @@ export class Caller {
     return this.servers.ready(checkTimeout(timeoutMs));
   }
 
-  /** Calls one of Weir's own methods, on a server that supports them. */
-  async call(...[method, ...rest]: Parameters<NonNullable<Transport['call']>>): Promise<Buffer> {
+  /** Calls a method of `weir.v1.Holds`. @throws WeirUnavailable, or the reason of the signal */
+  async callHolds<M extends HoldMethod>(
+    method: M,
+    message: HoldRequest,
+    options: HoldCallOptions,
+  ): Promise<HoldAnswers[M]> {
     if (this.#isClosed && this.#held === 0) throw closed();
+    if (this.#engine) throw new WeirUnavailable('unimplemented', 'slots and reservations need a server, not an engine');
     await this.servers.loading;
-    const able = this.servers.all.filter(({ transport }) => transport?.call);
-    if (able.length === 0) {
-      const advice = 'install @grpc/grpc-js, and name the gRPC port of a service';
-      throw new WeirUnavailable('unimplemented', `${method} needs gRPC: ${advice}`);
-    }
-    const call = this.#dispatcher.pick(undefined, able)?.transport?.call;
-    if (!call) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
-    return call(method, ...rest);
+    const transport = this.#dispatcher.pick()?.transport;
+    if (!transport) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
+    return transport.callHolds(method, message, options);
   }
 
   stats() {

@@ -44,8 +44,7 @@ export interface Client {
   require(domain: string, descriptors: Descriptor | readonly Descriptor[], options?: CallOptions): Promise<Decision>;
 
   /**
-   * Takes a slot of a limit with `algorithm: in_flight`; requires Weir and gRPC. The slot is renewed until it is
-   * released.
+   * Takes a slot of a limit with `algorithm: in_flight` of Weir. The slot is renewed until it is released.
    *
    * @throws WeirUnavailable  there is no answer; or the reason of `signal`
    */
@@ -65,14 +64,14 @@ export interface Client {
   ): Promise<T>;
 
   /**
-   * Reserves hits of a limit with `reserve`, for requests whose cost is known at their end; requires Weir and gRPC.
+   * Reserves hits of a limit of Weir with `reserve`, for requests whose cost is known at their end.
    *
    * @param hits  the expected cost of the request
    * @throws WeirUnavailable  there is no answer; or the reason of `signal`
    */
   reserve(domain: string, descriptor: Descriptor, hits: number, options?: HoldOptions): Promise<ReserveOutcome>;
 
-  /** Waits until a server accepts calls. @returns  false: none does within the time (default: 5,000 ms) */
+  /** Waits until a server accepts calls, for 5,000 ms by default. @returns  whether one does */
   ready(options?: { readonly timeoutMs?: number }): Promise<boolean>;
 
   /** Counts since the client was created. */

@@ -70,22 +70,22 @@ const unlimited: LimitState = {
 };
 
 /** Converts a reply. An unknown code is not a refusal, as in Envoy. */
-export function decisionOf({ code, statuses, headers, detail }: Reply): Decision {
+export function toDecision({ code, statuses, headers, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
-  const descriptors = statuses.map((status, at) => stateOf(status, details[at]));
-  const decisive = descriptors[decisiveOf(statuses)] ?? unlimited;
+  const descriptors = statuses.map((status, at) => toState(status, details[at]));
+  const decisive = descriptors[findDecisive(statuses)] ?? unlimited;
   const ok = code !== 'OVER_LIMIT';
   return {
     ok,
-    rule: textOf(detail?.rule) ?? decisive.rule,
+    rule: asText(detail?.rule) ?? decisive.rule,
     name: decisive.name,
-    limit: numberOf(detail?.limit) ?? decisive.limit,
+    limit: asNumber(detail?.limit) ?? decisive.limit,
     windowMs: decisive.windowMs,
-    remaining: numberOf(detail?.remaining) ?? decisive.remaining,
-    resetMs: numberOf(detail?.reset_ms) ?? decisive.resetMs,
-    retryAfterMs: ok ? undefined : numberOf(detail?.retry_after_ms),
-    delayMs: detail && (numberOf(detail.delay_ms) ?? 0),
-    source: textOf(detail?.source),
+    remaining: asNumber(detail?.remaining) ?? decisive.remaining,
+    resetMs: asNumber(detail?.reset_ms) ?? decisive.resetMs,
+    retryAfterMs: ok ? undefined : asNumber(detail?.retry_after_ms),
+    delayMs: detail && (asNumber(detail.delay_ms) ?? 0),
+    source: asText(detail?.source),
     descriptors,
     headers,
     error: undefined,
@@ -93,7 +93,7 @@ export function decisionOf({ code, statuses, headers, detail }: Reply): Decision
 }
 
 /** The status that decided: the first refusal, else the one with the fewest hits left. */
-function decisiveOf(statuses: readonly Status[]): number {
+function findDecisive(statuses: readonly Status[]): number {
   let decisive = -1;
   let fewest = Number.POSITIVE_INFINITY;
   for (const [at, { code, limit, remaining }] of statuses.entries()) {
@@ -106,23 +106,23 @@ function decisiveOf(statuses: readonly Status[]): number {
   return decisive;
 }
 
-function stateOf({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
+function toState({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
   // Each field is checked for its type when it is read.
   const detail = typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
   const ok = code !== 'OVER_LIMIT';
   return {
     ok,
-    rule: textOf(detail.rule),
+    rule: asText(detail.rule),
     name: limit?.name === '' ? undefined : limit?.name,
     limit: limit?.requestsPerUnit,
     windowMs: limit?.windowMs,
     remaining: limit && remaining,
-    resetMs: numberOf(detail.reset_ms) ?? resetMs,
-    retryAfterMs: ok ? undefined : numberOf(detail.retry_after_ms),
+    resetMs: asNumber(detail.reset_ms) ?? resetMs,
+    retryAfterMs: ok ? undefined : asNumber(detail.retry_after_ms),
   };
 }
 
-const numberOf = (value: unknown): number | undefined =>
+const asNumber = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
+const asText = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);

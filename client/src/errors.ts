@@ -57,5 +57,5 @@ const kinds: Readonly<Record<number, FailureKind>> = {
 };
 
 /** Converts a gRPC status to an error for the caller. */
-export const failureOf = (code: number, message: string, cause?: Error): WeirUnavailable =>
+export const toFailure = (code: number, message: string, cause?: Error): WeirUnavailable =>
   new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });

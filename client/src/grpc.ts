@@ -35,7 +35,7 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
         const forwardedFor = metadata.get('x-forwarded-for').join(', ') || undefined;
         try {
           const request = { path: method.path, metadata };
-          const passage = await guard(request, { peer: addressOf(call.getPeer()), forwardedFor });
+          const passage = await guard(request, { peer: parseAddress(call.getPeer()), forwardedFor });
           if (passage.ok) return next(metadata);
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
@@ -57,4 +57,4 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
 const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };
 
 /** The address in grpc-js's name of a peer: `address:port`, `::1:50000` for IPv6, or `unknown` for a Unix socket. */
-const addressOf = (peer: string): string => /^(.+):\d+$/.exec(peer)?.[1] ?? peer;
+const parseAddress = (peer: string): string => /^(.+):\d+$/.exec(peer)?.[1] ?? peer;

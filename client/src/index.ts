@@ -14,9 +14,9 @@ export type {
   RefusalOptions,
   TlsOptions,
 } from './options.ts';
-export type { Commit, CommitOutcome, Reservation, ReserveOutcome } from './reservations.ts';
+export type { Reservation, ReserveOutcome } from './reservations.ts';
 export type { ServerStats } from './server.ts';
 export type { Slot, SlotOptions, SlotOutcome } from './slots.ts';
 export type { OpenTelemetryApi, OpenTelemetrySpan } from './telemetry.ts';
 export type { DecisionEngine, EngineAnswer, EngineRequest, EngineVerdict, LimitedVerdict } from './transport/engine.ts';
-export type { ResponseHeader } from './wire/messages.ts';
+export type { Commit, CommitOutcome, ResponseHeader } from './wire/messages.ts';

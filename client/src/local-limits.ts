@@ -3,7 +3,7 @@ import { bareDecision, type Decision, type LimitState } from './decision.ts';
 import { checkNumber, type LocalLimitOptions } from './options.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
-/** The most limits, and the most counters, in memory. */
+/** Maximum limits in memory, and as many counters. */
 const MAX_ENTRIES = 10_000;
 
 const DEFAULT_REQUESTS = 5;
@@ -42,17 +42,17 @@ export class LocalLimits {
     this.#now = now;
   }
 
-  /** Records the limit of an answer. */
+  /** Records the limit of an answer, if it is not that of the last answer for these descriptors. */
   record(key: string, request: LimitRequest, decision: Decision): void {
-    const shape = shapeOf(request);
-    const ofShape = this.#byShape.get(shape);
+    if (isSame(this.#byKey.get(key), decision)) return;
+    this.#byKey.set(key, toLimit(decision));
+    const shape = shapeKey(request);
     const isUnlimited = decision.limit === undefined; // the exception among the descriptors of a rule
-    if (!ofShape || (!isUnlimited && !isSame(ofShape, decision))) this.#byShape.set(shape, limitOf(decision));
-    if (!isSame(this.#byKey.get(key), decision)) this.#byKey.set(key, limitOf(decision));
+    if (!isUnlimited || !this.#byShape.get(shape)) this.#byShape.set(shape, toLimit(decision));
   }
 
   decide(key: string, request: LimitRequest, error: Error): Decision {
-    const known = this.#byKey.get(key) ?? this.#byShape.get(shapeOf(request));
+    const known = this.#byKey.get(key) ?? this.#byShape.get(shapeKey(request));
     if (known && known.limit === undefined) return bareDecision(true, 'client_local', error);
     const { rule, name, limit = this.#unknown.requests } = known ?? {};
     const windowMs = known?.windowMs ?? this.#unknown.windowMs;
@@ -78,13 +78,13 @@ export class LocalLimits {
   }
 }
 
-const limitOf = ({ rule, name, limit, windowMs }: LocalLimit): LocalLimit => ({ rule, name, limit, windowMs });
+const toLimit = ({ rule, name, limit, windowMs }: LocalLimit): LocalLimit => ({ rule, name, limit, windowMs });
 
 const isSame = (one: LocalLimit | undefined, other: LocalLimit): boolean =>
   one !== undefined && one.limit === other.limit && one.windowMs === other.windowMs && one.rule === other.rule;
 
 /** The part that descriptors of one rule share: the domain and the keys. */
-function shapeOf({ domain, descriptors }: LimitRequest): string {
+function shapeKey({ domain, descriptors }: LimitRequest): string {
   let shape = domain;
   for (const entries of descriptors) {
     shape += '\x00\x01';

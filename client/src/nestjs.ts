@@ -58,8 +58,9 @@ export class WeirModule {
 
   /** Options from other providers: `forRootAsync({ inject: [Settings], useFactory: (settings) => … })`. */
   static forRootAsync({ imports = [], inject = [], useFactory }: NestAsyncOptions): DynamicModule {
-    const createGuardOf = async (...dependencies: unknown[]) => new RateLimitGuard(await useFactory(...dependencies));
-    const guard = { provide: APP_GUARD, inject: [...inject] as never[], useFactory: createGuardOf }; // tokens of any type
+    const createInjectedGuard = async (...dependencies: unknown[]) =>
+      new RateLimitGuard(await useFactory(...dependencies));
+    const guard = { provide: APP_GUARD, inject: [...inject] as never[], useFactory: createInjectedGuard }; // tokens of any type
     return { module: WeirModule, imports, providers: [guard] };
   }
 }
@@ -82,8 +83,8 @@ export class RateLimitGuard implements CanActivate {
   /** @throws Error  the request is refused */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     if (context.getType() !== 'http') return true;
-    const ofController = overrideOf(context.getClass());
-    const ofHandler = overrideOf(context.getHandler());
+    const ofController = readOverride(context.getClass());
+    const ofHandler = readOverride(context.getHandler());
     const override = ofHandler ?? ofController;
     if (override === 'skip') return true;
     if (!override) return this.#limit(context);
@@ -116,5 +117,5 @@ export class RateLimitGuard implements CanActivate {
 }
 
 /** What the decorators have set. Nest loads the methods of `reflect-metadata`. */
-const overrideOf = (target: object): Override =>
+const readOverride = (target: object): Override =>
   (Reflect as unknown as { getMetadata(key: string, target: object): Override }).getMetadata(OVERRIDE, target);

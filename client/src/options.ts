@@ -40,9 +40,9 @@ export interface LocalLimitOptions {
 
 /** The refusals that the client caches. */
 export interface RefusalOptions {
-  /** The most cached refusals; beyond it, the oldest is dropped. Default: 10,000. */
+  /** Maximum cached refusals; beyond it, the oldest is dropped. Default: 10,000. */
   readonly max?: number;
-  /** The longest time for which the client itself answers, in case an operator resets the limit. Default: 1,000. */
+  /** Maximum time for which the client itself answers, in case an operator resets the limit. Default: 1,000. */
   readonly maxMs?: number;
 }
 
@@ -88,7 +88,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The largest number of hits of a request. */
+/** Maximum hits of a request. */
 const MAX_HITS = 0xffff_ffff;
 const MAX_TIMEOUT_MS = 0x7fff_ffff;
 

@@ -9,17 +9,21 @@ const MAX_CHARS = 16_384;
 export class OversizedDescriptor extends TypeError {}
 
 /** Creates the request to send. Throws a TypeError if it would be invalid. */
-export function requestOf(domain: string, descriptors: Descriptor | readonly Descriptor[], hits: number): LimitRequest {
+export function createRequest(
+  domain: string,
+  descriptors: Descriptor | readonly Descriptor[],
+  hits: number,
+): LimitRequest {
   if (typeof domain !== 'string' || domain === '') throw new TypeError(`domain must be a name, got ${String(domain)}`);
   const list = isList(descriptors) ? descriptors : [descriptors];
   if (list.length === 0) throw new TypeError('expected at least one descriptor');
-  return { domain, descriptors: list.map(entriesOf), hits };
+  return { domain, descriptors: list.map(toEntries), hits };
 }
 
 const isList = (descriptors: Descriptor | readonly Descriptor[]): descriptors is readonly Descriptor[] =>
   Array.isArray(descriptors);
 
-function entriesOf(descriptor: Descriptor): readonly Entry[] {
+function toEntries(descriptor: Descriptor): readonly Entry[] {
   const entries = Object.entries(descriptor ?? {});
   if (entries.length === 0) throw new TypeError("expected a descriptor with at least one entry, as { user: 'alice' }");
   if (entries.length > MAX_ENTRIES)

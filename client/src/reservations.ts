@@ -1,30 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from './caller.ts';
 import { WeirUnavailable } from './errors.ts';
-import { callHolds, type HoldOptions, holderOf } from './hold-call.ts';
+import { createHolder, type HoldOptions } from './hold-call.ts';
 import { checkNumber, type Descriptor } from './options.ts';
-import { decodeCommit, decodeReserve } from './wire/decode-holds.ts';
-import type { LimitRequest } from './wire/messages.ts';
+import type { Commit, LimitRequest } from './wire/messages.ts';
 
 const MAX_HITS = 0xffff_ffff;
 
 /** The attempts of a failing commit, and the first pause between them. */
 const COMMIT_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
-
-/**
- * The outcome of a commit. `late`: the reservation had expired; `unknown`: there was none under this id; in both cases
- * the hits are charged. `repeated`: it has been committed before, and nothing is charged.
- */
-export type CommitOutcome = 'committed' | 'late' | 'unknown' | 'repeated';
-
-/** The answer to a commit. */
-export interface Commit {
-  readonly outcome: CommitOutcome;
-  readonly charged: number;
-  /** Usage beyond the reservation. It is not charged with `on_overrun: clip`. */
-  readonly overrun: number;
-}
 
 /** Hits that are reserved until they are committed, or until the reservation expires. */
 export interface Reservation {
@@ -41,7 +26,7 @@ export interface Reservation {
   commit(hits: number): Promise<Commit>;
 }
 
-/** Whether the hits are reserved; if not, the time after which they could be, at the latest (undefined: unknown). */
+/** A reservation, or the time after which it is possible at the latest; undefined if it is unknown. */
 export type ReserveOutcome =
   | { readonly ok: true; readonly reservation: Reservation }
   | { readonly ok: false; readonly retryAfterMs: number | undefined };
@@ -52,16 +37,15 @@ interface Subject {
   readonly hits: number;
 }
 
-const outcomes: readonly (CommitOutcome | undefined)[] = [undefined, 'committed', 'late', 'unknown', 'repeated'];
-
 export async function reserve(caller: Caller, subject: Subject, options: HoldOptions = {}): Promise<ReserveOutcome> {
   const { domain, descriptor } = subject;
   checkNumber('hits', subject.hits, [1, MAX_HITS]);
-  const { id, timeoutMs, request } = holderOf(domain, descriptor, subject.hits, options);
+  const { id, timeoutMs, request } = createHolder(domain, descriptor, subject.hits, options);
   const commit = async (hits: number) => commitUsed(caller, { ...request, hits: checkUsed(hits) }, timeoutMs);
   try {
-    const answer = await callHolds(caller, 'Reserve', { request, timeoutMs, signal: options.signal });
-    const { reserved, hits, ttlMs, retryAfterMs } = decodeReserve(answer);
+    const { signal } = options;
+    const answer = await caller.callHolds('Reserve', { request }, { timeoutMs, signal });
+    const { reserved, hits, ttlMs, retryAfterMs } = answer;
     return reserved ? { ok: true, reservation: { id, hits, ttlMs, commit } } : { ok: false, retryAfterMs };
   } catch (error) {
     commit(0).catch(() => {}); // the service may have reserved the hits nevertheless
@@ -74,8 +58,7 @@ const checkUsed = (hits: number): number => Math.round(checkNumber('hits', hits,
 async function commitUsed(caller: Caller, request: LimitRequest, timeoutMs: number): Promise<Commit> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const { outcome, charged, overrun } = decodeCommit(await callHolds(caller, 'Commit', { request, timeoutMs }));
-      return { outcome: outcomes[outcome] ?? 'committed', charged, overrun };
+      return await caller.callHolds('Commit', { request }, { timeoutMs });
     } catch (error) {
       if (attempt === COMMIT_ATTEMPTS || !isPassing(error)) throw error;
       await sleep(FIRST_PAUSE_MS * 2 ** (attempt - 1));

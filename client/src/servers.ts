@@ -20,10 +20,10 @@ export interface Servers {
   close(): void;
 }
 
-/** Opens a transport to each target, if there is no engine. Throws a TypeError if a target is invalid. */
+/** Opens a transport to each target, unless an engine decides. @throws TypeError  a target is invalid */
 export function openServers(options: ClientOptions, now: () => number): Servers {
   const { engine, target: given = [] } = options;
-  if (engine) return serversOf(engine, now);
+  if (engine) return withoutServers(engine, now);
   const targets = [given].flat();
   if (targets.length === 0) throw new TypeError('expected at least one target, or an engine');
   const { breaker = {}, tls } = options;
@@ -74,7 +74,7 @@ export function openServers(options: ClientOptions, now: () => number): Servers 
 }
 
 /** No servers, since the engine decides. */
-function serversOf(engine: DecisionEngine, now: () => number): Servers {
+function withoutServers(engine: DecisionEngine, now: () => number): Servers {
   return {
     all: [],
     loading: Promise.resolve(),

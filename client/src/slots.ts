@@ -1,14 +1,13 @@
 import type { Caller } from './caller.ts';
-import { callHolds, type HoldCall, type HoldMethod, type HoldOptions, holderOf } from './hold-call.ts';
+import { createHolder, type HoldOptions } from './hold-call.ts';
 import { checkNumber, type Descriptor } from './options.ts';
-import { decodeHold } from './wire/decode-holds.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
 const MAX_DELAY_MS = 3_600_000;
-/** How many times a slot is renewed within its ttl. */
+/** Renewals of a slot within its ttl. */
 const RENEWALS_PER_TTL = 3;
 const MIN_RENEWAL_MS = 20;
-const MAX_RENEWAL_MS = 0x7fff_ffff;
+const MAX_TIMER_MS = 0x7fff_ffff;
 
 /** Options of `slot` and `withSlot`. */
 export interface SlotOptions extends HoldOptions {
@@ -21,13 +20,13 @@ export interface SlotOptions extends HoldOptions {
 /** A slot, which is renewed until it is released. */
 export interface Slot {
   readonly id: string;
-  /** Aborts when the slot is lost: it expired before it could be renewed, and another holder may have it. */
+  /** Aborts when the slot has expired before it could be renewed, so that another holder may have it. */
   readonly signal: AbortSignal;
-  /** Releases the slot. Never rejects: if the release is lost, the slot expires. */
+  /** Releases the slot. Never rejects, since a slot whose release is lost expires. */
   release(): Promise<void>;
 }
 
-/** Whether there is a slot; if not, the time after which there is one, at the latest (undefined: unknown). */
+/** A slot, or the time after which there is one at the latest; undefined if it is unknown. */
 export type SlotOutcome =
   | { readonly ok: true; readonly slot: Slot }
   | { readonly ok: false; readonly retryAfterMs: number | undefined };
@@ -43,29 +42,28 @@ export function createSlots(caller: Caller): Slots {
       const { hits = 1, maxDelayMs = 0, signal } = options;
       checkNumber('maxDelayMs', maxDelayMs, [0, MAX_DELAY_MS]);
       checkNumber('hits', hits, [1, MAX_HELD]);
-      const { id, timeoutMs, request } = holderOf(domain, descriptor, hits, options);
-      const release = () => call(caller, 'Release', { request, timeoutMs }).catch(() => {});
+      const { id, timeoutMs, request } = createHolder(domain, descriptor, hits, options);
+      const acquiring = { timeoutMs: Math.min(timeoutMs + maxDelayMs, MAX_TIMER_MS), signal };
       const free = caller.hold();
       try {
-        const { held, ttlMs, retryAfterMs } = await call(caller, 'Acquire', { request, timeoutMs, maxDelayMs, signal });
+        const { held, ttlMs, retryAfterMs } = await caller.callHolds('Acquire', { request, maxDelayMs }, acquiring);
         if (held) return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs, free }) };
         free();
         return { ok: false, retryAfterMs };
       } catch (error) {
-        void release().then(free); // the service may have granted a slot nevertheless
+        void release(caller, { request, timeoutMs }).then(free); // the service may have granted a slot nevertheless
         throw error;
       }
     },
   };
 }
 
-/** The most slots that a limit with ids may have. */
+/** Maximum slots of a limit with ids. */
 const MAX_HELD = 1_000;
 
-type SlotMethod = Extract<HoldMethod, 'Acquire' | 'Renew' | 'Release'>;
-
-const call = async (caller: Caller, method: SlotMethod, options: HoldCall) =>
-  decodeHold(await callHolds(caller, method, options));
+/** Never rejects, since a slot whose release is lost expires. */
+const release = (caller: Caller, { request, timeoutMs }: Pick<HeldSlot, 'request' | 'timeoutMs'>): Promise<void> =>
+  caller.callHolds('Release', { request }, { timeoutMs }).catch(() => {});
 
 interface HeldSlot {
   readonly id: string;
@@ -85,7 +83,7 @@ function hold(caller: Caller, held: HeldSlot): Slot {
   let renewing: Promise<void> | undefined;
   let released: Promise<void> | undefined;
   const schedule = (ttlMs: number) => {
-    const waitMs = Math.min(Math.max(MIN_RENEWAL_MS, ttlMs / RENEWALS_PER_TTL), MAX_RENEWAL_MS);
+    const waitMs = Math.min(Math.max(MIN_RENEWAL_MS, ttlMs / RENEWALS_PER_TTL), MAX_TIMER_MS);
     timer = setTimeout(() => {
       renewing = renew();
     }, waitMs).unref();
@@ -93,7 +91,8 @@ function hold(caller: Caller, held: HeldSlot): Slot {
   const renew = async () => {
     const sentMs = performance.now();
     try {
-      const answer = await call(caller, 'Renew', { request, timeoutMs: Math.min(timeoutMs, expiresMs - sentMs + 1) });
+      const renewing = { timeoutMs: Math.min(timeoutMs, expiresMs - sentMs + 1) };
+      const answer = await caller.callHolds('Renew', { request }, renewing);
       if (released) return;
       if (!answer.held) return lose(new Error(`slot ${id} has expired`));
       expiresMs = sentMs + answer.ttlMs;
@@ -111,7 +110,7 @@ function hold(caller: Caller, held: HeldSlot): Slot {
   };
   const releaseAfter = async (renewal: Promise<void> | undefined) => {
     await renewal;
-    await call(caller, 'Release', { request, timeoutMs }).catch(() => {});
+    await release(caller, held);
     if (!lost.signal.aborted) held.free();
   };
   schedule(held.ttlMs);

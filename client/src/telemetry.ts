@@ -53,7 +53,7 @@ export function createTelemetry(api: OpenTelemetryApi, now: () => number): (doma
     return {
       headers,
       end(decision) {
-        const outcome = outcomeOf(decision);
+        const outcome = nameOutcome(decision);
         const attributes = { 'weir.domain': domain, 'weir.outcome': outcome };
         decisions.add(1, attributes);
         duration.record(now() - startMs, attributes);
@@ -70,7 +70,7 @@ export function createTelemetry(api: OpenTelemetryApi, now: () => number): (doma
   };
 }
 
-function outcomeOf(decision: Decision | undefined): string {
+function nameOutcome(decision: Decision | undefined): string {
   if (!decision) return 'aborted';
   return decision.ok ? 'allowed' : 'refused';
 }

@@ -41,11 +41,11 @@ export function rateLimit(options: WebLimitOptions): (request: Request) => Promi
     const headers = new Headers();
     for (const [name, value] of passage.fields) headers.append(name, value);
     if (passage.ok) return { response: undefined, headers, settle: passage.settle };
-    const response = onRefused ? await onRefused(passage, request) : problemOf(passage);
+    const response = onRefused ? await onRefused(passage, request) : toProblem(passage);
     for (const [name, value] of headers) response.headers.set(name, value);
     return { response, headers, settle: async () => {} };
   };
 }
 
-const problemOf = ({ status, problem }: Refused): Response =>
+const toProblem = ({ status, problem }: Refused): Response =>
   new Response(JSON.stringify(problem), { status, headers: { 'content-type': PROBLEM_TYPE } });

@@ -1,5 +1,5 @@
 import { createGuard } from '../../client/src/middleware/guard.ts';
-import { requestOf } from '../../client/src/request.ts';
+import { createRequest } from '../../client/src/request.ts';
 import { maximumRequest } from '../../src/engine/wire/wire.ts';
 import { closeAll, openClient, RULES, startService } from './service.ts';
 
@@ -9,16 +9,16 @@ const { entries, textLength } = maximumRequest;
 const entriesOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'v']));
 
 test('texts of a request are well-formed', () => {
-  const { descriptors } = requestOf('demo', { user: 'a\ud800' }, 1);
+  const { descriptors } = createRequest('demo', { user: 'a\ud800' }, 1);
   expect(descriptors).toEqual([[['user', 'a\ufffd']]]);
 });
 
 test('a descriptor has at most as many entries, and texts as long, as the service accepts', () => {
-  expect(() => requestOf('demo', { user: 'x'.repeat(textLength) }, 1)).not.toThrow();
-  expect(() => requestOf('demo', { user: 'x'.repeat(textLength + 1) }, 1)).toThrow(TypeError);
-  expect(() => requestOf('demo', { ['x'.repeat(textLength + 1)]: 'v' }, 1)).toThrow(TypeError);
-  expect(() => requestOf('demo', entriesOf(entries), 1)).not.toThrow();
-  expect(() => requestOf('demo', entriesOf(entries + 1), 1)).toThrow(TypeError);
+  expect(() => createRequest('demo', { user: 'x'.repeat(textLength) }, 1)).not.toThrow();
+  expect(() => createRequest('demo', { user: 'x'.repeat(textLength + 1) }, 1)).toThrow(TypeError);
+  expect(() => createRequest('demo', { ['x'.repeat(textLength + 1)]: 'v' }, 1)).toThrow(TypeError);
+  expect(() => createRequest('demo', entriesOf(entries), 1)).not.toThrow();
+  expect(() => createRequest('demo', entriesOf(entries + 1), 1)).toThrow(TypeError);
 });
 
 test.each(['grpc', 'http'] as const)(

@@ -1,7 +1,11 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LimitExceeded, type Slot, type WeirUnavailable } from '../../client/src/index.ts';
+import { LimitExceeded, type Slot } from '../../client/src/index.ts';
 import { until } from '../helpers/until.ts';
-import { closeAll, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
+import { allowed, startScripted } from './scripted-server.ts';
+import { closeAll, closeLater, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 /** Slots are renewed three times within this time; long, since the machine may be busy. */
 const TTL_MS = 10_000;
@@ -14,39 +18,69 @@ beforeAll(async () => {
 });
 afterAll(closeAll);
 
-const open = () => openClient({ target: service.grpc });
+const open = (protocol: 'grpc' | 'http' = 'grpc') => openClient({ target: service[protocol] });
 
-test('a function runs with a slot that no other caller gets, and that is freed afterwards', async () => {
-  const client = await open();
-  const run = async (slot: Slot) => {
-    expect(slot.signal.aborted).toBe(false);
-    const refused = await client.slot('demo', { tenant: 'a' }, PATIENT);
-    expect(refused).toMatchObject({ ok: false, retryAfterMs: expect.any(Number) });
-    await expect(client.withSlot('demo', { tenant: 'a' }, () => 'never', PATIENT)).rejects.toThrow(LimitExceeded);
-    return 'done';
-  };
-  expect(await client.withSlot('demo', { tenant: 'a' }, run, PATIENT)).toBe('done');
-  expect(await client.withSlot('demo', { tenant: 'a' }, () => 'again', PATIENT)).toBe('again');
-});
+describe.each(['grpc', 'http'] as const)('over %s', (protocol) => {
+  test('a function runs with a slot that no other caller gets, and that is freed afterwards', async () => {
+    const client = await open(protocol);
+    const run = async (slot: Slot) => {
+      expect(slot.signal.aborted).toBe(false);
+      const refused = await client.slot('demo', { tenant: `${protocol}-a` }, PATIENT);
+      expect(refused).toMatchObject({ ok: false, retryAfterMs: expect.any(Number) });
+      await expect(client.withSlot('demo', { tenant: `${protocol}-a` }, () => 'never', PATIENT)).rejects.toThrow(
+        LimitExceeded,
+      );
+      return 'done';
+    };
+    expect(await client.withSlot('demo', { tenant: `${protocol}-a` }, run, PATIENT)).toBe('done');
+    expect(await client.withSlot('demo', { tenant: `${protocol}-a` }, () => 'again', PATIENT)).toBe('again');
+  });
 
-test('the slot is released when the function throws', async () => {
-  const client = await open();
-  const fail = () => {
-    throw new Error('failed');
-  };
-  await expect(client.withSlot('demo', { tenant: 'b' }, fail, PATIENT)).rejects.toThrow('failed');
-  expect(await client.withSlot('demo', { tenant: 'b' }, () => 'free', PATIENT)).toBe('free');
-});
+  test('the slot is released when the function throws', async () => {
+    const client = await open(protocol);
+    const fail = () => {
+      throw new Error('failed');
+    };
+    await expect(client.withSlot('demo', { tenant: `${protocol}-b` }, fail, PATIENT)).rejects.toThrow('failed');
+    expect(await client.withSlot('demo', { tenant: `${protocol}-b` }, () => 'free', PATIENT)).toBe('free');
+  });
 
-test('a slot that is released after the client was closed is free, and no other is taken', async () => {
-  const client = await open();
-  const held = await client.slot('demo', { tenant: 'closed' }, PATIENT);
-  if (!held.ok) throw new Error('there is no slot');
-  client.close();
-  await expect(client.slot('demo', { tenant: 'other' }, PATIENT)).rejects.toMatchObject({ kind: 'closed' });
-  await held.slot.release();
-  const another = await open();
-  expect(await another.withSlot('demo', { tenant: 'closed' }, () => 'free', PATIENT)).toBe('free');
+  test('a slot that is released after the client was closed is free, and no other is taken', async () => {
+    const client = await open(protocol);
+    const held = await client.slot('demo', { tenant: `${protocol}-closed` }, PATIENT);
+    if (!held.ok) throw new Error('there is no slot');
+    client.close();
+    await expect(client.slot('demo', { tenant: `${protocol}-other` }, PATIENT)).rejects.toMatchObject({
+      kind: 'closed',
+    });
+    await held.slot.release();
+    const another = await open(protocol);
+    expect(await another.withSlot('demo', { tenant: `${protocol}-closed` }, () => 'free', PATIENT)).toBe('free');
+  });
+
+  test('a caller that gives up waiting rejects with its reason, and holds no slot', async () => {
+    const client = await open(protocol);
+    const held = await client.slot('demo', { tenant: `${protocol}-d` }, PATIENT);
+    const controller = new AbortController();
+    const waiting = client.slot('demo', { tenant: `${protocol}-d` }, { ...WAITING, signal: controller.signal });
+    setImmediate(() => controller.abort(new Error('gave up')));
+    await expect(waiting).rejects.toThrow('gave up');
+    if (held.ok) await held.slot.release();
+    expect(await client.withSlot('demo', { tenant: `${protocol}-d` }, () => 'free', WAITING)).toBe('free');
+  });
+
+  test('the signal of a slot aborts when it is lost to another holder', async () => {
+    const client = await open(protocol);
+    const outcome = await client.slot('demo', { tenant: `${protocol}-e` }, { ...PATIENT, id: 'lost' });
+    if (!outcome.ok) throw new Error('no slot');
+    const other = await open(protocol);
+    await until('the slot is taken by another holder', async () => {
+      await other.limit('demo', { tenant: `${protocol}-e`, request_id: 'lost' }, { hits: -1 }); // frees it as an operator would
+      return (await other.slot('demo', { tenant: `${protocol}-e` }, PATIENT)).ok; // unless a renewal was faster
+    });
+    await until('the slot is lost', () => outcome.slot.signal.aborted);
+    expect(String(outcome.slot.signal.reason)).toContain('slot lost has expired');
+  });
 });
 
 test('a slot is renewed while it is held, and waiting callers get it in order', async () => {
@@ -66,35 +100,39 @@ test('a slot is renewed while it is held, and waiting callers get it in order', 
   expect(order).toEqual(['second', 'third']);
 });
 
-test('a caller that gives up waiting rejects with its reason, and holds no slot', async () => {
-  const client = await open();
-  const held = await client.slot('demo', { tenant: 'd' }, PATIENT);
+test('over HTTP, a slot can be released while many calls wait for one', async () => {
+  const client = await open('http');
+  const held = await client.slot('demo', { tenant: 'crowd' }, PATIENT);
+  if (!held.ok) throw new Error('no slot');
   const controller = new AbortController();
-  const waiting = client.slot('demo', { tenant: 'd' }, { ...WAITING, signal: controller.signal });
-  setImmediate(() => controller.abort(new Error('gave up')));
-  await expect(waiting).rejects.toThrow('gave up');
-  if (held.ok) await held.slot.release();
-  expect(await client.withSlot('demo', { tenant: 'd' }, () => 'free', WAITING)).toBe('free');
-});
-
-test('the signal of a slot aborts when it is lost to another holder', async () => {
-  const client = await open();
-  const outcome = await client.slot('demo', { tenant: 'e' }, { ...PATIENT, id: 'lost' });
-  if (!outcome.ok) throw new Error('no slot');
-  const other = await open();
-  await until('the slot is taken by another holder', async () => {
-    await other.limit('demo', { tenant: 'e', request_id: 'lost' }, { hits: -1 }); // frees it as an operator would
-    return (await other.slot('demo', { tenant: 'e' }, PATIENT)).ok; // unless a renewal was faster
-  });
-  await until('the slot is lost', () => outcome.slot.signal.aborted);
-  expect(String(outcome.slot.signal.reason)).toContain('slot lost has expired');
-});
-
-test('slots over HTTP are refused with the advice to use gRPC', async () => {
-  const client = await openClient({ target: service.http });
-  const error: WeirUnavailable = await client.slot('demo', { tenant: 'f' }).then(
-    () => new Error('no error'),
-    (thrown) => thrown,
+  const { signal } = controller;
+  const ended = Array.from({ length: 300 }, () =>
+    client.withSlot('demo', { tenant: 'crowd' }, () => controller.abort(), { ...WAITING, signal }).catch(() => {}),
   );
-  expect(error).toMatchObject({ kind: 'unimplemented', message: expect.stringContaining('needs gRPC') });
+  await held.slot.release();
+  await Promise.all(ended); // the first that gets the slot ends the others
+  expect(signal.aborted).toBe(true);
+});
+
+test.each(['grpc', 'http'])('a server without slots is named by the error of the call, over %s', async (protocol) => {
+  const { target } = await startScripted({ shouldRateLimit: () => allowed });
+  const server = createServer((_, response) => response.writeHead(404).end('404 page not found\n'));
+  closeLater(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo; // a TCP server
+  const client = await openClient(
+    { target: protocol === 'grpc' ? target : `http://127.0.0.1:${port}` },
+    { isUp: false },
+  );
+  await expect(client.slot('demo', { tenant: 'a' }, PATIENT)).rejects.toMatchObject({ kind: 'unimplemented' });
+});
+
+test('a call for a slot that gets no answer ends at its deadline, over HTTP', async () => {
+  const server = createServer(() => {}); // never answers
+  closeLater(() => server.closeAllConnections());
+  closeLater(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo; // a TCP server
+  const client = await openClient({ target: `http://127.0.0.1:${port}` }, { isUp: false });
+  await expect(client.slot('demo', { tenant: 'a' }, { timeoutMs: 50 })).rejects.toMatchObject({ kind: 'timeout' });
 });

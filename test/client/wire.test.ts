@@ -1,10 +1,12 @@
 import { decodeBatch, decodeReply } from '../../client/src/wire/decode.ts';
-import { encodeBatch, encodeRequest } from '../../client/src/wire/encode.ts';
-import { replyFromJson, requestToJson } from '../../client/src/wire/json.ts';
-import { type LimitRequest, type Reply, replyCodes, units } from '../../client/src/wire/messages.ts';
+import { decodeHold } from '../../client/src/wire/decode-holds.ts';
+import { encodeBatch, encodeHold, encodeRequest } from '../../client/src/wire/encode.ts';
+import { holdFromJson, holdToJson, replyFromJson, requestToJson } from '../../client/src/wire/json.ts';
+import { commitOutcomes, type LimitRequest, type Reply, replyCodes, units } from '../../client/src/wire/messages.ts';
 import type { Json } from '../../src/base/json.ts';
-import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import { requestFromJson, responseToJson } from '../../src/engine/wire/json.ts';
+import { holdAnswerToJson } from '../../src/edge/rls/holds.ts';
+import { decideBatch, holdsService, shouldRateLimit } from '../../src/edge/rls/proto.ts';
+import { requestFromJson, responseToJson, holdFromJson as serviceReadsHold } from '../../src/engine/wire/json.ts';
 import type { WireResponse } from '../../src/engine/wire/wire.ts';
 import { toStruct } from '../../src/protobuf/struct.ts';
 import fc from '../helpers/property.ts';
@@ -124,6 +126,47 @@ test('the answers of a batch, replies and failures, are read in order', () => {
         'code' in item ? { status: item.code, message: item.message } : { reply: expectedOf(item) },
       );
       expect(plain(read)).toEqual(plain(expected));
+    }),
+  );
+});
+
+/** A span from 1 ms to an hour. */
+const spansMs = fc.integer({ min: 1, max: 3_600_000 });
+const durationOf = (ms: number) => ({ seconds: Math.floor(ms / 1_000), nanos: (ms % 1_000) * 1e6 });
+const none = durationOf(0);
+
+test('the service decodes a request for slots correctly from protobuf and JSON', () => {
+  fc.assert(
+    fc.property(requests, fc.option(spansMs, { nil: undefined }), (request, maxDelayMs) => {
+      const hold = { request, ...(maxDelayMs !== undefined && { maxDelayMs }) };
+      const expected = {
+        request: wireOf(request),
+        max_delay: maxDelayMs === undefined ? null : durationOf(maxDelayMs),
+      };
+      const decoded = holdsService.Acquire?.requestDeserialize(encodeHold(hold)) as typeof expected; // of this shape
+      const withNumbers = decoded.max_delay && { ...decoded.max_delay, seconds: Number(decoded.max_delay.seconds) };
+      expect(plain({ ...decoded, max_delay: withNumbers })).toEqual(plain(expected));
+      expect(plain(serviceReadsHold(Buffer.from(holdToJson(hold))))).toEqual(plain(expected));
+    }),
+  );
+});
+
+test('the answers about slots and reservations are decoded correctly from protobuf and JSON', () => {
+  const read = <M extends 'Acquire' | 'Reserve' | 'Commit'>(method: M, answer: object) => [
+    decodeHold[method](holdsService[method]?.responseSerialize(answer) ?? Buffer.alloc(0)),
+    holdFromJson[method](JSON.stringify(holdAnswerToJson(answer))),
+  ];
+  fc.assert(
+    fc.property(fc.boolean(), spansMs, uint32, uint32, (isGranted, ms, hits, overrun) => {
+      const wire = { ttl: isGranted ? durationOf(ms) : none, retry_after: isGranted ? null : durationOf(ms) };
+      const times = { ttlMs: isGranted ? ms : 0, retryAfterMs: isGranted ? undefined : ms };
+      for (const answer of read('Acquire', { held: isGranted, ...wire }))
+        expect(answer).toEqual({ held: isGranted, ...times });
+      for (const answer of read('Reserve', { reserved: isGranted, hits, ...wire }))
+        expect(answer).toEqual({ reserved: isGranted, hits, ...times });
+      const outcome = (hits % 4) + 1;
+      for (const answer of read('Commit', { outcome, charged: hits, overrun }))
+        expect(answer).toEqual({ outcome: commitOutcomes[outcome - 1], charged: hits, overrun });
     }),
   );
 });

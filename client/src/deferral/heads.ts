@@ -1,4 +1,4 @@
-import { type Backend, backendOf, type Lines, type QueueKeys } from './lines.ts';
+import { type Backend, findBackend, type Lines, type QueueKeys } from './lines.ts';
 
 /**
  * How long a job that is not the first of its line stays among the delayed jobs unless it is woken: a day minus one ms,
@@ -14,7 +14,7 @@ export class Heads {
 
   constructor(lines: Lines, queue: QueueKeys) {
     this.#lines = lines;
-    this.#backend = backendOf(queue);
+    this.#backend = findBackend(queue);
   }
 
   /** Removes a job from its line, and wakes the next one if it was the first. */
@@ -22,7 +22,7 @@ export class Heads {
     await this.#wakeFirst(line, await this.#lines.leave(line, id));
   }
 
-  /** Makes a job run as soon as a worker is free. @returns  false: it has ended, or was removed */
+  /** Makes a job run as soon as a worker is free. @returns  whether it is still to be run */
   async wake(id: string): Promise<boolean> {
     try {
       await this.#backend.promote(id);

@@ -1,6 +1,6 @@
 import type { Queue } from 'bullmq';
 import type { Key } from '../middleware/options.ts';
-import { requestOf } from '../request.ts';
+import { createRequest } from '../request.ts';
 import { scripts } from './scripts.ts';
 
 /** The operations of BullMQ on single jobs, and its client of Redis. */
@@ -10,7 +10,7 @@ export type Backend = Pick<Queue['backend'], 'promote' | 'getState' | 'client'>;
 export type QueueKeys = Pick<Queue, 'backend' | 'toKey'>;
 
 /** The operations of a queue or worker of BullMQ 6, or of BullMQ 5, which has them elsewhere. */
-export function backendOf(queue: QueueKeys): Backend {
+export function findBackend(queue: QueueKeys): Backend {
   if (queue.backend) return queue.backend;
   const { scripts, client } = queue as unknown as { scripts: Backend; client: Backend['client'] }; // BullMQ 5
   return { promote: (id) => scripts.promote(id), getState: (id) => scripts.getState(id), client };
@@ -40,7 +40,7 @@ export class Lines {
   async *arrive(line: string, ids: readonly string[], delayMs: number): AsyncGenerator<string> {
     for (let at = 0; at < ids.length; at += PAGE) {
       const page = ids.slice(at, at + PAGE);
-      const head = textOf(await this.#run('weirArrive', line, this.#queue.toKey(''), delayMs, ...page));
+      const head = asText(await this.#run('weirArrive', line, this.#queue.toKey(''), delayMs, ...page));
       if (head !== undefined) yield head;
     }
   }
@@ -69,11 +69,11 @@ export class Lines {
 
   /** Removes a job. @returns  the new head, if this was the head */
   async leave(line: string, id: string): Promise<string | undefined> {
-    return textOf(await this.#run('weirLeave', line, id));
+    return asText(await this.#run('weirLeave', line, id));
   }
 
   async head(line: string): Promise<string | undefined> {
-    return textOf(await this.#run('weirHead', line));
+    return asText(await this.#run('weirHead', line));
   }
 
   /** The lines that are open, each with its head. */
@@ -101,18 +101,18 @@ export class Lines {
   }
 
   async #define() {
-    const client = await backendOf(this.#queue).client;
+    const client = await findBackend(this.#queue).client;
     for (const [name, lua] of Object.entries(scripts)) client.defineCommand(name, { numberOfKeys: 4, lua });
     return client;
   }
 }
 
-const textOf = (reply: unknown): string | undefined => (typeof reply === 'string' && reply !== '' ? reply : undefined);
+const asText = (reply: unknown): string | undefined => (typeof reply === 'string' && reply !== '' ? reply : undefined);
 
 /**
  * The line of the jobs that are counted by these descriptors.
  *
  * @throws TypeError  the service cannot count by these descriptors
  */
-export const lineOf = (domain: string, key: NonNullable<Key>): string =>
-  JSON.stringify([domain, ...requestOf(domain, key, 1).descriptors]);
+export const lineKey = (domain: string, key: NonNullable<Key>): string =>
+  JSON.stringify([domain, ...createRequest(domain, key, 1).descriptors]);

@@ -9,8 +9,8 @@ export interface LineOptions<D> {
   /** The domain of the rules. */
   readonly domain: string;
   /**
-   * The descriptors that count a job; jobs with the same key form a line. Undefined: the job is not limited. It must
-   * depend only on the data, and be the same for the queue and its workers.
+   * Returns the descriptors that count a job, or undefined if it is not limited; jobs with the same key form a line. It
+   * must depend only on the data, and be the same for the queue and its workers.
    */
   readonly key: (data: D) => Key;
 }

@@ -7,10 +7,10 @@ const UNANSWERED_MS = 1_000;
 /** Until the next attempt, if nothing passes before an operator intervenes, as with a block. */
 const BLOCKED_MS = 60_000;
 
-/** The longest time for which a line is closed at once, so that a reset or raised limit is noticed. */
+/** Maximum time for which a line is closed at once, so that a reset or raised limit is noticed. */
 export const MAX_PAUSE_MS = 60_000;
 
-/** The jitter is at most this share of a wait. */
+/** Maximum jitter, as a share of the wait. */
 const JITTER_PART = 0.1;
 const DEFAULT_MAX_JITTER_MS = 1_000;
 const MAX_MS = 86_400_000;

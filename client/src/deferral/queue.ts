@@ -1,6 +1,6 @@
 import { type Job, Queue, type QueueOptions } from 'bullmq';
 import { Heads, PARK_MS } from './heads.ts';
-import { Lines, lineOf } from './lines.ts';
+import { Lines, lineKey } from './lines.ts';
 import type { DeferredJob, DeferredQueue, LineOptions } from './options.ts';
 
 /** Jobs whose run throws are retried, unless they have other options. */
@@ -45,7 +45,7 @@ export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & 
   /** Undefined: the job is not limited, or joins its line later. */
   function lineToJoin({ data, opts }: DeferredJob<D>): string | undefined {
     const descriptors = opts?.delay ? undefined : key(data);
-    return descriptors && lineOf(domain, descriptors);
+    return descriptors && lineKey(domain, descriptors);
   }
 
   return {

@@ -38,7 +38,7 @@ export class Turns<D> {
     const { lines, options, counts, jitter, now } = this.#parts;
     const { client, domain, key, cost, maxAgeMs = Infinity, maxRefusals = Infinity } = options;
     const { onError = 'deny', timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    const id = idOf(job);
+    const id = requireId(job);
     const hasStarted = job.attemptsMade > 0 || job.stalledCounter > 0;
     const waitMs = await lines.enter(line, id, hasStarted);
     if (now() - job.timestamp > maxAgeMs) throw new UnrecoverableError(`the job is older than ${maxAgeMs} ms`);
@@ -67,7 +67,7 @@ export class Turns<D> {
   async #park(line: string, job: Job<D>, waitMs: number | undefined, token: string | undefined): Promise<never> {
     const { lines, heads, now } = this.#parts;
     await job.moveToDelayed(now() + (waitMs ?? PARK_MS), token);
-    const id = idOf(job);
+    const id = requireId(job);
     // Its predecessor may have left meanwhile, and could not wake a job that a worker had.
     if (waitMs === undefined && (await lines.head(line)) === id) await heads.wake(id);
     throw new DelayedError();
@@ -79,7 +79,7 @@ function checkAge(ageMs: number, waitMs: number, maxAgeMs: number): void {
     throw new UnrecoverableError(`the next turn of the job is in ${waitMs} ms, when it is older than ${maxAgeMs} ms`);
 }
 
-export function idOf({ id }: Pick<Job, 'id'>): string {
+export function requireId({ id }: Pick<Job, 'id'>): string {
   if (id === undefined) throw new Error('expected a job that was added to its queue');
   return id;
 }

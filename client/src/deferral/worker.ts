@@ -2,10 +2,10 @@ import { type Job, type Processor, Worker } from 'bullmq';
 import { checkNumber, checkTimeout } from '../options.ts';
 import { createCounts, type DeferralCounts } from './counts.ts';
 import { Heads } from './heads.ts';
-import { Lines, lineOf } from './lines.ts';
+import { Lines, lineKey } from './lines.ts';
 import type { DeferredWorker, DeferredWorkerOptions } from './options.ts';
 import { createJitter } from './pause.ts';
-import { idOf, Turns } from './turns.ts';
+import { requireId, Turns } from './turns.ts';
 
 const DEFAULT_CHECK_INTERVAL_MS = 5_000;
 const MAX_INTERVAL_MS = 0x7fff_ffff;
@@ -27,7 +27,7 @@ export function openDeferredWorker<D, R>(
   const jitter = createJitter(options.jitterMs);
   const lineOfJob = ({ data }: Job<D>): string | undefined => {
     const descriptors = key(data);
-    return descriptors && lineOf(domain, descriptors);
+    return descriptors && lineKey(domain, descriptors);
   };
   const handle: Processor<D, R> = async (job, token, signal) => {
     const line = lineOfJob(job);
@@ -38,7 +38,7 @@ export function openDeferredWorker<D, R>(
     const running = Promise.resolve().then(() => run(job, token, signal));
     running.catch(() => {}); // awaited below
     // Not before the start, so that no later job of the line starts first if this process dies.
-    if (line !== undefined) await heads.advance(line, idOf(job)).catch(report);
+    if (line !== undefined) await heads.advance(line, requireId(job)).catch(report);
     return running;
   };
   const worker = new Worker<D, R>(name, handle, { maxStalledCount: MAX_STALLED_COUNT, ...options, autorun: false });
@@ -52,7 +52,7 @@ export function openDeferredWorker<D, R>(
     if (job?.finishedOn === undefined) return counts.add('failed');
     counts.add('deadLettered');
     const line = lineOfJob(job);
-    if (line !== undefined) heads.advance(line, idOf(job)).catch(report); // it may have failed without starting
+    if (line !== undefined) heads.advance(line, requireId(job)).catch(report); // it may have failed without starting
   });
   const checks = startChecks({
     heads,

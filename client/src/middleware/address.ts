@@ -28,12 +28,12 @@ export type AddressOf = (origin: Origin) => string;
  */
 export function createAddressOf(trust: TrustProxy | undefined, ipv6Prefix = DEFAULT_IPV6_PREFIX): AddressOf {
   checkNumber('ipv6Prefix', ipv6Prefix, [1, IPV6_BITS]);
-  const isTrusted = trust === undefined ? undefined : trustOf(trust);
+  const isTrusted = trust === undefined ? undefined : createTrust(trust);
   return ({ peer, forwardedFor, resolved }) => {
-    if (!isTrusted) return networkOf(resolved, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? UNKNOWN;
+    if (!isTrusted) return toNetwork(resolved, ipv6Prefix) ?? toNetwork(peer, ipv6Prefix) ?? UNKNOWN;
     const request = { headers: { 'x-forwarded-for': forwardedFor }, socket: { remoteAddress: peer } };
     const client = proxyAddr(request as unknown as IncomingMessage, isTrusted); // it reads nothing else of a request
-    return networkOf(client, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? UNKNOWN;
+    return toNetwork(client, ipv6Prefix) ?? toNetwork(peer, ipv6Prefix) ?? UNKNOWN;
   };
 }
 
@@ -46,7 +46,7 @@ export function keyByAddress(_: unknown, address: string): Descriptor {
   throw new TypeError('the address of the client is unknown: set the option peer, trustProxy or key');
 }
 
-function trustOf(trust: TrustProxy): (address: string | undefined, hop: number) => boolean {
+function createTrust(trust: TrustProxy): (address: string | undefined, hop: number) => boolean {
   if (typeof trust === 'number') {
     checkNumber('trustProxy', trust, [0, 100]);
     return (_, hop) => hop < trust;
@@ -57,7 +57,7 @@ function trustOf(trust: TrustProxy): (address: string | undefined, hop: number) 
 }
 
 /** An IPv4 address unchanged, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */
-function networkOf(text: string | undefined, ipv6Prefix: number): string | undefined {
+function toNetwork(text: string | undefined, ipv6Prefix: number): string | undefined {
   if (text === undefined) return undefined;
   const address = withoutPort(text);
   if (!ipaddr.isValid(address)) return undefined;

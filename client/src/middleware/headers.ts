@@ -4,7 +4,7 @@ import type { HeaderStyle } from './options.ts';
 /** A header field of a response. */
 export type Field = readonly [name: string, value: string];
 
-/** The largest integer in a structured field. */
+/** Maximum integer in a structured field. */
 const MAX_INTEGER = 999_999_999_999_999;
 
 /**
@@ -26,10 +26,10 @@ export function fieldsOf(decision: Decision, style: HeaderStyle): readonly Field
 
 /** The names of the limits that refuse, as in `RateLimit-Policy`. */
 export const violatedPolicies = (decision: Decision): readonly string[] =>
-  policiesOf(decision).flatMap(({ name, state }) => (state.ok ? [] : [name]));
+  listPolicies(decision).flatMap(({ name, state }) => (state.ok ? [] : [name]));
 
 function ietfFields(decision: Decision): readonly Field[] {
-  const policies = policiesOf(decision);
+  const policies = listPolicies(decision);
   if (policies.length === 0) return [];
   const policy = policies.map(({ name, state: { limit = 0, windowMs } }) => {
     const window = windowMs === undefined ? '' : `;w=${seconds(windowMs)}`;
@@ -56,7 +56,7 @@ interface Policy {
  * Each limit of the answer with its own name: the limit's name, or the path of its rule. Of several descriptors with
  * the same policy, the one nearest to its limit; different policies with the same name are numbered, as in Weir.
  */
-function policiesOf(decision: Decision): readonly Policy[] {
+function listPolicies(decision: Decision): readonly Policy[] {
   const { descriptors, limit } = decision;
   const states: readonly DescriptorDecision[] =
     descriptors.length > 0 || limit === undefined ? descriptors : [decision];
@@ -86,7 +86,7 @@ function legacyFields({ limit, remaining, resetMs }: Decision): readonly Field[]
   ];
 }
 
-/** No field if the request could never pass, or if nothing is known. */
+/** Omits the field if the request could never pass, or if the time is unknown. */
 function retryAfter({ retryAfterMs, resetMs, source, error }: Decision): readonly Field[] {
   const isKnown = source !== undefined && error === undefined; // Weir omits the time if the request could never pass
   const waitMs = retryAfterMs ?? (isKnown ? undefined : resetMs);

@@ -16,7 +16,8 @@ export interface LimitOptions<R> {
   /** The domain of the rules. */
   readonly domain: string;
   /**
-   * The descriptors that count a request; undefined: it is not limited. Default: `{ remote_address: address }`.
+   * Returns the descriptors that count a request, or undefined if it is not limited. Default:
+   * `{ remote_address: address }`.
    *
    * @param address  the address of the client
    */

@@ -6,8 +6,8 @@ const SECOND_MS = 1_000;
 const MAX_RESET_SECONDS = 31 * 86_400;
 
 /**
- * How long a response asks its clients to wait; undefined: it does not. `Retry-After` takes precedence over the fields
- * that describe limits, which count only if nothing is left of a limit. Malformed fields are ignored.
+ * Reads how long a response asks its clients to wait, if it does. `Retry-After` takes precedence over the fields that
+ * describe limits, which count only if nothing is left of a limit. Malformed fields are ignored.
  *
  * @param dateMs  the current time since 1970, for dates; the header `Date` takes precedence
  */
@@ -45,10 +45,10 @@ function ietf(headers: Headers): number | undefined {
   const limits = parsed(parseList, headers.get('ratelimit'))?.filter(isString);
   if (!limits) return undefined;
   const policies = parsed(parseList, headers.get('ratelimit-policy')) ?? [];
-  const unitOf = (name: unknown) => policies.find(([policy]) => policy === name)?.[1].get('qu') ?? 'requests';
+  const findUnit = (name: unknown) => policies.find(([policy]) => policy === name)?.[1].get('qu') ?? 'requests';
   const waits = limits.map(([name, parameters]) => {
-    const isSpent = parameters.get('r') === 0 && unitOf(name) === 'requests';
-    return isSpent ? secondsOf(parameters.get('t')) : undefined;
+    const isSpent = parameters.get('r') === 0 && findUnit(name) === 'requests';
+    return isSpent ? asSeconds(parameters.get('t')) : undefined;
   });
   return longest(waits);
 }
@@ -61,7 +61,7 @@ function draft(headers: Headers): number | undefined {
   const single = (name: string) => parsed(parseItem, headers.get(name))?.[0];
   const remaining = fields?.get('remaining')?.[0] ?? single('ratelimit-remaining');
   const reset = fields?.get('reset')?.[0] ?? single('ratelimit-reset');
-  return remaining === 0 ? secondsOf(reset) : undefined;
+  return remaining === 0 ? asSeconds(reset) : undefined;
 }
 
 /** The names of fields with what is left of a limit, and with the time until it is reset. */
@@ -109,7 +109,7 @@ function untilDate(text: string, nowMs: number): number | undefined {
   return Number.isNaN(untilMs) ? undefined : Math.max(0, untilMs - nowMs);
 }
 
-const secondsOf = (value: Item[0] | unknown): number | undefined =>
+const asSeconds = (value: Item[0] | unknown): number | undefined =>
   typeof value === 'number' && value >= 0 ? value * SECOND_MS : undefined;
 
 function longest(waits: readonly (number | undefined)[]): number | undefined {

@@ -1,6 +1,6 @@
 import { BoundedMap } from '../bounded-map.ts';
 
-/** The most keys that are kept. */
+/** Maximum keys with a budget; beyond it, the oldest is dropped. */
 export const MAX_KEYS = 10_000;
 
 /** Adding a tenth ten times must result in one. */
@@ -25,7 +25,7 @@ export class RetryBudget {
     this.#tokens.set(key, Math.min(this.#max, this.#left(key) + this.#ratio));
   }
 
-  /** @returns  false: no retry is left */
+  /** Takes a retry. @returns  whether there was one */
   withdraw(key: string): boolean {
     const left = this.#left(key) - 1;
     if (left < -ROUNDING) return false;

@@ -93,7 +93,7 @@ class Fetcher {
     }
   }
 
-  /** Records the requested pause. @returns  the wait before the next attempt; undefined: there is none */
+  /** Records the requested pause. @returns  the wait before the next attempt, or undefined if there is none */
   async #delayAfter(sending: Sending, result: Attempt, attempt: number): Promise<number | undefined> {
     const { key, mayRepeat } = sending;
     const backoffMs = this.#backoff(attempt);
@@ -113,7 +113,7 @@ class Fetcher {
     const { dateMs } = this.#surroundings;
     const requestedMs = pauseAskedBy(result.response, dateMs());
     if (requestedMs === undefined) {
-      // A limit without a time: other requests wait as long as this one.
+      // Other requests wait as long as this one, since the limit has no time.
       if (result.response.status === 429) await this.#pauses.extend(key, backoffMs);
       return 0;
     }

@@ -5,7 +5,7 @@ import { checkNumber } from '../options.ts';
 export interface RetryBudgetOptions {
   /** Retries that each request adds. Default: 0.1. */
   readonly ratio?: number;
-  /** The most retries that can be saved up, and the initial number. Default: 10. */
+  /** Maximum retries saved up, and their initial number. Default: 10. */
   readonly max?: number;
 }
 
@@ -23,7 +23,7 @@ export interface FetchOptions {
   readonly maxAttempts?: number;
   /** The total of the waits of a request. Default: 10,000. */
   readonly maxWaitMs?: number;
-  /** The longest pause that a response can cause. Default: 3,600,000. */
+  /** Maximum pause that a response can cause. Default: 3,600,000. */
   readonly maxPauseMs?: number;
   /** The wait before retry n is random, up to this times 2ⁿ⁻¹. Default: 100. */
   readonly baseBackoffMs?: number;

@@ -13,7 +13,7 @@ export class Pauses {
     this.#nowMs = nowMs;
   }
 
-  /** The rest of the pause; 0: there is none. */
+  /** The rest of the pause, or 0 without one. */
   async leftMs(key: string): Promise<number> {
     const sharedUntilMs = (await this.#shared?.read(key)) ?? 0;
     const untilMs = Math.max(this.#untilMs.get(key) ?? 0, sharedUntilMs);

@@ -35,7 +35,7 @@ export class SharedPauses {
     this.#nowMs = nowMs;
   }
 
-  /** The time until which the key pauses, on the clock of this process; 0: it does not, or that is unknown. */
+  /** The time until which the key pauses, on the clock of this process, or 0 if no pause is known. */
   read(key: string): Promise<number> {
     const fromMs = this.#nowMs();
     const known = this.#readings.get(key);

@@ -1,6 +1,6 @@
 import type { Decision, DescriptorDecision } from '../decision.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
-import { type LimitRequest, units, windowMsOf } from '../wire/messages.ts';
+import { type LimitRequest, units, windowLengthMs } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
 
 /** An engine that decides in this process, such as one from `createEngine` of `weir-rls/engine`. */
@@ -69,11 +69,11 @@ export function sendToEngine(
   };
   engine.decide(request, { timeoutMs }).then(
     (answer) => {
-      const decision = decisionOfAnswer(answer);
+      const decision = toDecision(answer);
       if (answer.delayMs > 0) timer = setTimeout(() => done(decision), answer.delayMs);
       else done(decision);
     },
-    (cause: unknown) => done(failureOf(cause)),
+    (cause: unknown) => done(toEngineFailure(cause)),
   );
   return () => clearTimeout(timer);
 }
@@ -81,30 +81,38 @@ export function sendToEngine(
 /** The kind of failure by the name of the engine's error; others are `unavailable`. */
 const kinds: Readonly<Record<string, FailureKind>> = { InvalidRequest: 'invalid', TooCostly: 'rejected' };
 
-function failureOf(cause: unknown): WeirUnavailable {
+function toEngineFailure(cause: unknown): WeirUnavailable {
   const { name, message } = cause instanceof Error ? cause : new Error(String(cause));
   return new WeirUnavailable(kinds[name] ?? 'unavailable', message, { cause });
 }
 
 /** The decision of a service that gives this answer. */
-function decisionOfAnswer({ overallCode, verdicts, delayMs, retryAfterMs }: EngineAnswer): Decision {
+function toDecision({ overallCode, verdicts, delayMs, retryAfterMs }: EngineAnswer): Decision {
   const ok = overallCode === 'OK';
-  const deciding = decidingVerdict(verdicts);
+  const descriptors = verdicts.map((verdict) => toState(verdict, ok));
+  const at = findDeciding(verdicts);
+  const deciding = verdicts[at];
+  const { rule, name, limit, windowMs, remaining, resetMs } = descriptors[at] ?? unlimited;
   return {
-    ...stateOf(deciding, ok),
     ok,
+    rule,
+    name,
+    limit,
+    windowMs,
+    remaining,
+    resetMs,
     retryAfterMs: ok ? undefined : finite(retryAfterMs),
     delayMs,
-    source: deciding && sourceOf(deciding),
-    descriptors: verdicts.map((verdict) => stateOf(verdict, ok)),
+    source: deciding?.kind === 'limited' ? nameSource(deciding) : undefined,
+    descriptors,
     headers: [],
     error: undefined,
   };
 }
 
-function stateOf(verdict: EngineVerdict | undefined, passes: boolean): DescriptorDecision {
-  if (verdict?.kind !== 'limited')
-    return { ...unlimited, rule: verdict?.kind === 'unlimited' ? verdict.rule.path : undefined };
+function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
+  if (verdict.kind === 'unlimited') return { ...unlimited, rule: verdict.rule.path };
+  if (verdict.kind !== 'limited') return unlimited;
   const { code, rule, limit, label, decision } = verdict;
   const ok = code !== 'OVER_LIMIT';
   return {
@@ -112,7 +120,7 @@ function stateOf(verdict: EngineVerdict | undefined, passes: boolean): Descripto
     rule: rule.path,
     name: label.name === '' ? undefined : label.name,
     limit: limit.requestsPerUnit,
-    windowMs: windowMsOf(unitMs.get(label.unit), label.unitMultiplier),
+    windowMs: windowLengthMs(unitMs.get(label.unit), label.unitMultiplier),
     remaining: Math.min(decision.limitRemaining, limit.requestsPerUnit),
     resetMs: decision.durationUntilResetMs,
     retryAfterMs: ok || passes ? undefined : finite(decision.retryAfterMs),
@@ -134,14 +142,18 @@ const unitMs = new Map(units);
 
 const finite = (ms: number | undefined): number | undefined => (ms === Number.POSITIVE_INFINITY ? undefined : ms);
 
-const sourceOf = ({ decision: { degraded, fromLease, fromCache } }: LimitedVerdict): string =>
+const nameSource = ({ decision: { degraded, fromLease, fromCache } }: LimitedVerdict): string =>
   degraded ?? (fromLease ? 'lease' : fromCache ? 'refusal' : 'backend');
 
-/** The verdict that a service reports as the one that decided. */
-function decidingVerdict(verdicts: readonly EngineVerdict[]): LimitedVerdict | undefined {
-  let found: LimitedVerdict | undefined;
-  for (const verdict of verdicts)
-    if (verdict.kind === 'limited' && (!found || decidesBefore(verdict, found))) found = verdict;
+/** @returns  the place of the verdict that a service reports as the one that decided; -1 without limits */
+function findDeciding(verdicts: readonly EngineVerdict[]): number {
+  let found = -1;
+  let deciding: LimitedVerdict | undefined;
+  for (const [at, verdict] of verdicts.entries()) {
+    if (verdict.kind !== 'limited' || (deciding && !decidesBefore(verdict, deciding))) continue;
+    found = at;
+    deciding = verdict;
+  }
   return found;
 }
 

@@ -8,7 +8,7 @@ export const failingTransport = (reason: WeirUnavailable): Transport => ({
     return () => {};
   },
   sendAll: undefined,
-  call: async () => {
+  callHolds: async () => {
     throw reason;
   },
   isReady: async () => false,

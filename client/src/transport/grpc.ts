@@ -1,17 +1,19 @@
 import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
 import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { BoundedMap } from '../bounded-map.ts';
-import { decisionOf } from '../decision.ts';
-import { failureOf, WeirUnavailable } from '../errors.ts';
+import { toDecision } from '../decision.ts';
+import { toFailure, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
 import { type BatchItem, decodeBatch, decodeReply, decodeServing } from '../wire/decode.ts';
-import { encodeBatch, encodeHealthCheck, encodeRequest } from '../wire/encode.ts';
-import type { Cancel, Outcome, SendOptions, Transport } from './transport.ts';
+import { decodeHold } from '../wire/decode-holds.ts';
+import { encodeBatch, encodeHealthCheck, encodeHold, encodeRequest } from '../wire/encode.ts';
+import { type Cancel, type Outcome, promiseCall, type SendOptions, type Transport } from './transport.ts';
 
 type GrpcJs = typeof import('@grpc/grpc-js');
 
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 const BATCH = '/weir.v1.Batch/Decide';
+const HOLDS = '/weir.v1.Holds';
 const HEALTH = '/grpc.health.v1.Health/Check';
 
 /** Requests the detail for which answers have no fields. Other servers ignore it. */
@@ -22,9 +24,9 @@ const DETAIL_HEADER = 'x-weir-detail';
  * arrived are read.
  */
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** The largest value of the header. */
+/** Maximum value of the header. */
 const MAX_TIMEOUT = 99_999_999;
-/** The most timeouts for which metadata is cached. */
+/** Maximum timeouts for which metadata is cached. */
 const MAX_KEPT = 256;
 
 const channelOptions: ChannelOptions = {
@@ -59,31 +61,25 @@ export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptio
     ...channelOptions,
     ...channel,
   });
-  const call = createCaller(client, metadataOf(grpc));
+  const call = createUnaryCall(client, createMetadataCache(grpc));
   client.getChannel().getConnectivityState(true); // connects now, not with the first call
   return {
     send: (request, options, done) =>
       call(SHOULD_RATE_LIMIT, encodeRequest(request), options, (bytes) =>
-        done(decoded(bytes, (message) => decisionOf(decodeReply(message)))),
+        done(decoded(bytes, (message) => toDecision(decodeReply(message)))),
       ),
     sendAll: (requests, options, done) =>
       call(BATCH, encodeBatch(requests), options, (bytes) =>
-        done(decoded(bytes, (message) => outcomesOf(decodeBatch(message), requests.length))),
+        done(decoded(bytes, (message) => toOutcomes(decodeBatch(message), requests.length))),
       ),
-    call: (method, message, timeoutMs, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal?.aborted) return reject(signal.reason);
-        const cancel = call(method, message, { timeoutMs, isBounded: true }, (outcome) => {
-          signal?.removeEventListener('abort', abort);
-          if (outcome instanceof WeirUnavailable) reject(outcome);
-          else resolve(outcome);
-        });
-        const abort = () => {
-          cancel();
-          reject(signal?.reason);
-        };
-        signal?.addEventListener('abort', abort, { once: true });
-      }),
+    callHolds: (method, message, { timeoutMs, signal }) =>
+      promiseCall(
+        (done) =>
+          call(`${HOLDS}/${method}`, encodeHold(message), { timeoutMs, isBounded: true }, (bytes) =>
+            done(decoded(bytes, decodeHold[method])),
+          ),
+        signal,
+      ),
     isReady: (timeoutMs) =>
       new Promise((resolve) => {
         call(HEALTH, encodeHealthCheck(''), { timeoutMs, isBounded: true }, (outcome) => {
@@ -96,17 +92,17 @@ export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptio
 }
 
 /** @param isBounded  the call has its own deadline; else its caller cancels it */
-type Caller = (
+type UnaryCall = (
   path: string,
   message: Buffer,
   options: SendOptions & { readonly isBounded?: boolean },
   done: (outcome: Buffer | WeirUnavailable) => void,
 ) => Cancel;
 
-type MetadataOf = (options: SendOptions) => Metadata;
+type CreateMetadata = (options: SendOptions) => Metadata;
 
 /** Creates the function that makes the metadata of a call. Calls with the same timeout share it. */
-function metadataOf(grpc: GrpcJs): MetadataOf {
+function createMetadataCache(grpc: GrpcJs): CreateMetadata {
   const kept = new BoundedMap<number, Metadata>(MAX_KEPT);
   const create = (timeoutMs: number): Metadata => {
     const metadata = new grpc.Metadata();
@@ -128,7 +124,7 @@ function metadataOf(grpc: GrpcJs): MetadataOf {
   };
 }
 
-function createCaller(client: Client, metadata: MetadataOf): Caller {
+function createUnaryCall(client: Client, metadata: CreateMetadata): UnaryCall {
   return (path, message, options, done) => {
     let isCancelled = false;
     // biome-ignore lint/style/noRestrictedGlobals: grpc-js compares deadlines with the system's clock, which may change
@@ -136,7 +132,7 @@ function createCaller(client: Client, metadata: MetadataOf): Caller {
     const onAnswer = (error: ServiceError | null, answer?: Buffer) => {
       if (isCancelled) return;
       if (answer) done(answer);
-      else done(failureOf(error?.code ?? 2, error?.details ?? 'no answer', error ?? undefined));
+      else done(toFailure(error?.code ?? 2, error?.details ?? 'no answer', error ?? undefined));
     };
     try {
       const stream = client.makeUnaryRequest(path, same, same, message, metadata(options), callOptions, onAnswer);
@@ -163,9 +159,9 @@ function decoded<T>(bytes: Buffer | WeirUnavailable, decode: (bytes: Buffer) => 
 }
 
 /** Throws if their number differs from that of the requests. */
-function outcomesOf(items: readonly BatchItem[], count: number): readonly Outcome[] {
+function toOutcomes(items: readonly BatchItem[], count: number): readonly Outcome[] {
   if (items.length !== count) throw new RangeError(`expected ${count} answers, got ${items.length}`);
-  return items.map((item) => ('reply' in item ? decisionOf(item.reply) : failureOf(item.status, item.message)));
+  return items.map((item) => ('reply' in item ? toDecision(item.reply) : toFailure(item.status, item.message)));
 }
 
 const octets = (pem: string | Buffer | undefined): Buffer | undefined =>

@@ -1,60 +1,55 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps, Agent as TlsAgent } from 'node:https';
-import { decisionOf } from '../decision.ts';
-import { type FailureKind, failureOf, WeirUnavailable } from '../errors.ts';
+import { toDecision } from '../decision.ts';
+import { type FailureKind, toFailure, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
-import { replyFromJson, requestToJson } from '../wire/json.ts';
+import { holdFromJson, holdToJson, replyFromJson, requestToJson } from '../wire/json.ts';
 import { isRefund } from '../wire/messages.ts';
-import type { Outcome, Transport } from './transport.ts';
+import { type Cancel, promiseCall, type Transport } from './transport.ts';
 
-/** The most connections to one server, in total and idle. */
+/** Maximum connections of a pool, in total and idle. */
 const MAX_SOCKETS = 256;
 const MAX_IDLE_SOCKETS = 32;
 /** How many times a request is sent again if the server was closing its idle connection. */
 const MAX_IDLE_RETRIES = 2;
-/** The longest answer that is accepted. */
+/** Maximum length of an answer. */
 const MAX_ANSWER_CHARS = 1_000_000;
 
-/** Opens connections to `/json` of a server. @param origin  `http://host:port`, optionally with a path */
+/** A body to post, and how. */
+interface Post {
+  readonly body: string;
+  readonly agent: Agent;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Default: the caller cancels the call itself. */
+  readonly timeoutMs?: number;
+  /** Default: MAX_IDLE_RETRIES. */
+  readonly maxRetries?: number;
+}
+
+/** Opens connections to the HTTP port of a server. @param origin  `http://host:port`, optionally with a path */
 export function createHttpTransport(origin: string, tls: TlsOptions | undefined): Transport {
   const base = origin.replace(/\/+$/, '');
-  const pool = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_IDLE_SOCKETS };
   const isSecure = base.startsWith('https:');
-  const { ca, cert, key, serverName } = tls ?? {};
-  const agent = isSecure
-    ? new TlsAgent({ ...pool, ...defined({ ca, cert, key, servername: serverName }) })
-    : new Agent(pool);
   const open = isSecure ? requestHttps : requestHttp;
-  const post = { method: 'POST', agent, headers: { 'content-type': 'application/json', 'x-weir-detail': '1' } };
+  const agent = openPool(isSecure, tls);
+  const waiting = openPool(isSecure, tls); // else calls that wait for slots could leave no connection to release them
+  const post = createPost(base, open);
   return {
     send(request, { headers }, done) {
-      const options = headers ? { ...post, headers: { ...post.headers, ...headers } } : post;
-      const body = requestToJson(request);
-      let isCancelled = false;
-      let outgoing: ClientRequest | undefined;
-      const attempt = (attemptsLeft: number): void => {
-        const sent = open(`${base}/json`, options);
-        outgoing = sent;
-        read(sent, (outcome) => {
-          if (isCancelled) return;
-          if (!(outcome instanceof WeirUnavailable)) return done(outcomeOf(outcome));
-          if (attemptsLeft > 0 && wasIdle(sent, outcome)) return attempt(attemptsLeft - 1);
-          done(outcome);
-        });
-        sent.end(body);
-      };
-      try {
-        attempt(isRefund(request) ? 0 : MAX_IDLE_RETRIES);
-      } catch (cause) {
-        queueMicrotask(() => done(new WeirUnavailable('unavailable', String(cause), { cause }))); // invalid certificate
-      }
-      return () => {
-        isCancelled = true;
-        outgoing?.destroy();
-      };
+      const maxRetries = isRefund(request) ? 0 : MAX_IDLE_RETRIES;
+      return post('/json', { body: requestToJson(request), agent, headers, maxRetries }, (answer) =>
+        done(decoded(answer, (body) => toDecision(replyFromJson(body)))),
+      );
     },
     sendAll: undefined,
-    call: undefined,
+    callHolds: (method, message, { timeoutMs, signal }) =>
+      promiseCall((done) => {
+        const { maxDelayMs = 0 } = message;
+        const pool = maxDelayMs > 0 ? waiting : agent;
+        return post(`/holds/${method.toLowerCase()}`, { body: holdToJson(message), agent: pool, timeoutMs }, (answer) =>
+          done(decoded(answer, holdFromJson[method])),
+        );
+      }, signal),
     isReady: (timeoutMs) =>
       new Promise<boolean>((resolve) => {
         const outgoing = open(`${base}/healthcheck`, { agent });
@@ -65,8 +60,60 @@ export function createHttpTransport(origin: string, tls: TlsOptions | undefined)
         });
         outgoing.end();
       }).catch(() => false),
-    close: () => agent.destroy(),
+    close: () => {
+      agent.destroy();
+      waiting.destroy();
+    },
   };
+}
+
+/** @param open  of `http` or `https` */
+function createPost(base: string, open: typeof requestHttp) {
+  return (path: string, options: Post, done: (answer: Answer | WeirUnavailable) => void): Cancel => {
+    const { agent, timeoutMs, headers, maxRetries = MAX_IDLE_RETRIES } = options;
+    const sending = { method: 'POST', agent, headers: headers ? { ...HEADERS, ...headers } : HEADERS };
+    let isDone = false;
+    let outgoing: ClientRequest | undefined;
+    const end = (): boolean => {
+      if (isDone) return false;
+      isDone = true;
+      clearTimeout(timer);
+      return true;
+    };
+    const finish = (answer: Answer | WeirUnavailable): void => {
+      if (end()) done(answer);
+    };
+    const expire = (): void => {
+      finish(new WeirUnavailable('timeout', `no answer within ${timeoutMs} ms`));
+      outgoing?.destroy();
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
+    const attempt = (retriesLeft: number): void => {
+      const sent = open(`${base}${path}`, sending);
+      outgoing = sent;
+      read(sent, (answer) => {
+        const isLost = !isDone && answer instanceof WeirUnavailable && wasIdle(sent, answer);
+        if (isLost && retriesLeft > 0) attempt(retriesLeft - 1);
+        else finish(answer);
+      });
+      sent.end(options.body);
+    };
+    try {
+      attempt(maxRetries);
+    } catch (cause) {
+      queueMicrotask(() => finish(new WeirUnavailable('unavailable', String(cause), { cause }))); // invalid certificate
+    }
+    return () => {
+      if (end()) outgoing?.destroy();
+    };
+  };
+}
+
+const HEADERS = { 'content-type': 'application/json', 'x-weir-detail': '1' };
+
+function openPool(isSecure: boolean, { ca, cert, key, serverName }: TlsOptions = {}): Agent {
+  const pool = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_IDLE_SOCKETS };
+  return isSecure ? new TlsAgent({ ...pool, ...defined({ ca, cert, key, servername: serverName }) }) : new Agent(pool);
 }
 
 interface Answer {
@@ -108,19 +155,25 @@ const wasIdle = (outgoing: ClientRequest, { cause }: WeirUnavailable): boolean =
   // A request fails with a system error.
   outgoing.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
-/** Kinds of failure by HTTP status, if there is no gRPC status. In envoyproxy/ratelimit, every error is 400. */
-const kinds: Readonly<Record<number, FailureKind>> = { 400: 'unavailable', 413: 'invalid' };
+/**
+ * Kinds of failure by HTTP status, if there is no gRPC status. In envoyproxy/ratelimit, every error is 400, and unknown
+ * paths are 404.
+ */
+const kinds: Readonly<Record<number, FailureKind>> = { 400: 'unavailable', 404: 'unimplemented', 413: 'invalid' };
 
-function outcomeOf({ status, code, reason, body }: Answer): Outcome {
+/** @param decode  throws if the body is not an answer */
+function decoded<T>(answer: Answer | WeirUnavailable, decode: (body: string) => T): T | WeirUnavailable {
+  if (answer instanceof WeirUnavailable) return answer;
+  const { status, code, reason, body } = answer;
   if (status >= 400 && status !== 429) {
     const message = `HTTP ${status}: ${reason ?? body.slice(0, 100)}`;
-    if (code !== undefined) return failureOf(Number(code), message);
+    if (code !== undefined) return toFailure(Number(code), message);
     return new WeirUnavailable(kinds[status] ?? (status >= 500 ? 'unavailable' : 'rejected'), message);
   }
   try {
-    return decisionOf(replyFromJson(body));
+    return decode(body);
   } catch (cause) {
-    return new WeirUnavailable('unavailable', `HTTP ${status} with an answer that is no RateLimitResponse`, { cause });
+    return new WeirUnavailable('unavailable', `HTTP ${status} with an answer of another kind`, { cause });
   }
 }
 

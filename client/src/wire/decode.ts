@@ -1,4 +1,4 @@
-import { LENGTH, nested, open, readDuration, reader, readText, tagOf, VARINT } from './fields.ts';
+import { fieldTag, LENGTH, nested, open, readDuration, reader, readText, VARINT } from './fields.ts';
 import {
   type Reply,
   type ReplyCode,
@@ -7,7 +7,7 @@ import {
   type Status,
   type StatusLimit,
   units,
-  windowMsOf,
+  windowLengthMs,
 } from './messages.ts';
 import { readStruct } from './struct.ts';
 
@@ -27,7 +27,7 @@ export type BatchItem = { readonly reply: Reply } | { readonly status: number; r
 export function decodeBatch(bytes: Buffer): readonly BatchItem[] {
   const items: BatchItem[] = [];
   open(bytes, (tag) => {
-    if (tag === tagOf(1, LENGTH)) items.push(readItem());
+    if (tag === fieldTag(1, LENGTH)) items.push(readItem());
     else reader.skip(tag);
   });
   return items;
@@ -36,8 +36,8 @@ export function decodeBatch(bytes: Buffer): readonly BatchItem[] {
 function readItem(): BatchItem {
   let item: BatchItem = { status: STATUS_UNKNOWN, message: 'an answer without an outcome' };
   nested((tag) => {
-    if (tag === tagOf(1, LENGTH)) item = readItemReply();
-    else if (tag === tagOf(2, LENGTH)) item = readItemStatus();
+    if (tag === fieldTag(1, LENGTH)) item = readItemReply();
+    else if (tag === fieldTag(2, LENGTH)) item = readItemStatus();
     else reader.skip(tag);
   });
   return item;
@@ -54,8 +54,8 @@ function readItemStatus(): BatchItem {
   let status = STATUS_UNKNOWN;
   let message = '';
   nested((tag) => {
-    if (tag === tagOf(1, VARINT)) status = reader.uint32();
-    else if (tag === tagOf(2, LENGTH)) message = readText();
+    if (tag === fieldTag(1, VARINT)) status = reader.uint32();
+    else if (tag === fieldTag(2, LENGTH)) message = readText();
     else reader.skip(tag);
   });
   return { status, message };
@@ -65,7 +65,7 @@ function readItemStatus(): BatchItem {
 export function decodeServing(bytes: Buffer): boolean {
   let status = 0;
   open(bytes, (tag) => {
-    if (tag === tagOf(1, VARINT)) status = reader.uint32();
+    if (tag === fieldTag(1, VARINT)) status = reader.uint32();
     else reader.skip(tag);
   });
   return status === 1;
@@ -78,17 +78,17 @@ function readReply(end: number): Reply {
   let detail: Reply['detail'];
   while (reader.at < end) {
     const tag = reader.tag();
-    if (tag === tagOf(1, VARINT)) code = readCode();
-    else if (tag === tagOf(2, LENGTH)) statuses.push(readStatus());
-    else if (tag === tagOf(3, LENGTH)) headers.push(readHeader());
-    else if (tag === tagOf(6, LENGTH)) detail = detailOf(readStruct(reader));
+    if (tag === fieldTag(1, VARINT)) code = readCode();
+    else if (tag === fieldTag(2, LENGTH)) statuses.push(readStatus());
+    else if (tag === fieldTag(3, LENGTH)) headers.push(readHeader());
+    else if (tag === fieldTag(6, LENGTH)) detail = readDetail(readStruct(reader));
     else reader.skip(tag);
   }
   return { code, statuses, headers, detail };
 }
 
 /** Weir's part of the dynamic metadata. */
-export function detailOf(metadata: Readonly<Record<string, unknown>>): Reply['detail'] {
+export function readDetail(metadata: Readonly<Record<string, unknown>>): Reply['detail'] {
   const { weir } = metadata;
   return typeof weir === 'object' && weir !== null ? (weir as Reply['detail']) : undefined; // an object, as just checked
 }
@@ -101,10 +101,10 @@ function readStatus(): Status {
   let remaining = 0;
   let resetMs: number | undefined;
   nested((tag) => {
-    if (tag === tagOf(1, VARINT)) code = readCode();
-    else if (tag === tagOf(2, LENGTH)) limit = readLimit();
-    else if (tag === tagOf(3, VARINT)) remaining = reader.uint32();
-    else if (tag === tagOf(4, LENGTH)) resetMs = readDuration();
+    if (tag === fieldTag(1, VARINT)) code = readCode();
+    else if (tag === fieldTag(2, LENGTH)) limit = readLimit();
+    else if (tag === fieldTag(3, VARINT)) remaining = reader.uint32();
+    else if (tag === fieldTag(4, LENGTH)) resetMs = readDuration();
     else reader.skip(tag);
   });
   return { code, limit, remaining, resetMs };
@@ -116,21 +116,21 @@ function readLimit(): StatusLimit {
   let unit = 0;
   let multiplier = 1;
   nested((tag) => {
-    if (tag === tagOf(1, VARINT)) requestsPerUnit = reader.uint32();
-    else if (tag === tagOf(2, VARINT)) unit = reader.uint32();
-    else if (tag === tagOf(3, LENGTH)) name = readText();
-    else if (tag === tagOf(4, LENGTH)) multiplier = readWrapper();
+    if (tag === fieldTag(1, VARINT)) requestsPerUnit = reader.uint32();
+    else if (tag === fieldTag(2, VARINT)) unit = reader.uint32();
+    else if (tag === fieldTag(3, LENGTH)) name = readText();
+    else if (tag === fieldTag(4, LENGTH)) multiplier = readWrapper();
     else reader.skip(tag);
   });
-  return { name, requestsPerUnit, windowMs: windowMsOf(units[unit]?.[1], multiplier) };
+  return { name, requestsPerUnit, windowMs: windowLengthMs(units[unit]?.[1], multiplier) };
 }
 
 function readHeader(): ResponseHeader {
   let key = '';
   let value = '';
   nested((tag) => {
-    if (tag === tagOf(1, LENGTH)) key = readText();
-    else if (tag === tagOf(2, LENGTH)) value = readText();
+    if (tag === fieldTag(1, LENGTH)) key = readText();
+    else if (tag === fieldTag(2, LENGTH)) value = readText();
     else reader.skip(tag);
   });
   return { key, value };
@@ -139,7 +139,7 @@ function readHeader(): ResponseHeader {
 function readWrapper(): number {
   let value = 0;
   nested((tag) => {
-    if (tag === tagOf(1, VARINT)) value = reader.uint32();
+    if (tag === fieldTag(1, VARINT)) value = reader.uint32();
     else reader.skip(tag);
   });
   return value;

@@ -1,5 +1,5 @@
 import { ProtoWriter } from '../../../src/protobuf/writer.ts';
-import type { LimitRequest } from './messages.ts';
+import type { HoldRequest, LimitRequest } from './messages.ts';
 
 const writer = new ProtoWriter(); // reused for every message, which is then copied
 
@@ -14,8 +14,8 @@ export const encodeBatch = (requests: readonly LimitRequest[]): Buffer =>
     for (const request of requests) nested(1, () => writeRequest(request));
   });
 
-/** Encodes a request of weir.v1.Holds; only Acquire has a `maxDelayMs`. */
-export const encodeHold = (request: LimitRequest, maxDelayMs = 0): Buffer =>
+/** Encodes a request of weir.v1.Holds. */
+export const encodeHold = ({ request, maxDelayMs = 0 }: HoldRequest): Buffer =>
   message(() => {
     nested(1, () => writeRequest(request));
     if (maxDelayMs > 0) writeDuration(2, maxDelayMs);

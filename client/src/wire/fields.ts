@@ -1,7 +1,7 @@
 import { createInterner } from '../../../src/protobuf/interner.ts';
 import { ProtoReader } from '../../../src/protobuf/reader.ts';
 
-/** The longest text that is accepted. */
+/** Maximum characters of a text. */
 const MAX_TEXT = 65_536;
 
 export const VARINT = 0;
@@ -11,7 +11,7 @@ export const LENGTH = 2;
 export const reader = new ProtoReader(createInterner());
 
 /** A tag: the field's number × 8 + its wire type. */
-export const tagOf = (field: number, wireType: number): number => field * 8 + wireType;
+export const fieldTag = (field: number, wireType: number): number => field * 8 + wireType;
 
 /** Reads a message; `field` is called with each tag, and must read the value. */
 export function open(bytes: Buffer, field: (tag: number) => void): void {
@@ -31,8 +31,8 @@ export function readDuration(): number {
   let seconds = 0;
   let nanos = 0;
   nested((tag) => {
-    if (tag === tagOf(1, VARINT)) seconds = reader.uint64();
-    else if (tag === tagOf(2, VARINT)) nanos = reader.uint32();
+    if (tag === fieldTag(1, VARINT)) seconds = reader.uint64();
+    else if (tag === fieldTag(2, VARINT)) nanos = reader.uint32();
     else reader.skip(tag);
   });
   return seconds * 1_000 + Math.ceil(nanos / 1e6);

@@ -55,8 +55,55 @@ export const units: readonly (readonly [name: string, ms: number | undefined])[]
 ];
 
 /** The length of a window of `multiplier` units. */
-export const windowMsOf = (unitMs: number | undefined, multiplier: number): number | undefined =>
+export const windowLengthMs = (unitMs: number | undefined, multiplier: number): number | undefined =>
   unitMs === undefined ? undefined : unitMs * Math.max(multiplier, 1);
+
+/** The answers of the methods of `weir.v1.Holds`. */
+export interface HoldAnswers {
+  readonly Acquire: SlotAnswer;
+  readonly Renew: SlotAnswer;
+  readonly Release: undefined;
+  readonly Reserve: ReserveAnswer;
+  readonly Commit: Commit;
+}
+export type HoldMethod = keyof HoldAnswers;
+
+/** The request of a method. */
+export interface HoldRequest {
+  readonly request: LimitRequest;
+  /** How long to wait for slots; only of Acquire. */
+  readonly maxDelayMs?: number;
+}
+
+export interface SlotAnswer {
+  readonly held: boolean;
+  readonly ttlMs: number;
+  readonly retryAfterMs: number | undefined;
+}
+
+export interface ReserveAnswer {
+  readonly reserved: boolean;
+  readonly hits: number;
+  readonly ttlMs: number;
+  readonly retryAfterMs: number | undefined;
+}
+
+/** The answer to a commit. */
+export interface Commit {
+  readonly outcome: CommitOutcome;
+  readonly charged: number;
+  /** Usage beyond the reservation. It is not charged with `on_overrun: clip`. */
+  readonly overrun: number;
+}
+
+/**
+ * The outcome of a commit. `late`: the reservation had expired; `unknown`: there was none under this id; in both cases
+ * the hits are charged. `repeated`: it has been committed before, and nothing is charged.
+ */
+export type CommitOutcome = 'committed' | 'late' | 'unknown' | 'repeated';
+
+/** By their numbers, which begin with 1. */
+export const commitOutcomes: readonly CommitOutcome[] = ['committed', 'late', 'unknown', 'repeated'];
 
 /** Whether the request refunds hits. It is sent only once: a repeated refund would raise the limit. */
 export const isRefund = ({ hits }: LimitRequest): boolean => hits < 0;
