@@ -4,18 +4,20 @@ import { Ratelimit } from '@upstash/ratelimit';
 import { Redis } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { type Client, createClient } from 'weir-client';
+import { createEngine } from 'weir-rls/engine';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import { createEngine } from '../../src/engine/index.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
 import { median } from '../tables/figures.ts';
 import { table } from '../tables/table.ts';
+import { startTable } from './client-start.ts';
 
 export const usage = `Usage: npm run proof -- client-overhead
 
 Measures the CPU time of a call of weir-client, compared with the same call by @grpc/grpc-js and @grpc/proto-loader
 alone: calls one after another, and 32 calls in each turn of the event loop; also with an engine in this process, and by
-the libraries rate-limiter-flexible and @upstash/ratelimit, the latter with ioredis. Takes about two minutes.
+the libraries rate-limiter-flexible and @upstash/ratelimit, the latter with ioredis. Then the time, CPU time and memory
+of a new process until its first decision. Takes about two minutes.
 `;
 
 const ROUNDS = 7;
@@ -64,6 +66,7 @@ export async function run(args: readonly string[]): Promise<void> {
   for (const row of rows) await measure(row); // warm-up: compiles code and connects
   for (let round = 0; round < ROUNDS; round++) for (const row of rows) row.us.push(await measure(row));
   print(rows);
+  console.log(`\n${await startTable([String(redis.port), target, `http://127.0.0.1:${weir.httpPort}`])}`);
   raw.close();
   for (const client of Object.values(clients)) client.close();
   ioredis.disconnect();
