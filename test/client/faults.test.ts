@@ -44,11 +44,20 @@ function certificates() {
   return { folder, authority, files: writeCertificate(folder, 'server', certificate) };
 }
 
+/** Over HTTP, a request is sent again, up to twice, if an idle connection breaks. */
+const MAX_SENT_OVER_HTTP = 3;
+
 test(
-  'every call settles in time while servers are killed, stopped, refuse, never answer, or have wrong certificates',
+  'every call settles in time, and is charged once each time it is sent, while servers are killed, stopped, refuse, never answer, or have wrong certificates',
   async () => {
     const ports = { GRPC_PORT: String(await freePort()), PORT: String(await freePort()) };
-    const service = await startService(RULES, ports);
+    const redis = await startRedis(); // keeps the counters of services that are killed
+    closeLater(() => redis.stop());
+    const charged =
+      '  - key: charged\n    rate_limit: { unit: day, requests_per_unit: 1000000000, alignment: first_hit }\n';
+    const rules = RULES + charged;
+    const store = { BACKEND_TYPE: 'redis', REDIS_URL: redis.url };
+    const service = await startService(rules, { ...ports, ...store });
     const { files } = certificates();
     const secured = await startService(RULES, {
       GRPC_SERVER_USE_TLS: 'true',
@@ -93,7 +102,7 @@ test(
       } else {
         await stop('SIGKILL');
         await sleep(300);
-        ({ pid, stop } = await startService(RULES, ports));
+        ({ pid, stop } = await startService(rules, { ...ports, ...store }));
       }
     }
     const report: FaultReport = JSON.parse(
@@ -112,6 +121,15 @@ test(
     for (const counts of [killed, killedHttp, silent, wrongCertificate, wrongProtocol])
       expect((counts?.timeout ?? 0) + (counts?.unavailable ?? 0) + (counts?.breaker_open ?? 0)).toBeGreaterThan(0);
     for (const counts of [silent, wrongCertificate, wrongProtocol]) expect(counts?.allowed).toBeUndefined();
+    const counting = await openClient({ target: (await startService(rules, store)).grpc });
+    for (const [name, { counted, uncertain, retries }] of Object.entries(report.charges)) {
+      const { limit = 0, remaining = 0 } = await counting.limit('demo', { charged: name }, { hits: 0 });
+      const charged = limit - remaining;
+      const sentAtMost = ['killedHttp', 'several'].includes(name) ? MAX_SENT_OVER_HTTP : 1;
+      const isWithinBound = charged >= counted && charged <= counted + (uncertain + retries) * sentAtMost;
+      const figures = { name, charged, counted, uncertain, retries };
+      expect({ ...figures, isWithinBound }).toEqual({ ...figures, isWithinBound: true });
+    }
   },
   LONG_MS,
 );

@@ -103,6 +103,18 @@ describe.each(frameworks)('the middleware for %s', (name) => {
   });
 });
 
+test('in NestJS, the options of a handler precede those of its controller', async () => {
+  const app = await startApp('nestjs-fastify', service.grpc);
+  const user = 'nest-costly';
+  const costs: (number | undefined)[] = [];
+  for (const path of ['search', 'status', 'free']) {
+    const before = await remainingOf(user);
+    expect((await fetch(`${app}/costly/${path}`, { headers: { 'x-user': user } })).status).toBe(200);
+    costs.push((before ?? 0) - ((await remainingOf(user)) ?? 0));
+  }
+  expect(costs).toEqual([3, 1, 0]);
+});
+
 test('a middleware sends the headers of the service instead of its own', async () => {
   const sending = await startService(RULES, { LIMIT_IETF_HEADERS: 'true' });
   const app = await startApp('express', sending.grpc);

@@ -1,5 +1,6 @@
 import { type ClientOptions, type Decision, WeirUnavailable } from '../../client/src/index.ts';
 import { GrpcError, status } from '../../src/h2/grpc/grpc-status.ts';
+import { type BusyNeighbours, startBusyNeighbours } from '../helpers/busy-neighbours.ts';
 import { allowed, startScripted } from './scripted-server.ts';
 import { closeAll, openClient, RULES, startService } from './service.ts';
 
@@ -48,7 +49,13 @@ describe.each([
   });
 });
 
-describe.each(['grpc', 'http'] as const)('with the defaults of the client over %s', (protocol) => {
+describe.each(['grpc', 'http'] as const)('with the defaults of the client over %s, on a busy machine', (protocol) => {
+  let neighbours: BusyNeighbours;
+  beforeAll(async () => {
+    neighbours = await startBusyNeighbours();
+  });
+  afterAll(() => neighbours.stop());
+
   test.each([
     [500, 10],
     [5_000, 50],
@@ -57,7 +64,9 @@ describe.each(['grpc', 'http'] as const)('with the defaults of the client over %
     const decisions = await callAtOnce(calls, defaults, protocol);
     expect(decisions.filter(({ ok }) => ok).length).toBeLessThanOrEqual(most);
   });
+});
 
+describe.each(['grpc', 'http'] as const)('over %s', (protocol) => {
   test('calls that may each wait for longer than others are all decided', async () => {
     const { [protocol]: target } = await startService(RULES, {}, { isPatient: false });
     const client = await openClient({ target, timeoutMs: 20 });

@@ -154,13 +154,61 @@ test('publint and arethetypeswrong find nothing in the packed client', async () 
   expect(JSON.parse(await run(process.execPath, args, join(PROJECT, 'client')))).toEqual([]);
 });
 
+/** A bundle's calls over gRPC and HTTP: whether they were answered, or why not. */
+async function callFromBundle(format: 'esm' | 'cjs', external: readonly string[]): Promise<readonly string[]> {
+  const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
+  provide('@grpc/grpc-js');
+  const [source, output] = ['bundled.mjs', format === 'esm' ? 'bundle.mjs' : 'bundle.cjs'];
+  const program = `import { createClient } from 'weir-client';
+    import { rateLimit } from 'weir-client/web';
+    const call = async (target) => {
+      const client = createClient({ target, timeoutMs: 60_000, onError: 'deny' });
+      const { response } = await rateLimit({ client, domain: 'demo', peer: () => '192.0.2.1' })(new Request('http://a/'));
+      const { error } = await client.limit('demo', { user: 'alice' });
+      console.log(response?.status ?? 'passed', error?.message ?? '');
+      client.close();
+    };
+    call('${service.grpc}').then(() => call('${service.http}'));`;
+  writeFileSync(join(folder, source), program);
+  const options = ['--bundle', '--platform=node', `--format=${format}`, `--outfile=${output}`, '--log-level=error'];
+  const leftOut = external.map((name) => `--external:${name}`);
+  await run(
+    process.execPath,
+    [join(PROJECT, 'node_modules/esbuild/bin/esbuild'), source, ...options, ...leftOut],
+    folder,
+  );
+  return (await run(process.execPath, [output], folder)).trim().split('\n');
+}
+
+test.each([
+  ['esm', ['@grpc/grpc-js']],
+  ['cjs', ['@grpc/grpc-js']],
+  ['cjs', []],
+] as const)('a bundle by esbuild calls over gRPC and HTTP: %s without %j', async (format, external) => {
+  expect(await callFromBundle(format, external)).toEqual(['passed', 'passed']);
+});
+
+test('an ES module of esbuild that contains @grpc/grpc-js says that it has to be left out, and calls over HTTP', async () => {
+  const [overGrpc, overHttp] = await callFromBundle('esm', []);
+  expect(overGrpc).toMatch(/^503 @grpc\/grpc-js cannot be loaded .*: exclude it from the bundle/);
+  expect(overHttp).toBe('passed');
+});
+
 test.each(['mts', 'cts'])('the types of the packed client work under node16 in a .%s file', async (extension) => {
+  for (const name of ['@nestjs', 'reflect-metadata', 'rxjs']) provide(name, await installed('nestjs-11')); // in CommonJS
+  for (const name of ['express', '@types/express']) provide(name);
   const source = `import { createClient, type Decision, LimitExceeded } from 'weir-client';
+    import { rateLimit as forExpress } from 'weir-client/express';
+    import { Limit, SkipLimit, WeirModule } from 'weir-client/nestjs';
     import { rateLimit } from 'weir-client/web';
     const client = createClient({ target: 'localhost:8081', local: { requests: 3 } });
     export const limit = rateLimit({ client, domain: 'demo', trustProxy: 1 });
     export const isRefused = (error: unknown): boolean => error instanceof LimitExceeded;
-    export const decide = (): Promise<Decision> => client.limit('demo', { user: 'alice' });`;
+    export const decide = (): Promise<Decision> => client.limit('demo', { user: 'alice' });
+    export const middleware = forExpress({ client, domain: 'demo', key: (request) => ({ path: request.path }) });
+    const useFactory = (domain: string) => ({ client, domain });
+    export const module = WeirModule.forRootAsync({ inject: ['DOMAIN'], useFactory });
+    export const decorators: MethodDecorator[] = [Limit({ cost: () => 5 }), SkipLimit()];`;
   writeFileSync(join(folder, `types.${extension}`), source);
   const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2023', '--types', 'node'];
   const roots = ['--typeRoots', join(PROJECT, 'node_modules/@types'), '--skipLibCheck'];

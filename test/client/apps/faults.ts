@@ -18,6 +18,17 @@ export interface FaultReport {
   readonly grownBytes: number;
   /** The number of each client's calls, by outcome. */
   readonly outcomes: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly charges: Readonly<Record<string, Charges>>;
+}
+
+/** What the calls of a client may have charged, each of them one hit. */
+export interface Charges {
+  /** Calls that a store has admitted: all of them are charged. */
+  counted: number;
+  /** Calls that may be charged: admitted by the service without its store, or without an answer. */
+  uncertain: number;
+  /** Calls that were sent to a second server. */
+  retries: number;
 }
 
 const CONCURRENCY = 50;
@@ -53,6 +64,7 @@ let started = 0;
 let settled = 0;
 let late = 0;
 const outcomes: Record<string, Record<string, number>> = {};
+const charges: Record<string, Charges> = {};
 
 const outcomeOf = ({ ok, error, source }: Decision): string =>
   error && 'kind' in error
@@ -62,6 +74,14 @@ const outcomeOf = ({ ok, error, source }: Decision): string =>
       : ok
         ? 'allowed'
         : 'refused';
+
+/** A refused call charges nothing, since its rules spend all or nothing. */
+function note(own: Charges, { ok, error, source }: Decision): void {
+  if (error && 'kind' in error && error.kind === 'breaker_open') return; // it was not sent
+  if (error) own.uncertain++;
+  else if (ok && source === 'backend') own.counted++;
+  else if (ok) own.uncertain++;
+}
 
 async function work(name: string, limit: (user: string) => Promise<Decision>): Promise<void> {
   while (started < calls) {
@@ -73,6 +93,8 @@ async function work(name: string, limit: (user: string) => Promise<Decision>): P
     if (overMs > 0 && overMs > lateSince(startMs)) late++;
     outcomes[name] ??= {};
     const counts = outcomes[name];
+    charges[name] ??= { counted: 0, uncertain: 0, retries: 0 };
+    note(charges[name], decision);
     const outcome = outcomeOf(decision);
     counts[outcome] = (counts[outcome] ?? 0) + 1;
     if (outcome === 'breaker_open') await sleep(BREAKER_PAUSE_MS);
@@ -82,7 +104,7 @@ async function work(name: string, limit: (user: string) => Promise<Decision>): P
 
 const clients = Object.entries(options).map(([name, clientOptions]) => {
   const client = createClient({ ...clientOptions, timeoutMs: TIMEOUT_MS });
-  return { name, client, limit: (user: string) => client.limit('demo', { api_key: user }) };
+  return { name, client, limit: (user: string) => client.limit('demo', [{ api_key: user }, { charged: name }]) };
 });
 const workers = Array.from({ length: CONCURRENCY }, (_, at) => clients[at % clients.length]).flatMap(
   (one) => one ?? [],
@@ -100,8 +122,20 @@ const measuring = setInterval(() => {
 process.stdout.write('started\n');
 await Promise.all(workers.map(({ name, limit }) => work(name, limit)));
 clearInterval(measuring);
-for (const { client } of clients) client.close();
+for (const { name, client } of clients) {
+  const own = charges[name];
+  if (own) own.retries = client.stats().retries;
+  client.close();
+}
 await sleep(200); // unhandled rejections are reported by then
-const report: FaultReport = { calls, settled, late, unhandled, grownBytes: heap() - (earlierBytes ?? 0), outcomes };
+const report: FaultReport = {
+  calls,
+  settled,
+  late,
+  unhandled,
+  grownBytes: heap() - (earlierBytes ?? 0),
+  outcomes,
+  charges,
+};
 process.stdout.write(`${JSON.stringify(report)}\n`);
 process.exit(); // a connection to a silent server would keep the process alive

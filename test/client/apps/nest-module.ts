@@ -15,15 +15,38 @@ class AppController {
   }
 }
 
-/** Calls decorators as functions, since Node does not support their syntax. */
-function decorate(name: keyof AppController, ...decorators: readonly MethodDecorator[]): void {
-  const method = Object.getOwnPropertyDescriptor(AppController.prototype, name) as PropertyDescriptor; // it is there
-  for (const decorator of decorators) decorator(AppController.prototype, name, method);
+/** Each request costs as much as its controller says, unless its handler says otherwise. */
+class CostlyController {
+  search(): string {
+    return 'found';
+  }
+  status(): string {
+    return 'ok';
+  }
+  free(): string {
+    return 'free';
+  }
 }
-decorate('hello', Get('/'));
-decorate('health', Get('/health'), SkipLimit());
-decorate('own', Get('/own'), Limit({ onRefused: ({ status }) => new HttpException(OWN_REFUSAL, status) }));
+
+/** Calls decorators as functions, since Node does not support their syntax. */
+function decorate(
+  target: { readonly prototype: object },
+  name: string,
+  ...decorators: readonly MethodDecorator[]
+): void {
+  const method = Object.getOwnPropertyDescriptor(target.prototype, name) as PropertyDescriptor; // it is there
+  for (const decorator of decorators) decorator(target.prototype, name, method);
+}
+decorate(AppController, 'hello', Get('/'));
+decorate(AppController, 'health', Get('/health'), SkipLimit());
+const refuse = Limit({ onRefused: ({ status }) => new HttpException(OWN_REFUSAL, status) });
+decorate(AppController, 'own', Get('/own'), refuse);
 Controller()(AppController);
+decorate(CostlyController, 'search', Get('/search'));
+decorate(CostlyController, 'status', Get('/status'), Limit({ cost: () => 1 }));
+decorate(CostlyController, 'free', Get('/free'), SkipLimit());
+Limit({ cost: () => 3 })(CostlyController);
+Controller('/costly')(CostlyController);
 
 const { skip: _, ...options } = optionsFor<NestRequest>(
   (request, name) => request.headers[name]?.toString(),
@@ -38,7 +61,7 @@ Module({ providers: [Settings], exports: [Settings] })(SettingsModule);
 
 export class AppModule {}
 Module({
-  controllers: [AppController],
+  controllers: [AppController, CostlyController],
   imports: [
     WeirModule.forRootAsync({
       imports: [SettingsModule],
