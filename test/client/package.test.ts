@@ -165,18 +165,14 @@ async function callFromBundle(format: 'esm' | 'cjs', external: readonly string[]
       const client = createClient({ target, timeoutMs: 60_000, onError: 'deny' });
       const { response } = await rateLimit({ client, domain: 'demo', peer: () => '192.0.2.1' })(new Request('http://a/'));
       const { error } = await client.limit('demo', { user: 'alice' });
-      console.log(response?.status ?? 'passed', error?.message ?? '');
+      console.log(response?.status ?? 'passed', ...(error ? [error.message] : []));
       client.close();
     };
     call('${service.grpc}').then(() => call('${service.http}'));`;
   writeFileSync(join(folder, source), program);
   const options = ['--bundle', '--platform=node', `--format=${format}`, `--outfile=${output}`, '--log-level=error'];
   const leftOut = external.map((name) => `--external:${name}`);
-  await run(
-    process.execPath,
-    [join(PROJECT, 'node_modules/esbuild/bin/esbuild'), source, ...options, ...leftOut],
-    folder,
-  );
+  await run(join(PROJECT, 'node_modules/.bin/esbuild'), [source, ...options, ...leftOut], folder);
   return (await run(process.execPath, [output], folder)).trim().split('\n');
 }
 
