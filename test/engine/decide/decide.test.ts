@@ -3,6 +3,7 @@ import type { Operation, Replies } from '../../../src/engine/backends/backend.ts
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
+import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { debitOf } from '../../../src/engine/ledger/debit.ts';
 import type { RequestLimit } from '../../../src/engine/rules/match/match.ts';
@@ -658,4 +659,28 @@ describe('modes of a limit', () => {
     await ask(decider, 'user=bob', 'path=a');
     expect((await ask(decider, 'user=bob', 'path=a')).overallCode).toBe('OVER_LIMIT'); // no quota is left
   });
+});
+
+test('an override applies until its end', async () => {
+  const clock = fakeClock();
+  const overrides = new Overrides(clock, () => 60_000);
+  const eve = descriptor('user=eve');
+  overrides.replace([
+    {
+      domain: DOMAIN,
+      entries: eve.entries,
+      effect: { kind: 'block' },
+      untilMs: clock() + 1_000,
+      by: 'admin',
+      reason: 'abuse',
+    },
+  ]);
+  const decider = deciderFor(shop('  - {key: user, rate_limit: {unit: minute, requests_per_unit: 9}}'), {
+    overrides,
+    clock,
+  });
+  clock.advance(999);
+  expect(await ask(decider, eve)).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: 1 });
+  clock.advance(1);
+  expect(shown(await ask(decider, eve))).toEqual(['OK 8']);
 });

@@ -1,0 +1,514 @@
+/** A text that occurs once in a file, and the text that replaces it. */
+export type Change = readonly [from: string, to: string];
+
+/** Defects written by hand: each change of the file must make one of the tests fail. */
+export interface Mutants {
+  readonly file: string;
+  /** Files of `npm run test:quick`, without `.test.ts`. */
+  readonly tests: readonly string[];
+  readonly changes: readonly Change[];
+}
+
+/** @throws Error  the text to be replaced does not occur exactly once */
+export function applyChange(text: string, [from, to]: Change): string {
+  const [before = '', after, ...more] = text.split(from);
+  if (after === undefined || more.length > 0)
+    throw new Error(
+      `a changed text must occur once, got ${more.length + (after === undefined ? 0 : 1)} times: ${from}`,
+    );
+  return `${before}${to}${after}`;
+}
+
+const twins = 'test/engine/algorithms/twins';
+const operations = 'test/engine/backends/redis/operations';
+const decide = 'test/engine/decide/decide';
+
+const algorithms: readonly Mutants[] = [
+  {
+    file: 'src/engine/algorithms/fixed-window.ts',
+    tests: ['test/engine/algorithms/fixed-window', 'test/engine/algorithms/refund', 'test/engine/ledger/refusals'],
+    changes: [
+      ['hits < 0 || after <= windowSize(limit)', 'hits < 0 || after < windowSize(limit)'],
+      ['Math.max(nowMs, known));', 'nowMs);'],
+      ['chargedAtMs >= startMs ? -hits : 0', '-hits'],
+      ['hits <= 1 && windowSize(limit) > 0', 'hits <= 2 && windowSize(limit) > 0'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-log.ts',
+    tests: [twins],
+    changes: [
+      ['(log[first] ?? 0) + windowMs <= nowMs', '(log[first] ?? 0) + windowMs < nowMs'],
+      ['charge && (accepted || limit.countDenied)', 'charge && accepted'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/token-bucket.ts',
+    tests: [twins],
+    changes: [
+      ['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs'],
+      ['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/leaky-bucket.ts',
+    tests: [twins, 'test/engine/ledger/refusals'],
+    changes: [
+      ['Math.max(nowMs, drainedAtMs)];', 'nowMs];'],
+      ['Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit)', '0'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-counter.ts',
+    tests: [twins, 'test/engine/algorithms/refund'],
+    changes: [
+      ["rounding === 'up' && rest > 0 ? whole + 1 : whole", 'whole'],
+      ['chargedAtMs >= startMs - limit.windowMs', 'chargedAtMs > startMs - limit.windowMs'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-buckets.ts',
+    tests: [twins],
+    changes: [['(limit.buckets + 1 - age)', '(limit.buckets - age)']],
+  },
+  {
+    file: 'src/engine/algorithms/bucket.ts',
+    tests: ['test/engine/ledger/debts', 'test/engine/decide/waiting'],
+    changes: [
+      ['burst: Math.floor(burst / by)', 'burst: Math.ceil(burst / by)'],
+      ['outcome.accepted && taken > 0 ? waitMs(limit, excess, sinceMs, nowMs) : 0', '0'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/limit.ts',
+    tests: ['test/engine/ledger/refusals'],
+    changes: [['hits <= 1 && decision.retryAfterMs !== NEVER_MS', 'decision.retryAfterMs !== NEVER_MS']],
+  },
+];
+
+const scripts: readonly Mutants[] = [
+  {
+    file: 'src/engine/algorithms/fixed-window.lua',
+    tests: [twins],
+    changes: [['hits < 0 or after <= limit[1]', 'hits < 0 or after < limit[1]']],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-log.lua',
+    tests: [twins],
+    changes: [
+      ['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms'],
+      ['math.min(log[i + 1], hits)', 'hits'],
+    ],
+  },
+  {
+    file: 'src/engine/algorithms/token-bucket.lua',
+    tests: [twins],
+    changes: [['math.max(ticked_at_ms, state[2])', 'ticked_at_ms']],
+  },
+  {
+    file: 'src/engine/algorithms/leaky-bucket.lua',
+    tests: [twins],
+    changes: [['(required - size) * window_ms', '(hits - size) * window_ms']],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-buckets.lua',
+    tests: [twins],
+    changes: [['math.min(hits, next_state[age + 2])', 'hits']],
+  },
+  {
+    file: 'src/engine/holds/in-flight.lua',
+    tests: [twins],
+    changes: [
+      ['holds[live + 2] <= now_ms', 'holds[live + 2] < now_ms'],
+      ['requested <= own or before - own', 'before - own'],
+      ['math.max(until_ms, holds[place + 2])', 'until_ms'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/reservation.lua',
+    tests: [twins],
+    changes: [
+      ['entries[own + 2] <= now_ms and LATE', 'entries[own + 2] < now_ms and LATE'],
+      ['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/hold-list.lua',
+    tests: [twins],
+    changes: [['holds[place - size + 2] > until_ms', 'holds[place - size + 2] >= until_ms']],
+  },
+  {
+    file: 'src/engine/holds/site-share.lua',
+    tests: ['test/edge/sites/twins'],
+    changes: [
+      ['math.min(math.max(rows[row + 1], limit[10]), rows[row])', 'math.max(rows[row + 1], limit[10])'],
+      ['slot_ms == share.slot_ms + SLOT_MS and share.offered or 0', 'share.offered'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/dispatcher.lua',
+    tests: [operations, twins, 'test/engine/backends/redis/versions'],
+    changes: [
+      ['settlement <= (tonumber(', 'settlement < (tonumber('],
+      ['before[1] == state[1] and #before == #state', '#before == #state'],
+      ['number % 1 ~= 0 or', ''],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/requests.lua',
+    tests: [operations, twins, 'test/engine/backends/redis/backend'],
+    changes: [
+      ['input[at + 5] <= reset_at_ms', 'input[at + 5] < reset_at_ms'],
+      ['hit.blocks and not result.accepted', 'not result.accepted'],
+      ['states[key] = packed and batch.unpack(packed) or nil', ''],
+      ['may_charge and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/shares.lua',
+    tests: ['test/engine/shares/share-store'],
+    changes: [
+      ['is_confirmed and sent_number == holder.number', 'is_confirmed'],
+      ['units / (FLOOR_PART * count)', 'units / FLOOR_PART'],
+    ],
+  },
+];
+
+const stores: readonly Mutants[] = [
+  {
+    file: 'src/engine/backends/redis/batch.ts',
+    tests: ['test/engine/backends/redis/batch', twins],
+    changes: [
+      ['      runs.close(place);\n', ''],
+      ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/batch-reply.ts',
+    tests: [twins, operations, 'test/engine/backends/redis/batch'],
+    changes: [
+      ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
+      ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/batcher.ts',
+    tests: ['test/engine/backends/redis/batcher'],
+    changes: [
+      ['callsBefore === 0', 'callsBefore >= 0'],
+      ['(hits > MAX_HITS ||', '(hits > 2 * MAX_HITS ||'],
+      ['if (stoodMs < waitedMs * LATE_SHARE) return', 'return'],
+      ['!isAnswer(error) && !isUnsent(error)', '!isAnswer(error)'],
+      ['this.#giveUp(request, reason, isSent)', 'this.#giveUp(request, reason)'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/backend.ts',
+    tests: ['test/engine/backends/redis/backend', 'test/engine/backends/redis/clock-steps'],
+    changes: [
+      ['if (hasStepped) this.#listener?.missed();', ''],
+      ['if (!isNoScript(error)) throw error;', 'throw error;'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/breaker.ts',
+    tests: ['test/engine/backends/breaker'],
+    changes: [
+      ['if (this.#timesOpened > 0 && !this.#isProbing) return;', ''],
+      ['Math.min(FIRST_OPEN_MS * 2 ** this.#timesOpened, LONGEST_OPEN_MS)', 'FIRST_OPEN_MS * 2 ** this.#timesOpened'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/memory/backend.ts',
+    tests: [twins, 'test/engine/backends/memory/backend'],
+    changes: [
+      ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
+      ['if (!isAlone && step.accepted) return undefined;', ''],
+    ],
+  },
+  {
+    file: 'src/engine/backends/memory/bounded-counters.ts',
+    tests: ['test/engine/backends/memory/bounded-counters'],
+    changes: [['if (slot < last) this.#index.add(this.#slots.keyOf(slot), slot);', '']],
+  },
+];
+
+const ledger: readonly Mutants[] = [
+  {
+    file: 'src/engine/ledger/ledger.ts',
+    tests: ['ledger', 'overload', 'refusals', 'debts'].map((name) => `test/engine/ledger/${name}`),
+    changes: [
+      ['known.some((decision, at) => decision && request[at]?.blocks)', 'known.some((decision) => decision)'],
+      ['if (!receipt.redeem()) return;', ''],
+      ['for (const one of this.#kept) one.drop(key);', 'this.#remembered?.drop(key);'],
+      ["if (isDone) this.#backends.publish('changed', operation);", ''],
+      ['request.some((other) => other !== debit && other.key === debit.key)', 'false'],
+      ['this.#debts && how.timeoutMs <= 0', 'this.#debts && how.timeoutMs < 0'],
+      ['isUnknown(replies[at]) ? reply : withReceipt', 'withReceipt'],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/refusals.ts',
+    tests: ['test/engine/ledger/refusals', 'test/engine/ledger/ledger'],
+    changes: [
+      ['known.untilMs <= nowMs', 'known.untilMs < nowMs'],
+      ['hits === 0 && !known.isAbove', 'hits === 0'],
+      ['this.#allChangedAtMs) >= calledAtMs', 'this.#allChangedAtMs) > calledAtMs'],
+      [" || policy.charge === 'always'", ''],
+      ['Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs))', 'untilMs + moreMs'],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/debts.ts',
+    tests: ['test/engine/ledger/debts', 'test/engine/ledger/overload'],
+    changes: [
+      ['refused || isUnknown(at) ||', 'refused ||'],
+      ['Math.min(unsettled, debit.hits)', 'debit.hits'],
+      ['shard.mustPeek && !(await this.#peek(shard))', 'false'],
+      ['shard.number = ++this.#lastNumber', 'shard.number = this.#lastNumber'],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/lease.ts',
+    tests: ['test/engine/ledger/lease', 'test/engine/ledger/ledger'],
+    changes: [
+      ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
+      ['Math.min(perMs * LEASE_MS, rest * SHARE_OF_REST)', 'rest * SHARE_OF_REST'],
+      ['if (left > 0) this.#refund(debit, left, chargedAtMs);', ''],
+      ['this.#options.isLive() && !lease.isEnded ?', '!lease.isEnded ?'],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/failure-policies.ts',
+    tests: ['test/engine/ledger/debts', 'test/engine/ledger/overload'],
+    changes: [
+      ["policy.onOverload !== 'error' && isRateLimit(limit)", "policy.onOverload !== 'error'"],
+      ['if (!isDone && isKept) this.#debts.giveBack(debit, false);', ''],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/pending-commits.ts',
+    tests: ['test/engine/ledger/pending-commits'],
+    changes: [
+      ['!commits || holder === ANONYMOUS', 'holder === ANONYMOUS'],
+      ['if (this.#line.delete(commit)) this.#bytes -=', 'if (this.#line.delete(commit)) this.#bytes +='],
+    ],
+  },
+];
+
+const decisions: readonly Mutants[] = [
+  {
+    file: 'src/engine/decide/decide.ts',
+    tests: [decide, 'test/engine/decide/waiting', 'test/engine/decide/deadlines'],
+    changes: [
+      ['!policy.shadow && !shadowMode &&', '!shadowMode &&'],
+      ['capDelay(limit, maxHoldMs)', 'limit'],
+      ['quotas > 0 && overQuotas === quotas', 'overQuotas > 0'],
+      ['if (!policy.shadow) delayMs =', 'delayMs ='],
+    ],
+  },
+  {
+    file: 'src/engine/decide/retry.ts',
+    tests: ['test/engine/decide/retry'],
+    changes: [
+      ['Math.min(quotasMs ?? quotaMs, quotaMs)', 'Math.max(quotasMs ?? quotaMs, quotaMs)'],
+      ['if (policy.shadow) continue;', ''],
+      ['together + hits;', 'hits;'],
+    ],
+  },
+  {
+    file: 'src/engine/decide/overrides.ts',
+    tests: [decide],
+    changes: [['found.override.untilMs > this.#clock() ?', 'found.override ?']],
+  },
+  {
+    file: 'src/engine/decide/plain-charges.ts',
+    tests: ['test/engine/decide/plain-charges'],
+    changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
+  },
+  {
+    file: 'src/engine/decide/queues.ts',
+    tests: ['test/engine/decide/slots'],
+    changes: [["if (waiter.outcome === 'not_taken' && isTaken) await turn.drop();\n      else if", 'if']],
+  },
+  {
+    file: 'src/engine/wire/codec.ts',
+    tests: ['test/engine/wire/codec'],
+    changes: [
+      ['is_negative_hits ? 0 - hits : hits', 'hits'],
+      ['Math.ceil(ms / 1000)', 'Math.floor(ms / 1000)'],
+    ],
+  },
+];
+
+const rules: readonly Mutants[] = [
+  {
+    file: 'src/engine/rules/match/match.ts',
+    tests: ['test/engine/rules/match/match', decide],
+    changes: [
+      ['found.rank < other.rank', 'found.rank > other.rank'],
+      ['value: counted }', 'value: entry.value }'],
+      ['replaced.has(name))', 'replaced.has(name) || true)'],
+    ],
+  },
+  {
+    file: 'src/engine/rules/match/pattern.ts',
+    tests: ['test/engine/rules/match/pattern', 'test/engine/rules/match/match'],
+    changes: [['return from + this.#end.length <= text.length', 'return true']],
+  },
+  {
+    file: 'src/engine/rules/match/trie.ts',
+    tests: ['test/engine/rules/match/pattern-set'],
+    changes: [['? (this.#ended[fallback] ?? NONE) : state', '? NONE : state']],
+  },
+  {
+    file: 'src/engine/rules/compile/limit-over-time.ts',
+    tests: ['test/engine/rules/schedule', 'test/engine/rules/time/active-times'],
+    changes: [
+      ['nowMs >= this.#untilMs || nowMs < this.#fromMs', 'nowMs >= this.#untilMs'],
+      ['capacityOf(next.limit) > capacityOf(current.limit)', 'false'],
+    ],
+  },
+];
+
+const server: readonly Mutants[] = [
+  {
+    file: 'src/h2/grpc/call-head.ts',
+    tests: ['test/h2/grpc/call-head'],
+    changes: [['M: 60_000', 'M: 6_000']],
+  },
+  {
+    file: 'src/h2/grpc/message-reader.ts',
+    tests: ['test/h2/grpc/message-reader'],
+    changes: [['if (length > this.#maxBytes)', 'if (length >= this.#maxBytes)']],
+  },
+  {
+    file: 'src/h2/grpc/method-answer.ts',
+    tests: ['test/h2/grpc/method-call'],
+    changes: [['this.#unreadMessages >= maxUnreadMessages', 'this.#unreadMessages > maxUnreadMessages']],
+  },
+  {
+    file: 'src/h2/grpc/unary-call.ts',
+    tests: ['test/h2/grpc/unary-call'],
+    changes: [
+      ['elapsedMs > this.#head.timeoutMs || this.#isGone', 'this.#isGone'],
+      ["missed(this.#isGone ? 'cancelled' : 'late');\n    if", "missed('late');\n    if"],
+    ],
+  },
+  {
+    file: 'src/h2/bounds/call-queue.ts',
+    tests: ['test/h2/bounds/call-queue'],
+    changes: [
+      ['call.dueAtMs < other.dueAtMs', 'call.dueAtMs > other.dueAtMs'],
+      ['if (calls.length > 0) this.#turns.add(calls);', ''],
+    ],
+  },
+  {
+    file: 'src/h2/bounds/caller-memory.ts',
+    tests: ['test/h2/bounds/caller-memory'],
+    changes: [
+      ['if (hasGrown && this.#bytes > this.maxBytes)', 'if (false)'],
+      ['largest.sizeClass === 0', 'false'],
+    ],
+  },
+  {
+    file: 'src/h2/http2/request-frames.ts',
+    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/bounds', 'test/edge/grpc/grpc-server'],
+    changes: [
+      ['streams.slotsTaken >= this.#limits.maxConcurrentStreams', 'streams.slotsTaken > 100_000'],
+      ['stream.receiveWindow < 0', 'false'],
+      ['stream.bodyBytesLeft !== 0', 'stream.bodyBytesLeft > 0'],
+    ],
+  },
+  {
+    file: 'src/h2/http2/stream-table.ts',
+    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/stream-table'],
+    changes: [['if (stream.isBusy) this.#cancelledBusy++;', 'if (stream.isBusy) return;']],
+  },
+  {
+    file: 'src/h2/http2/send-queue.ts',
+    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/bounds'],
+    changes: [['if (this.#window > MAX_WINDOW) throw tooLarge();', '']],
+  },
+  {
+    file: 'src/h2/http2/hpack/decoder.ts',
+    tests: ['test/h2/http2/hpack'],
+    changes: [
+      ["if (!isFirst) throw broken('a table size update in the middle of a block');", ''],
+      ['this.#evict(); // including', '// including'],
+    ],
+  },
+  {
+    file: 'src/h2/http2/hpack/huffman.ts',
+    tests: ['test/h2/http2/hpack'],
+    changes: [['ones <= 7', 'ones <= 8']],
+  },
+];
+
+const edges: readonly Mutants[] = [
+  {
+    file: 'src/edge/rls/service.ts',
+    tests: ['test/engine/decide/waiting', 'test/engine/decide/deadlines'],
+    changes: [['Math.min(answer.delayMs, timeoutMs - elapsedMs(call))', 'answer.delayMs']],
+  },
+  {
+    file: 'src/edge/rls/batch.ts',
+    tests: ['test/edge/rls/batch-messages'],
+    changes: [['descriptors > maximumBatch.descriptors', 'descriptors >= maximumBatch.descriptors']],
+  },
+  {
+    file: 'src/edge/rls/messages.ts',
+    tests: ['test/edge/rls/messages'],
+    changes: [
+      ['index === maximumRequest.descriptors', 'index > maximumRequest.descriptors'],
+      ['readRequestLimit(reader.length(), limit)', 'readRequestLimit(reader.length(), null)'],
+    ],
+  },
+  {
+    file: 'src/edge/rls/headers.ts',
+    tests: ['test/edge/rls/headers', 'test/edge/rls/ietf-headers'],
+    changes: [
+      ['limitRemaining < fewest', 'limitRemaining <= fewest'],
+      ['if (waitMs > 0) return undefined;', ''],
+    ],
+  },
+  {
+    file: 'src/edge/overload/overload.ts',
+    tests: ['test/edge/overload/overload', 'test/edge/grpc/grpc-server'],
+    changes: [['inFlight() < maxInFlight', 'inFlight() <= maxInFlight']],
+  },
+  {
+    file: 'src/edge/http/cross-site.ts',
+    tests: ['test/edge/http/cross-site'],
+    changes: [["site !== 'same-origin' && site !== 'none'", "site === 'cross-site'"]],
+  },
+  {
+    file: 'src/edge/http/connection.ts',
+    tests: ['test/edge/http/server', 'test/edge/http/idle-connections'],
+    changes: [['>= this.#bounds.maxRequestsInFlight', '> 2 * this.#bounds.maxRequestsInFlight']],
+  },
+  {
+    file: 'src/edge/xds/client.ts',
+    tests: ['test/edge/xds/back-off', 'test/edge/xds/book'],
+    changes: [
+      ['2 ** (failures - 1)', '2 ** failures'],
+      ['if (times === 0) refuse();', 'if (times >= 0) refuse();'],
+    ],
+  },
+  {
+    file: 'src/edge/rlqs/buckets.ts',
+    tests: ['test/edge/rlqs/demand', 'test/edge/rlqs/buckets'],
+    changes: [['elapsedMs < MIN_ELAPSED_MS', 'elapsedMs < 0']],
+  },
+];
+
+export const mutants: readonly Mutants[] = [
+  algorithms,
+  scripts,
+  stores,
+  ledger,
+  decisions,
+  rules,
+  server,
+  edges,
+].flat();
