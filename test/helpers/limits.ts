@@ -1,7 +1,6 @@
 import { createOwnLimits } from '../../src/edge/sites/lender.ts';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import type { RateLimit } from '../../src/engine/algorithms/index.ts';
-import type { LeakyBucketLimit } from '../../src/engine/algorithms/leaky-bucket.ts';
 import {
   type LimitLabel,
   type LimitPolicy,
@@ -9,13 +8,8 @@ import {
   MAX_WINDOW_MS,
   unitMs,
 } from '../../src/engine/algorithms/limit.ts';
-import type { SlidingWindowBucketsLimit } from '../../src/engine/algorithms/sliding-window-buckets.ts';
-import type { SlidingWindowCounterLimit } from '../../src/engine/algorithms/sliding-window-counter.ts';
-import type { SlidingWindowLogLimit } from '../../src/engine/algorithms/sliding-window-log.ts';
-import { MAX_LOG_HITS } from '../../src/engine/algorithms/sliding-window-log.ts';
-import type { TokenBucketLimit } from '../../src/engine/algorithms/token-bucket.ts';
 import type { Claim } from '../../src/engine/holds/claim.ts';
-import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/engine/holds/in-flight.ts';
+import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
 import type { Limit } from '../../src/engine/holds/limits.ts';
 import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
 import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
@@ -23,6 +17,12 @@ import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
 import fc from './property.ts';
 import { ruleOf } from './rules.ts';
+
+/** The limits of an algorithm. */
+export type RateLimitBy<N extends RateLimit['algorithm']> = Extract<RateLimit, { readonly algorithm: N }>;
+
+const MAX_LOG_HITS = 1_000;
+const MAX_HELD_SLOTS = 1_000;
 
 /** The largest number of hits in a rule or request. */
 export const LARGEST = 4_294_967_295;
@@ -85,8 +85,8 @@ export const calendarWindowOf = (
 export const slidingWindowLogOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
-  more: Partial<SlidingWindowLogLimit> = {},
-): SlidingWindowLogLimit => ({
+  more: Partial<RateLimitBy<'sliding_window_log'>> = {},
+): RateLimitBy<'sliding_window_log'> => ({
   ...limitOf('sliding_window_log', requestsPerUnit, windowMs),
   countDenied: false,
   ...more,
@@ -95,8 +95,8 @@ export const slidingWindowLogOf = (
 export const slidingWindowCounterOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
-  more: Partial<SlidingWindowCounterLimit> = {},
-): SlidingWindowCounterLimit => ({
+  more: Partial<RateLimitBy<'sliding_window_counter'>> = {},
+): RateLimitBy<'sliding_window_counter'> => ({
   ...limitOf('sliding_window_counter', requestsPerUnit, windowMs),
   rounding: 'down',
   ...more,
@@ -106,8 +106,8 @@ export const slidingWindowCounterOf = (
 export const slidingWindowBucketsOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
-  { buckets = 10, ...more }: Partial<SlidingWindowBucketsLimit> = {},
-): SlidingWindowBucketsLimit => {
+  { buckets = 10, ...more }: Partial<RateLimitBy<'sliding_window_buckets'>> = {},
+): RateLimitBy<'sliding_window_buckets'> => {
   const common = limitOf('sliding_window_buckets', requestsPerUnit, windowMs);
   return { ...common, counter: `${common.counter}/${buckets}`, buckets, ...more };
 };
@@ -116,8 +116,8 @@ export const slidingWindowBucketsOf = (
 export const tokenBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
-  more: Partial<TokenBucketLimit> = {},
-): TokenBucketLimit => ({
+  more: Partial<RateLimitBy<'token_bucket'>> = {},
+): RateLimitBy<'token_bucket'> => ({
   ...limitOf('token_bucket', requestsPerUnit, windowMs),
   burst: requestsPerUnit,
   refill: 'continuous',
@@ -129,8 +129,8 @@ export const tokenBucketOf = (
 export const leakyBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
-  more: Partial<LeakyBucketLimit> = {},
-): LeakyBucketLimit => ({
+  more: Partial<RateLimitBy<'leaky_bucket'>> = {},
+): RateLimitBy<'leaky_bucket'> => ({
   ...limitOf('leaky_bucket', requestsPerUnit, windowMs),
   burst: 1,
   maxDelayMs: 0,
@@ -240,7 +240,7 @@ const anyFixedWindow: fc.Arbitrary<FixedWindowLimit> = fc
     ),
   );
 
-const anySlidingWindowLog: fc.Arbitrary<SlidingWindowLogLimit> = fc
+const anySlidingWindowLog: fc.Arbitrary<RateLimitBy<'sliding_window_log'>> = fc
   .record({
     requestsPerUnit: fc.oneof(
       { weight: 5, arbitrary: fc.integer({ min: 0, max: 20 }) },
@@ -257,12 +257,12 @@ const anySlidingWindowLog: fc.Arbitrary<SlidingWindowLogLimit> = fc
     }),
   );
 
-const anySlidingWindowCounter: fc.Arbitrary<SlidingWindowCounterLimit> = fc
+const anySlidingWindowCounter: fc.Arbitrary<RateLimitBy<'sliding_window_counter'>> = fc
   .record({
     requestsPerUnit: anyRequestsPerUnit,
     windowMs: anyWindowAtAllMs,
     soft: anySoft,
-    rounding: fc.constantFrom<SlidingWindowCounterLimit['rounding']>('down', 'up'),
+    rounding: fc.constantFrom<RateLimitBy<'sliding_window_counter'>['rounding']>('down', 'up'),
   })
   .map(({ requestsPerUnit, windowMs, soft, rounding }) => {
     const most = Math.floor(MAX_COUNT / windowMs);
@@ -270,7 +270,7 @@ const anySlidingWindowCounter: fc.Arbitrary<SlidingWindowCounterLimit> = fc
     return slidingWindowCounterOf(hits, windowMs, { rounding, soft: Math.min(soft, most - hits) });
   });
 
-const anySlidingWindowBuckets: fc.Arbitrary<SlidingWindowBucketsLimit> = fc
+const anySlidingWindowBuckets: fc.Arbitrary<RateLimitBy<'sliding_window_buckets'>> = fc
   .record({
     requestsPerUnit: anyRequestsPerUnit,
     buckets: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 100 })),
@@ -301,10 +301,10 @@ const anyBucketNumbers = anyWindowAtAllMs.chain((windowMs) =>
     }),
 );
 
-const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
+const anyTokenBucket: fc.Arbitrary<RateLimitBy<'token_bucket'>> = fc
   .record({
     numbers: anyBucketNumbers,
-    refill: fc.constantFrom<TokenBucketLimit['refill']>('continuous', 'interval'),
+    refill: fc.constantFrom<RateLimitBy<'token_bucket'>['refill']>('continuous', 'interval'),
   })
   .map(({ numbers, refill }) => {
     const { requestsPerUnit, windowMs, burst, maxDelayMs } = numbers;
@@ -313,7 +313,7 @@ const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
     return tokenBucketOf(requestsPerUnit, windowMs, { ...numbers, refill, maxDelayMs: isExact ? maxDelayMs : 0 });
   });
 
-const anyLeakyBucket: fc.Arbitrary<LeakyBucketLimit> = anyBucketNumbers.map((numbers) =>
+const anyLeakyBucket: fc.Arbitrary<RateLimitBy<'leaky_bucket'>> = anyBucketNumbers.map((numbers) =>
   leakyBucketOf(numbers.requestsPerUnit, numbers.windowMs, numbers),
 );
 

@@ -176,7 +176,7 @@ const IDLE_CHECK_MS = 1_000;
 const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
 
 /** Bounds of a server for operators. */
-export const operatorBounds = (): HttpBounds => ({
+const operatorBounds = (): HttpBounds => ({
   maxConnections: 100,
   maxRequestsInFlight: 100,
   memory: new CallerMemory(OPERATOR_MEMORY_BYTES),

@@ -110,7 +110,7 @@ interface Policy {
  * @see https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
  * @see https://www.rfc-editor.org/rfc/rfc9651
  */
-export function ietfHeaders(answer: Answer): readonly WireHeader[] {
+function ietfHeaders(answer: Answer): readonly WireHeader[] {
   const policies = collectPolicies(answer);
   if (policies.length === 0) return [];
   let policy = '';

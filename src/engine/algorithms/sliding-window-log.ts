@@ -19,7 +19,7 @@ export interface SlidingWindowLogLimit extends AnyLimit {
 }
 
 /** The most hits in a log: each step reads and writes all of it. */
-export const MAX_LOG_HITS = 1_000;
+const MAX_LOG_HITS = 1_000;
 
 /**
  * Sliding window log: logs the time of each hit, and counts hits that are younger than the window. Twin of

@@ -21,7 +21,7 @@ export interface InFlightLimit extends AnyLimit {
 const holderOf = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
 
 /** The most slots of a limit whose requests have ids: each step reads and writes all holds. */
-export const MAX_HELD_SLOTS = 1_000;
+const MAX_HELD_SLOTS = 1_000;
 
 /**
  * Slots without an id expire in batches, one for each of this many parts of the ttl, which bounds the entries for any

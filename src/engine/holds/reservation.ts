@@ -216,7 +216,7 @@ export const reservation: Counting<ReservationLimit> = {
 };
 
 /** The most requests that a counter holds: those with a reservation, then the most recently settled ones. */
-export const MAX_RESERVATIONS = 1_000;
+const MAX_RESERVATIONS = 1_000;
 
 /** Numbers in an entry: holder, hits (0: settled), when it expires or was settled, when it was made. */
 const SIZE = 4;
@@ -262,11 +262,11 @@ const counts = (entries: State, at: number, { nowMs, startMs }: Moment): boolean
   isOpen(entries, at, nowMs) && (entries[at + 3] ?? 0) >= startMs;
 
 /** Hits of one reservation that count now. */
-export const hitsAt = (entries: State, at: number, moment: Moment): number =>
+const hitsAt = (entries: State, at: number, moment: Moment): number =>
   counts(entries, at, moment) ? (entries[at + 1] ?? 0) : 0;
 
 /** @param own  index of an entry to leave out */
-export function onHold({ numbers: entries, first }: ReservationList, moment: Moment, own?: number): OnHold {
+function onHold({ numbers: entries, first }: ReservationList, moment: Moment, own?: number): OnHold {
   let [hits, count, firstMadeMs, lastMs] = [0, 0, 0, 0];
   for (let at = first; at < entries.length; at += SIZE) {
     if (at === own || !counts(entries, at, moment)) continue;
@@ -306,7 +306,7 @@ function insert(entries: number[], entry: readonly [number, number, number, numb
  * @param passes  whether the request passes beside this many hits on hold; must be monotonic: if it passes, it also
  * passes beside fewer
  */
-export function freeAtMs(
+function freeAtMs(
   { numbers: entries, first: begin }: ReservationList,
   moment: Moment,
   own: number | undefined,

@@ -265,7 +265,7 @@ const MIN_FRACTION = 1 / 4;
 const MAX_FRACTION = 7 / 8;
 
 /** Maximum number of callers' connections; accepting beyond the limit on open files would stop all accepting. */
-export function maxCallerConnections(): number {
+function maxCallerConnections(): number {
   const openFiles = maxOpenFiles();
   return Math.floor(Math.max(openFiles * MIN_FRACTION, (openFiles - RESERVED) * MAX_FRACTION));
 }

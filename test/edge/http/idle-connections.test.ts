@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { CONNECTION_BYTES, HttpConnection, pacedSocket } from '../../../src/edge/http/connection.ts';
 import { InputTurns } from '../../../src/edge/http/input-turns.ts';
-import { type HttpServer, operatorBounds, plain, startHttpServer } from '../../../src/edge/http/server.ts';
+import { type HttpServer, plain, startHttpServer } from '../../../src/edge/http/server.ts';
 import { gate } from '../../helpers/gate.ts';
 import { call, openRaw } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
@@ -122,7 +122,7 @@ test('a connection to the HTTP port whose request has been read, but waits for i
   const connection = new HttpConnection(
     socket,
     account,
-    { ...operatorBounds(), isChecked: undefined },
+    { maxRequestsInFlight: 1, outputTimeoutMs: 60_000 },
     { turns, onClosed: () => {} },
   );
   expect(connection.retire()).toBe(false);

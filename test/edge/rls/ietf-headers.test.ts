@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Item, type List, parseList } from 'structured-headers';
-import { createResponseHeaders, ietfHeaders } from '../../../src/edge/rls/headers.ts';
 import { type Decision, NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
@@ -10,6 +9,7 @@ import type { Rule } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { extrasOf } from '../../helpers/extras.ts';
 import {
   anyLimit,
   fixedWindowOf,
@@ -53,6 +53,8 @@ const answerOf = (verdicts: readonly Verdict[]): Answer => {
   return { overallCode: isRefused ? 'OVER_LIMIT' : 'OK', verdicts, shadowed: false, delayMs: 0 };
 };
 
+const { headers: ietfHeaders } = extrasOf({ ietf: true, soft: '' });
+
 /** Both header fields of an answer; empty without headers. */
 const fieldsOf = (answer: Answer): Readonly<Record<string, string>> =>
   Object.fromEntries(ietfHeaders(answer).map(({ key, value }) => [key, value]));
@@ -92,10 +94,7 @@ describe('an independent parser of structured fields reads both fields', () => {
       }),
     },
   );
-  const retryAfter = createResponseHeaders({
-    ...{ limits: undefined, ofEveryDescriptor: false, ietf: false, quotaMode: false },
-    ...{ retryAfter: ['Retry-After'], soft: '' },
-  });
+  const { headers: retryAfter } = extrasOf({ retryAfter: ['Retry-After'], soft: '' });
 
   const read = (field: string): List => parseList(field);
   const isInteger = (value: unknown, least: number): boolean => Number.isInteger(value) && Number(value) >= least;

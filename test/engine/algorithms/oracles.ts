@@ -1,10 +1,6 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
-import type { LeakyBucketLimit } from '../../../src/engine/algorithms/leaky-bucket.ts';
-import type { SlidingWindowBucketsLimit } from '../../../src/engine/algorithms/sliding-window-buckets.ts';
-import type { SlidingWindowCounterLimit } from '../../../src/engine/algorithms/sliding-window-counter.ts';
-import type { SlidingWindowLogLimit } from '../../../src/engine/algorithms/sliding-window-log.ts';
-import type { TokenBucketLimit } from '../../../src/engine/algorithms/token-bucket.ts';
 import { capacityOf } from '../../../src/engine/holds/limits.ts';
+import type { RateLimitBy } from '../../helpers/limits.ts';
 
 /** The oracle's answer to a request. */
 export interface Said {
@@ -60,7 +56,7 @@ export function fixedWindow(limit: FixedWindowLimit, windowOf: (atMs: number) =>
  * Counts accepted hits younger than the window; refused ones, if counted, fill it up to the limit, then displace the
  * oldest.
  */
-export function slidingWindowLog(limit: SlidingWindowLogLimit): Oracle<SlidingWindowLogLimit> {
+export function slidingWindowLog(limit: RateLimitBy<'sliding_window_log'>): Oracle<RateLimitBy<'sliding_window_log'>> {
   let known: Hits[] = [];
   return (atMs, hits, reader = limit) => {
     known = known.filter((one) => atMs - one.atMs < limit.windowMs);
@@ -79,7 +75,9 @@ export function slidingWindowLog(limit: SlidingWindowLogLimit): Oracle<SlidingWi
 /**
  * Counts accepted hits of this window, plus the fraction of the previous window's that the sliding window still covers.
  */
-export function slidingWindowCounter(limit: SlidingWindowCounterLimit): Oracle<SlidingWindowCounterLimit> {
+export function slidingWindowCounter(
+  limit: RateLimitBy<'sliding_window_counter'>,
+): Oracle<RateLimitBy<'sliding_window_counter'>> {
   const { windowMs } = limit;
   let known: Hits[] = [];
   return (atMs, hits, reader = limit) => {
@@ -96,7 +94,9 @@ export function slidingWindowCounter(limit: SlidingWindowCounterLimit): Oracle<S
 }
 
 /** Counts accepted hits of the current part and of the n parts before it. */
-export function slidingWindowBuckets(limit: SlidingWindowBucketsLimit): Oracle<SlidingWindowBucketsLimit> {
+export function slidingWindowBuckets(
+  limit: RateLimitBy<'sliding_window_buckets'>,
+): Oracle<RateLimitBy<'sliding_window_buckets'>> {
   const partMs = limit.windowMs / limit.buckets;
   let known: Hits[] = [];
   return (atMs, hits, reader = limit) => {
@@ -111,7 +111,7 @@ export function slidingWindowBuckets(limit: SlidingWindowBucketsLimit): Oracle<S
  * Token buckets and leaky buckets have the same bound: since any moment, admitted hits are at most the bucket's size
  * plus the tokens refilled (or hits leaked) since then. A request waits for missing tokens.
  */
-export function bucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<never> {
+export function bucket(limit: RateLimitBy<'token_bucket'> | RateLimitBy<'leaky_bucket'>): Oracle<never> {
   const { windowMs, requestsPerUnit, maxDelayMs } = limit;
   const tickMs = 'refill' in limit && limit.refill === 'interval' ? windowMs : 1;
   const ticks = (atMs: number) => BigInt(Math.floor(atMs / tickMs));
@@ -139,7 +139,9 @@ export function bucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<never
  * Buckets of several limits on one counter: spent tokens are refilled (or leak out) at the rate of the next request's
  * limit, and are forgotten when they would be gone at the rate of the last one's.
  */
-export function sharedBucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle<TokenBucketLimit | LeakyBucketLimit> {
+export function sharedBucket(
+  limit: RateLimitBy<'token_bucket'> | RateLimitBy<'leaky_bucket'>,
+): Oracle<RateLimitBy<'token_bucket'> | RateLimitBy<'leaky_bucket'>> {
   const windowMs = BigInt(limit.windowMs);
   let spent = 0n;
   let sinceMs = 0n;

@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
-import { MAX_RESERVATIONS, type ReservationLimit } from '../../../src/engine/holds/reservation.ts';
+import type { ReservationLimit } from '../../../src/engine/holds/reservation.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import {
   fixedWindowOf,
@@ -18,6 +18,7 @@ import fc from '../../helpers/property.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 
 const REQUESTS = 400;
+const MAX_RESERVATIONS = 1_000;
 const DAY_MS = 86_400_000;
 
 withRedis();

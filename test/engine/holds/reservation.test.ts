@@ -1,88 +1,92 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import { freeAtMs, hitsAt, MAX_RESERVATIONS, onHold } from '../../../src/engine/holds/reservation.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
 const NOW_MS = 1_000_000;
+const DAY_MS = 86_400_000;
 const SIZE = 4;
+const MAX_RESERVATIONS = 1_000;
+/** Places in the report of a step. */
+const [EVENT, FREE_MS] = [0, 8];
+const REFUSED = 1;
 
-/** An ordered list whose entries have these hits and expire this long from now. */
-const listOf = (entries: readonly (readonly [hits: number, leftMs: number])[]): State =>
-  entries
+/** A counter without charges, and a list whose entries have these hits and expire this long from now. */
+const stateOf = (entries: readonly (readonly [hits: number, leftMs: number])[]): State => [
+  ...[2, 0, 0],
+  ...entries
     .toSorted(([, one], [, other]) => one - other)
-    .flatMap(([hits, leftMs], at) => [at + 1, hits, NOW_MS + leftMs, NOW_MS - 10]);
+    .flatMap(([hits, leftMs], at) => [at + 1, hits, NOW_MS + leftMs, NOW_MS - 10]),
+];
 
-const full = listOf(Array.from({ length: MAX_RESERVATIONS }, (_, at) => [1, 1 + at] as const));
+const full = stateOf(Array.from({ length: MAX_RESERVATIONS }, (_, at) => [1, 1 + at] as const));
 
-/** The same list, which counts reads of its numbers. */
-function counted(list: State): { readonly list: State; reads(): number } {
-  let reads = 0;
-  const get = (target: State, name: string | symbol): unknown => {
-    if (typeof name === 'string' && /^\d+$/.test(name)) reads++;
-    return Reflect.get(target, name);
-  };
-  return { list: new Proxy(list, { get }), reads: () => reads };
+/** Reserves hits beside these entries. */
+function reserve(state: State, capacity: number, hits: number, holder: number) {
+  const limit = reservationOf(fixedWindowOf(capacity, DAY_MS));
+  const { accepted, report = [], state: next } = algorithmFor(limit).step(limit, state, NOW_MS, hits, true, { holder });
+  return { accepted, event: report[EVENT], freeMs: report[FREE_MS], next };
 }
 
-describe('when enough reservations have expired', () => {
-  const moment = { nowMs: NOW_MS, startMs: 0 };
-
-  /** Adds entries one after the other. */
-  function slowly(list: State, own: number | undefined, room: number): number {
-    let left = onHold({ numbers: list, first: 0 }, moment, own).hits;
-    for (let at = 0; at < list.length; at += SIZE) {
-      if (at === own || hitsAt(list, at, moment) === 0) continue;
-      left -= hitsAt(list, at, moment);
-      if (left <= room) return list[at + 2] ?? 0;
-    }
-    return 0;
+/** When the hits fit, by subtracting expired entries one by one. */
+function slowly(state: State, capacity: number, hits: number, holder: number): number | undefined {
+  const others: { readonly hits: number; readonly untilMs: number }[] = [];
+  for (let at = 3; at < state.length; at += SIZE) {
+    const [one, held = 0, untilMs = 0] = state.slice(at, at + SIZE);
+    if (one !== holder && untilMs > NOW_MS) others.push({ hits: held, untilMs });
   }
+  let left = others.reduce((sum, one) => sum + one.hits, 0);
+  return others.find((one) => {
+    left -= one.hits;
+    return one.hits > 0 && left + hits <= capacity;
+  })?.untilMs;
+}
 
-  test('is the same time as by adding them one by one, for any expired or settled ones', () => {
-    const entries = fc.array(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -5, max: 20 })), {
-      maxLength: 12,
-    });
-    const own = fc.option(fc.nat({ max: 11 }), { nil: undefined });
-    fc.assert(
-      fc.property(entries, own, fc.integer({ min: -1, max: 30 }), (some, place, room) => {
-        const list = listOf(some);
-        const at = place !== undefined && place < some.length ? place * SIZE : undefined;
-        expect(freeAtMs({ numbers: list, first: 0 }, moment, at, (held) => held <= room)).toBe(slowly(list, at, room));
-      }),
-    );
+test('a refusal names the time when enough reservations have expired, for any expired or settled ones', () => {
+  const entries = fc.array(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -5, max: 20 })), {
+    maxLength: 12,
   });
-
-  test.each([-1, 0, 1, 500, MAX_RESERVATIONS - 1, MAX_RESERVATIONS])(
-    'each of a thousand is read at most three times, with room for %d',
-    (room) => {
-      const { list, reads } = counted(full);
-      let asked = 0;
-      freeAtMs({ numbers: list, first: 0 }, moment, undefined, (held) => {
-        asked++;
-        return held <= room;
-      });
-      expect(reads()).toBeLessThanOrEqual(3 * full.length);
-      expect(asked).toBeLessThanOrEqual(12);
-    },
+  let refused = 0;
+  fc.assert(
+    fc.property(entries, fc.integer({ min: 1, max: 13 }), fc.integer({ min: 1, max: 30 }), (some, holder, capacity) => {
+      const state = stateOf(some);
+      const hits = Math.min(6, capacity);
+      const { event, freeMs } = reserve(state, capacity, hits, holder);
+      if (event !== REFUSED) return;
+      refused++;
+      expect(freeMs).toBe(slowly(state, capacity, hits, holder));
+    }),
+    { numRuns: 1_000 },
   );
+  expect(refused).toBeGreaterThan(100);
 });
 
-describe('a limit with the maximum number of reservations', () => {
-  const inner = fixedWindowOf(1_000_000, 86_400_000);
-  const limit = reservationOf(inner);
-  const claim = { holder: MAX_RESERVATIONS + 1 };
-  const counter = algorithmFor(inner);
-  const state: State = [2, 0, 0, ...full];
+describe('beside the maximum number of reservations', () => {
+  const row = algorithmFor(fixedWindowOf(1, DAY_MS));
 
-  test('refuses another one in three steps of its counter, and keeps its state without a copy', () => {
-    const step = jest.spyOn(counter, 'step');
-    const before = algorithmFor(limit).step(limit, state, NOW_MS, 0, false, claim).state;
-    step.mockClear();
-    const refused = algorithmFor(limit).step(limit, before, NOW_MS, 1, true, claim);
-    expect(refused.accepted).toBe(false);
+  test.each([1, 2, 500, MAX_RESERVATIONS - 1, MAX_RESERVATIONS])(
+    'another one reads each a few times, and tries a few of them, with room for %d',
+    (capacity) => {
+      let reads = 0;
+      const get = (target: State, name: string | symbol): unknown => {
+        if (typeof name === 'string' && /^\d+$/.test(name)) reads++;
+        return Reflect.get(target, name);
+      };
+      const step = jest.spyOn(row, 'step');
+      expect(reserve(new Proxy(full, { get }), capacity, 1, MAX_RESERVATIONS + 1).accepted).toBe(false);
+      expect(reads).toBeLessThanOrEqual(8 * full.length);
+      expect(step.mock.calls.length).toBeLessThanOrEqual(15);
+      step.mockRestore();
+    },
+  );
+
+  test('another one is refused in three steps of its counter, and keeps the state without a copy', () => {
+    const { next: before } = reserve(full, 1_000_000, 0, MAX_RESERVATIONS + 1);
+    const step = jest.spyOn(row, 'step');
+    const { accepted, next } = reserve(before, 1_000_000, 1, MAX_RESERVATIONS + 1);
+    expect(accepted).toBe(false);
     expect(step).toHaveBeenCalledTimes(3);
-    expect(refused.state).toBe(before);
+    expect(next).toBe(before);
     step.mockRestore();
   });
 });

@@ -1,11 +1,8 @@
 import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
-import {
-  collectYoung,
-  inSlices,
-  NODES_A_COLLECTION,
-  NODES_A_TURN,
-  type Steps,
-} from '../../../src/engine/rules/compile/steps.ts';
+import { inSlices, type Steps } from '../../../src/engine/rules/compile/steps.ts';
+
+const NODES_A_TURN = 32;
+const NODES_A_COLLECTION = 64;
 
 test.each([1, 0.1, 5])('steps of %d nodes are taken in turns, between which garbage is collected', async (nodes) => {
   const sizes = { turn: 0, collection: 0 };
@@ -34,6 +31,11 @@ test.each([1, 0.1, 5])('steps of %d nodes are taken in turns, between which garb
   expect(seen.turns.filter((turn) => turn === 0)).toHaveLength(seen.collections.length);
 });
 
+/** Work after which the young generation is collected so many times. */
+function* collections(times: number): Steps<void> {
+  for (let at = 0; at < times; at++) yield NODES_A_COLLECTION;
+}
+
 type GcEntry = PerformanceEntry & { readonly detail?: { readonly kind?: number } };
 
 test('the young generation is collected separately', async () => {
@@ -48,6 +50,6 @@ test('the young generation is collected separately', async () => {
       resolve();
     });
     observer.observe({ entryTypes: ['gc'] });
-    for (let times = 0; times < TIMES; times++) collectYoung();
+    void inSlices(collections(TIMES), { pause: async () => {} });
   });
 });

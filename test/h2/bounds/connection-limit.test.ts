@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { maxCallerConnections } from '../../../src/h2/bounds/caller-memory.ts';
+import { CallerMemory } from '../../../src/h2/bounds/caller-memory.ts';
 import { ConnectionLimit } from '../../../src/h2/bounds/connection-limit.ts';
 import { peerName } from '../../../src/h2/listen/listener.ts';
 
@@ -139,5 +139,5 @@ test.each([
 });
 
 test('callers may take a part of the open files', () => {
-  expect(maxCallerConnections()).toBeGreaterThan(100);
+  expect(new CallerMemory(1).maxConnections).toBeGreaterThan(100);
 });

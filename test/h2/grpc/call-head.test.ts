@@ -1,4 +1,14 @@
-import { parseTimeout } from '../../../src/h2/grpc/call-head.ts';
+import { readCallHead } from '../../../src/h2/grpc/call-head.ts';
+import { createHeaderField } from '../../../src/h2/http2/hpack/field.ts';
+
+/** The timeout of a call with this header. */
+function parseTimeout(text: string | undefined): number {
+  const fields = [createHeaderField('content-type', 'application/grpc')];
+  if (text !== undefined) fields.push(createHeaderField('grpc-timeout', text));
+  const head = readCallHead({ method: 'POST', path: '/', fields, contentLength: undefined }, undefined);
+  if (typeof head === 'number') throw new Error(`expected a call, got ${head}`);
+  return head.timeoutMs;
+}
 
 test.each([
   ['1H', 3_600_000],

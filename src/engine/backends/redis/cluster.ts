@@ -105,7 +105,7 @@ const REDIRECTION = /^(MOVED|ASK) (\d{1,5}) ([^ ]*):(\d{1,5})$/;
  *
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#moved-redirection
  */
-export function followable(message: string, ownHost: string): string {
+function followable(message: string, ownHost: string): string {
   if (!/^(?:MOVED|ASK)(?: |$)/.test(message)) return message;
   const [, kind, slot, host, port] = REDIRECTION.exec(message) ?? [];
   if (slot === undefined || !isSlot(Number(slot)) || !isPort(Number(port)))
@@ -119,7 +119,7 @@ export function followable(message: string, ownHost: string): string {
  * @throws Error  it is malformed: ioredis would fail, or loop forever
  * @see https://redis.io/docs/latest/commands/cluster-slots/
  */
-export function checkedSlots(reply: unknown, ownHost: string): readonly unknown[] {
+function checkedSlots(reply: unknown, ownHost: string): readonly unknown[] {
   const ranges = arrayOf(reply);
   let count = 0;
   return ranges.flatMap((range) => {

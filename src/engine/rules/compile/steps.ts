@@ -17,10 +17,10 @@ export function finish<T>(steps: Steps<T>): T {
  * Approximate number of nodes that are read in one turn of the event loop: requests wait for a fraction of a
  * millisecond.
  */
-export const NODES_A_TURN = 32;
+const NODES_A_TURN = 32;
 
 /** Approximate number of nodes between collections of the young generation, each of which takes as long as a turn. */
-export const NODES_A_COLLECTION = 64;
+const NODES_A_COLLECTION = 64;
 
 /** The pause between two turns: several times as long as a turn, so that most requests do not wait. */
 const PAUSE_MS = 1;
@@ -62,7 +62,7 @@ let collect: Collect | undefined;
  * Makes V8 collect its young generation, which takes time proportional to the part in use. By itself, V8 does so after
  * 16 MiB of allocations, and then copies thousands of rules in one pause.
  */
-export function collectYoung(): void {
+function collectYoung(): void {
   collect ??= openCollect();
   collect({ type: 'minor' });
 }

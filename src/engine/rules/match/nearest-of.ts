@@ -52,7 +52,7 @@ export class NearestTexts {
 const plain = (text: string): string => text.toLowerCase().replace(/[-_. ]/g, '');
 
 /** The number of characters that are compared; longer texts are cut. */
-export const MAX_COMPARED_CHARACTERS = 48;
+const MAX_COMPARED_CHARACTERS = 48;
 
 const ASCII_CODES = 128;
 const WORD_BITS = 32;
@@ -64,7 +64,7 @@ const WORD_MAX = 0xffff_ffff;
  *
  * @see https://doi.org/10.1007/3-540-36078-6_15  "Bit-parallel approximate string matching with transposition"
  */
-export class TextDistance {
+class TextDistance {
   /** The positions of each character in the text, as bits, by the character's number; number 0 occurs nowhere. */
   readonly #lowPlaces: number[] = [0];
   readonly #highPlaces: number[] = [0];

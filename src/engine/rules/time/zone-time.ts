@@ -107,7 +107,7 @@ interface Move {
  * only searched if the offset differs between its start and its end: no zone has changed its clock forth and back
  * within three days.
  */
-export class Offsets implements ClockOffsets {
+class Offsets implements ClockOffsets {
   readonly #zone: Pick<IANAZone, 'offset'>;
   readonly #starts = new Map<number, number>();
   readonly #days = new Map<number, Day>();

@@ -1,6 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
 import type { PackedRules } from '../../../../src/engine/rules/compile/packed.ts';
-import { NODES_A_TURN } from '../../../../src/engine/rules/compile/steps.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import type { Branch, Domain, Rule, RuleTree } from '../../../../src/engine/rules/match/tree.ts';
 import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
@@ -121,7 +120,7 @@ test('rules are replaced a few nodes per turn of the event loop, and applied in 
     turns++;
     seen.add(inForce.tree);
   });
-  expect(turns).toBeGreaterThanOrEqual((100 * 32) / NODES_A_TURN);
+  expect(turns).toBeGreaterThanOrEqual(100);
   expect([...seen]).toEqual([before]);
   const limits = [...(inForce.tree?.domains.get('other')?.root.byKey.get('k0')?.byValue.values() ?? [])];
   expect(limits.every(({ rule }) => rule?.limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
