@@ -12,6 +12,8 @@ domain: jobs
 descriptors:
   - key: fast
     rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 20, burst: 2 }
+  - key: paced
+    rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 5, burst: 2 }
   - key: closed
     rate_limit: { unit: week, requests_per_unit: 2 }
   - key: all
@@ -77,14 +79,25 @@ const worksOf = (key: string, count: number): readonly Work[] => upTo(count).map
 const placesOf = (works: readonly Work[], key: string) => works.filter((work) => work.key === key).map(({ at }) => at);
 
 test('refused jobs run later, in the order of arrival for each key, and only the first of a key sends requests', async () => {
-  const { add, ended, started, deferred } = open();
-  await add(upTo(20).flatMap((at) => ['a', 'b'].map((key) => ({ key, at }))));
-  await ended(40);
-  for (const key of ['a', 'b']) expect(placesOf(started, key)).toEqual(upTo(20));
+  const { add, ended, started, deferred } = open({ key: counted('paced', 'in-order') });
+  let each = 0;
+  do {
+    await add(upTo(8).flatMap((at) => ['a', 'b'].map((key) => ({ key, at: each + at }))));
+    each += 8;
+    await ended(2 * each);
+  } while (deferred.stats().refused === 0); // a busy machine may ask so slowly that none is refused
+  for (const key of ['a', 'b']) expect(placesOf(started, key)).toEqual(upTo(each));
   const { refused, ...others } = deferred.stats();
-  expect(others).toMatchObject({ started: 40, restarted: 0, completed: 40, failed: 0, deadLettered: 0, unanswered: 0 });
-  expect(refused).toBeGreaterThan(0);
-  expect(refused).toBeLessThanOrEqual(60);
+  const jobs = 2 * each;
+  expect(others).toMatchObject({
+    started: jobs,
+    restarted: 0,
+    completed: jobs,
+    failed: 0,
+    deadLettered: 0,
+    unanswered: 0,
+  });
+  expect(refused).toBeLessThanOrEqual(1.5 * jobs);
 });
 
 test('keys that share a limit take turns, so that a few jobs of one do not wait for many of another', async () => {
@@ -204,14 +217,18 @@ test('a job that its limit can never admit is dead-lettered, and the next of its
 });
 
 test('a job that is refused too often is dead-lettered, and the next of its key runs', async () => {
-  const { queue, add, ended, started, deferred } = open({ maxRefusals: 0 });
-  await add(worksOf('a', 10));
-  await ended(10);
+  const { queue, add, ended, started, deferred } = open({ maxRefusals: 0, key: counted('paced', 'too-often') });
+  let jobs = 0;
+  do {
+    await add(worksOf('a', 10));
+    jobs += 10;
+    await ended(jobs);
+  } while (deferred.stats().refused === 0);
   const failed = await queue.getFailed();
   expect(new Set(failed.map(({ failedReason }) => failedReason))).toEqual(
     new Set(['the job was refused more than 0 times']),
   );
-  expect(started.length + failed.length).toBe(10);
+  expect(started.length + failed.length).toBe(jobs);
   expect(deferred.stats().deadLettered).toBe(failed.length);
 });
 

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '../helpers/process.ts';
-import { closeAll, openClient, type Service, startService, TIMEOUT_MS } from './service.ts';
+import { closeAll, closeLater, openClient, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string): string => readFileSync(`${PROJECT}${path}`, 'utf8');
@@ -59,16 +61,33 @@ test('with targets of both kinds, reservations are committed at any of them', as
   }
 });
 
-test('a commit is sent again until the service is back', async () => {
-  const ports = { GRPC_PORT: String(await freePort()) };
-  const first = await startService(rules, ports);
-  const client = await openClient({ target: first.grpc });
+test('a commit is sent again until the service can be reached', async () => {
+  let refused = 0;
+  let isDown = false;
+  const open = new Set<Socket>();
+  const proxy = createServer((caller) => {
+    if (isDown) {
+      isDown = false; // from the next connection on
+      refused++;
+      caller.destroy();
+      return;
+    }
+    const server = connect(service.grpcPort, '127.0.0.1');
+    for (const socket of [caller, server]) open.add(socket.on('error', () => {}));
+    caller.pipe(server).pipe(caller);
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  closeLater(() => {
+    proxy.close();
+    for (const socket of open) socket.destroy();
+  });
+  const client = await openClient({ target: `127.0.0.1:${(proxy.address() as AddressInfo).port}` });
   const outcome = await client.reserve('demo', { tenant: 'c' }, 10, PATIENT);
   if (!outcome.ok) throw new Error('not reserved');
-  await first.stop();
-  const commit = outcome.reservation.commit(7);
-  await startService(rules, ports);
-  expect(await commit).toMatchObject({ outcome: 'unknown', charged: 7 }); // the new service has no counters
+  isDown = true;
+  for (const socket of open) socket.destroy();
+  expect(await outcome.reservation.commit(7)).toEqual({ outcome: 'committed', charged: 7, overrun: 0 });
+  expect(refused).toBe(1);
 });
 
 test('the program in the README reserves and commits', async () => {
