@@ -6,16 +6,20 @@ import { createInstanceFaults, createStoreFaults, faultEffects } from './faults.
 import { startFleet } from './fleet.ts';
 import { type FaultRecord, openCounts, openFaults, writePlan } from './log.ts';
 import { INSTANCES, LOSSY, selectRules, WITH_WORKERS, WORKERS } from './rules.ts';
-import { createSchedule, type InstanceFaultKind, isMasterLoss, type PlannedFault, type Topology } from './schedule.ts';
+import {
+  createSchedule,
+  type InstanceFaultKind,
+  isMasterLoss,
+  type PlannedFault,
+  type ScheduleOptions,
+  type Topology,
+} from './schedule.ts';
 import { startScrapes } from './scrapes.ts';
 import { startStore } from './stores.ts';
 import { createWallClock } from './wall-clock.ts';
 
-interface ChaosOptions {
+interface ChaosOptions extends ScheduleOptions {
   readonly topology: Topology;
-  readonly seed: number;
-  /** The length of the schedule; starting, waiting and stopping take additional time. */
-  readonly lengthMs: number;
   /** An empty folder, for the logs, the servers' data and the instances' output. */
   readonly folder: string;
   /** STORE_TIMEOUT of the instances; default 500. A call that takes longer counts as failed, for whatever reason. */
@@ -41,7 +45,7 @@ const createSettings = (storeTimeoutMs: number) => ({
  * @throws  a process did not start or recover, or the machine's clock was set
  */
 export async function runChaos(options: ChaosOptions): Promise<void> {
-  const { topology, seed, lengthMs, folder, storeTimeoutMs = 500, onStep } = options;
+  const { topology, seed, folder, storeTimeoutMs = 500, onStep } = options;
   const { nowMs, setByMs } = createWallClock();
   const rules = selectRules(topology);
   const answerWithinMs = storeTimeoutMs + ANSWER_MARGIN_MS;
@@ -86,7 +90,7 @@ export async function runChaos(options: ChaosOptions): Promise<void> {
       const what = isSkipped ? { kind: `${kind} (skipped)`, effects: [] } : { kind, effects: faultEffects[kind] ?? [] };
       log.write({ ...what, on, begunMs, endedMs: nowMs() });
     };
-    const steps = createSchedule(topology, seed, lengthMs);
+    const steps = createSchedule(topology, options);
     for (const [at, { calmMs, store: onStore, instance: onInstance }] of steps.entries()) {
       const kinds = [onStore, onInstance].flatMap((fault) => (fault ? [fault.kind] : []));
       onStep?.(`fault ${at + 1} of ${steps.length}: ${kinds.join(', ')}`);

@@ -170,22 +170,31 @@ const CALM_MS: Range = [2_000, 6_000];
 /** The approximate length of a step besides its calm period. */
 const STEP_MS = 1_500;
 
+export interface ScheduleOptions {
+  readonly seed: number;
+  /** The length of the schedule; starting, waiting and stopping take additional time. */
+  readonly lengthMs: number;
+  /** Minimum and maximum duration of calm periods; default: 2 to 6 seconds. */
+  readonly calmMs?: Range | undefined;
+}
+
 /** The faults of a run, the same for the same seed. Each kind occurs once before any occurs twice. */
-export function createSchedule(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
+export function createSchedule(topology: Topology, { seed, lengthMs, calmMs: calm }: ScheduleOptions): readonly Step[] {
+  const [minCalmMs, maxCalmMs] = calm ?? CALM_MS;
   const draw = createDraw(seed);
   const storeDeck = createDeck(storeFaults[topology], MAX_MASTERS, draw);
   const instanceDeck = createDeck(instanceFaults, INSTANCES, draw);
   const steps: Step[] = [];
   for (let atMs = 0; atMs < lengthMs; ) {
-    const calmMs = draw.whole(...CALM_MS);
+    const calmMs = draw.whole(minCalmMs, maxCalmMs);
     const what = draw.pick(['store', 'store', 'instance', 'both']);
     const store = what === 'instance' ? undefined : storeDeck();
     const instance = what === 'store' ? undefined : instanceDeck();
     steps.push({ calmMs, ...(store && { store }), ...(instance && { instance }) });
     atMs += calmMs + STEP_MS;
     if (!store || !isMasterLoss(store.kind)) continue;
-    steps.push({ calmMs: CALM_MS[0], store: { ...store, kind: returns[store.kind] } });
-    atMs += CALM_MS[0] + STEP_MS;
+    steps.push({ calmMs: minCalmMs, store: { ...store, kind: returns[store.kind] } });
+    atMs += minCalmMs + STEP_MS;
   }
   return steps;
 }

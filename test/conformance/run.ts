@@ -59,6 +59,10 @@ const notPlayedHere = new Set([
 export const isPlayable = ({ steps, memcached, fake_memcached }: RecordedCase): boolean =>
   !memcached && !fake_memcached && steps.some((step) => !notPlayedHere.has(step.do));
 
+/** Whether all steps of a case can be played here. */
+export const isPlayableWhole = (recorded: RecordedCase): boolean =>
+  isPlayable(recorded) && recorded.steps.every((step) => !notPlayedHere.has(step.do));
+
 /**
  * Plays a case.
  *

@@ -132,18 +132,15 @@ describe('an answer', () => {
     });
   });
 
-  test.each(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'])('may use the unit %s', async (unit) => {
+  test('may use each unit, and none with unlimited', async () => {
     await both();
-    const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
-    expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect([...(book.rules()?.rules ?? [])][0]?.limits[0]).toMatchObject({ label: { unit } });
-  });
-
-  test('needs no unit with unlimited', async () => {
-    await both();
-    const rule = { key: 'k', rate_limit: { unlimited: true } };
-    expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect([...(book.rules()?.rules ?? [])][0]).toMatchObject({ unlimited: true, limits: [] });
+    const units = ['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'];
+    const rules = units.map((unit) => ({ key: unit, rate_limit: { unit, requests_per_unit: 1 } }));
+    const unlimited = { key: 'any', rate_limit: { unlimited: true } };
+    expect(await controlPlane.serve('v1', [resource('r', 'd', ...rules, unlimited)])).toEqual({ ack: 'v1' });
+    const found = [...(book.rules()?.rules ?? [])];
+    expect(found.map(({ limits }) => limits[0]?.label.unit)).toEqual([...units, undefined]);
+    expect(found.at(-1)).toMatchObject({ unlimited: true, limits: [] });
   });
 
   test('may have unknown fields', async () => {

@@ -19,8 +19,8 @@ const BOUND = LIMIT + LIMIT / LOCAL_SHARE;
 const CALLS_IN_FLIGHT = 20;
 const CALLS_BEFORE = 5;
 
-/** Several, since each trial is a race. */
-const KEYS = Array.from({ length: 8 }, (_, at) => `key-${at}`);
+/** Several for each fault, since each trial is a race. */
+const keysFor = (fault: string) => Array.from({ length: 8 }, (_, at) => `${fault}-${at}`);
 
 const limit = fixedWindowOf(LIMIT, unitMs.YEAR);
 const policy = { onStoreFailure: 'local', localShare: LOCAL_SHARE } as const;
@@ -63,44 +63,49 @@ const faults: readonly (readonly [fault: string, strike: Strike])[] = [
 const names = Object.keys(lossyStores) as readonly (keyof typeof lossyStores)[]; // exactly its keys
 
 describe.each(names)('%s', (name) => {
-  test.each(faults)('counts no hit twice, and admits no more than its bound, if the store %s', async (_, strike) => {
-    const store = await lossyStores[name]();
-    const { ledger, close } = await openLedger(store.env);
-    const answered = new Map(KEYS.map((key): [string, Answered] => [key, { admitted: 0, refused: 0 }]));
-    const call = async (key: string): Promise<Entries[number] | undefined> => {
-      const [answer] = await ledger.debit([debitFor(key, 1)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
-      const counts = answered.get(key);
-      if (counts) counts[answer?.code === 'OK' ? 'admitted' : 'refused']++;
-      return answer;
-    };
-    const callAll = (times: number): Promise<unknown> =>
-      Promise.all(KEYS.flatMap((key) => Array.from({ length: times }, () => call(key))));
-    try {
+  let store: LossyStore;
+  beforeAll(async () => {
+    store = await lossyStores[name]();
+  });
+  afterAll(() => store.stop());
+
+  test.each(faults)(
+    'counts no hit twice, and admits no more than its bound, if the store %s',
+    async (fault, strike) => {
+      const keys = keysFor(fault.replaceAll(/\W+/g, '-'));
+      const { ledger, close } = await openLedger(store.env);
+      const answered = new Map(keys.map((key): [string, Answered] => [key, { admitted: 0, refused: 0 }]));
+      const call = async (key: string): Promise<Entries[number] | undefined> => {
+        const [answer] = await ledger.debit([debitFor(key, 1)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+        const counts = answered.get(key);
+        if (counts) counts[answer?.code === 'OK' ? 'admitted' : 'refused']++;
+        return answer;
+      };
+      const callAll = (times: number): Promise<unknown> =>
+        Promise.all(keys.flatMap((key) => Array.from({ length: times }, () => call(key))));
       await until('the store is ready', () => ledger.health().ready);
       await callAll(CALLS_BEFORE);
       await strike(store, () => callAll(CALLS_IN_FLIGHT));
-      for (const key of KEYS)
+      for (const key of keys)
         await until('the store refuses', async () => {
           const answer = await call(key);
           return answer?.code === 'OVER_LIMIT' && !answer.degraded;
         });
       await close(); // settles what was counted locally
-      const counted = await countsIn(store);
-      const found = KEYS.map((key, at) => ({ key, counted: counted[at] ?? 0, ...answered.get(key) }));
+      const counted = await countsIn(store, keys);
+      const found = keys.map((key, at) => ({ key, counted: counted[at] ?? 0, ...answered.get(key) }));
       expect(found.filter(({ admitted = 0 }) => admitted > BOUND)).toEqual([]);
       expect(found.filter(({ counted: hits, admitted = 0, refused = 0 }) => hits > admitted + refused)).toEqual([]);
-    } finally {
-      await store.stop();
-    }
-  });
+    },
+  );
 });
 
 /** The hits that the store has counted, by key. */
-async function countsIn({ env }: LossyStore): Promise<readonly number[]> {
+async function countsIn({ env }: LossyStore, keys: readonly string[]): Promise<readonly number[]> {
   const { ledger, close } = await openLedger(env);
   try {
     await until('the store is ready', () => ledger.health().ready);
-    const peeks = KEYS.map((key) => debitFor(key, 0));
+    const peeks = keys.map((key) => debitFor(key, 0));
     const answers = await ledger.debit(peeks, { spend: 'each', timeoutMs: 60_000 });
     return answers.map((answer) => {
       if (answer.code === 'UNAVAILABLE') throw new Error(answer.reason);

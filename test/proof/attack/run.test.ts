@@ -25,8 +25,8 @@ test.each([
     dir: PROJECT,
     heapMib: HEAP_MIB,
     transport: 'h2',
-    normalMs: 1_500,
-    attackMs: 1_500,
+    normalMs: 1_000,
+    attackMs: 1_000,
     compares: false,
   };
   const result = await runAttack(attack, options);

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import {
@@ -32,7 +32,6 @@ describe('a checkout to compare with', () => {
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'checkout-'));
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
   const buildIn = (manifest: object) => {
     mkdirSync(join(folder, 'dist'));
     writeFileSync(join(folder, 'dist/main.js'), '');

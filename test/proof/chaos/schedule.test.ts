@@ -3,16 +3,16 @@ import { createSchedule, topologies } from '../../../proof/chaos/schedule.ts';
 const MINUTES_MS = 10 * 60_000;
 
 describe.each(topologies)('%s', (topology) => {
-  const steps = createSchedule(topology, 1, MINUTES_MS);
+  const steps = createSchedule(topology, { seed: 1, lengthMs: MINUTES_MS });
   const kinds = steps.flatMap(({ store }) => (store ? [store.kind] : []));
 
   test('is the same for the same seed, and different for another', () => {
-    expect(createSchedule(topology, 1, MINUTES_MS)).toEqual(steps);
-    expect(createSchedule(topology, 2, MINUTES_MS)).not.toEqual(steps);
+    expect(createSchedule(topology, { seed: 1, lengthMs: MINUTES_MS })).toEqual(steps);
+    expect(createSchedule(topology, { seed: 2, lengthMs: MINUTES_MS })).not.toEqual(steps);
   });
 
   test('is longer for a longer run, and begins in the same way', () => {
-    const longer = createSchedule(topology, 1, 2 * MINUTES_MS);
+    const longer = createSchedule(topology, { seed: 1, lengthMs: 2 * MINUTES_MS });
     expect(longer.length).toBeGreaterThan(steps.length);
     expect(longer.slice(0, steps.length)).toEqual(steps);
   });
