@@ -1,18 +1,7 @@
-import { execFile } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { installPacked, runIn } from '../helpers/packed.ts';
 import { freePort, start } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { CACHE, install, isThere } from '../helpers/tools.ts';
@@ -22,27 +11,13 @@ import { closeAll, closeLater, startService } from './service.ts';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_BYTES = 1_000_000;
 
-const run = (command: string, args: readonly string[], cwd: string) =>
-  promisify(execFile)(command, args, { cwd, maxBuffer: 1 << 26 }).then(({ stdout }) => stdout);
-
 /** The folder with the installed packed client, and nothing else. */
 let folder: string;
 let tarball: string;
-
 beforeAll(async () => {
-  const aside = mkdtempSync(join(tmpdir(), 'client-package-'));
-  folder = join(aside, 'empty');
-  mkdirSync(folder);
-  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', aside], join(PROJECT, 'client'));
-  const [packed = ''] = readdirSync(aside).filter((name) => /^weir-client-.*\.tgz$/.test(name));
-  tarball = join(aside, packed);
-  const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
-  await run('npm', ['install', ...quietly, tarball], folder);
+  ({ folder, tarball } = await installPacked(join(PROJECT, 'client')));
 });
-afterAll(async () => {
-  await closeAll();
-  rmSync(join(folder, '..'), { recursive: true });
-});
+afterAll(closeAll);
 
 const packages = (): readonly string[] =>
   readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'));
@@ -84,7 +59,7 @@ test('without @grpc/grpc-js, a call over gRPC names the package to install, and 
       weir.close();
     }`,
   );
-  expect((await run(process.execPath, ['calls.mjs'], folder)).split('\n')).toEqual([
+  expect((await runIn(folder, process.execPath, ['calls.mjs'])).split('\n')).toEqual([
     expect.stringMatching(/^true undefined gRPC needs a package that is not installed: install @grpc\/grpc-js/),
     'true demo.user undefined',
     '',
@@ -100,7 +75,7 @@ test('an open client does not keep a process alive', async () => {
     const { ok, rule } = await createClient(${options}).limit('demo', { user: 'bob' });
     console.log(ok, rule);`;
     writeFileSync(join(folder, 'open.mjs'), program);
-    expect(await run(process.execPath, ['open.mjs'], folder)).toBe('true demo.user\n');
+    expect(await runIn(folder, process.execPath, ['open.mjs'])).toBe('true demo.user\n');
   }
 });
 
@@ -151,7 +126,7 @@ test('publint and arethetypeswrong find nothing in the packed client', async () 
     console.log(JSON.stringify([...messages, ...known]));`;
   const installed = join(folder, 'node_modules/weir-client');
   const args = ['--input-type=module', '--eval', program, tarball, installed];
-  expect(JSON.parse(await run(process.execPath, args, join(PROJECT, 'client')))).toEqual([]);
+  expect(JSON.parse(await runIn(join(PROJECT, 'client'), process.execPath, args))).toEqual([]);
 });
 
 /** A bundle's calls over gRPC and HTTP: whether they were answered, or why not. */
@@ -209,7 +184,7 @@ test.each(['mts', 'cts'])('the types of the packed client work under node16 in a
   const options = ['--noEmit', '--strict', '--module', 'node16', '--target', 'es2023', '--types', 'node'];
   const roots = ['--typeRoots', join(PROJECT, 'node_modules/@types'), '--skipLibCheck'];
   const tsc = join(PROJECT, 'node_modules/typescript/bin/tsc');
-  expect(await run(process.execPath, [tsc, ...options, ...roots, `types.${extension}`], folder)).toBe('');
+  expect(await runIn(folder, process.execPath, [tsc, ...options, ...roots, `types.${extension}`])).toBe('');
 });
 
 /** Older versions of frameworks, and where to install them. Those of this project are the newest. */
@@ -235,7 +210,7 @@ async function installed(name: keyof typeof older): Promise<string> {
     mkdirSync(into);
     writeFileSync(join(into, 'package.json'), '{ "private": true }');
     const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock'];
-    await run('npm', ['install', ...quietly, ...older[name]], into);
+    await runIn(into, 'npm', ['install', ...quietly, ...older[name]]);
   });
   return target;
 }
@@ -321,7 +296,7 @@ test.each<[keyof typeof apps, keyof typeof older | 'the newest', readonly string
   const outputs = await Promise.all(
     kinds.map(async (kind) => {
       writeFileSync(join(folder, `app.${kind}`), programOf(app, kind));
-      return run(process.execPath, [`app.${kind}`, String(redis?.port), kind], folder);
+      return runIn(folder, process.execPath, [`app.${kind}`, String(redis?.port), kind]);
     }),
   );
   await redis?.stop();

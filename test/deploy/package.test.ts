@@ -1,33 +1,20 @@
-import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { installPacked, runIn } from '../helpers/packed.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_BYTES = 20_000_000;
 
-const run = (command: string, args: readonly string[], cwd: string) =>
-  promisify(execFile)(command, args, { cwd, maxBuffer: 1 << 26 }).then(({ stdout }) => stdout);
-
 /** The folder with the installed packed project, and nothing else. */
 let folder: string;
 let installed: string;
-
 beforeAll(async () => {
-  const aside = mkdtempSync(join(tmpdir(), 'package-'));
-  folder = join(aside, 'empty');
-  mkdirSync(folder);
-  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', aside], PROJECT);
-  const [tarball = ''] = readdirSync(aside).filter((name) => name.endsWith('.tgz'));
-  const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
-  await run('npm', ['install', ...quietly, join(aside, tarball)], folder);
+  ({ folder } = await installPacked(PROJECT));
   installed = join(folder, 'node_modules/weir-rls');
 });
-afterAll(() => rmSync(join(folder, '..'), { recursive: true }));
 
 test('the packed project installs offline, without scripts and without any other package', () => {
   expect(readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual(['weir-rls']);
@@ -58,15 +45,15 @@ test('the program of docs/engine.md compiles with the installed types and prints
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['program.ts'] }));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   writeFileSync(join(folder, 'program.ts'), program);
-  await run(process.execPath, [join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', '.'], folder);
-  expect(await run(process.execPath, ['built/program.js'], folder)).toBe(printed);
+  await runIn(folder, process.execPath, [join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', '.']);
+  expect(await runIn(folder, process.execPath, ['built/program.js'])).toBe(printed);
 });
 
 describe('the installed service', () => {
   let weir: Weir;
   const main = (): string => join(folder, 'node_modules/.bin/weir');
   const ask = (...args: readonly string[]): Promise<string> =>
-    run(main(), ['ask', ...args, '--grpc', `localhost:${weir.grpcPort}`], folder);
+    runIn(folder, main(), ['ask', ...args, '--grpc', `localhost:${weir.grpcPort}`]);
 
   afterEach(() => weir?.stop());
 

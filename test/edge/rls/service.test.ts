@@ -382,14 +382,6 @@ function watch(service: string): ClientReadableStream<Record<string, unknown>> {
 describe('health', () => {
   const check = (service: string) => unary(methodOf(healthService, 'Check'), { service });
 
-  test('reports readiness for the service, SERVING for the process, and NOT_FOUND for other names', async () => {
-    readiness = { ready: false, reasons: ['no rules'] };
-    await start();
-    expect(await check('')).toEqual({ response: { status: 'SERVING' } });
-    expect(await check('ratelimit')).toEqual({ response: { status: 'NOT_SERVING' } });
-    expect(await check('other')).toMatchObject({ code: status.NOT_FOUND });
-  });
-
   test('follows readiness, and ends with NOT_SERVING', async () => {
     await start();
     const stream = watch('ratelimit');
