@@ -70,6 +70,7 @@ export default {
     },
   ].slice(0, isQuick ? 1 : undefined),
   globalSetup: '<rootDir>/test/helpers/setup.ts',
+  globalTeardown: '<rootDir>/test/helpers/teardown.ts',
   reporters: ['default', '<rootDir>/test/helpers/second-try-reporter.js'],
   testTimeout: 300_000, // tests that start processes take long where the machine is busy
   maxWorkers: 3, // on two cores, too, since tests mostly wait for other processes

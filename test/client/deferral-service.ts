@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createDeferredQueue } from '../../client/src/bullmq.ts';
@@ -36,7 +36,6 @@ export interface Deferral {
 
 export async function startDeferral(rules: string): Promise<Deferral> {
   const folder = mkdtempSync(join(tmpdir(), 'deferral-'));
-  closeLater(() => rmSync(folder, { recursive: true }));
   const redis = await startRedis({ folder });
   closeLater(() => redis.stop());
   const service = await startService(rules);

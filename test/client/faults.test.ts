@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -38,7 +38,6 @@ async function startSilent(): Promise<string> {
 /** The files of a server certificate from an authority that no client trusts. */
 function certificates() {
   const folder = mkdtempSync(join(tmpdir(), 'client-tls-'));
-  closeLater(() => rmSync(folder, { recursive: true }));
   const authority = createAuthority();
   const certificate = authority.issue('localhost', '127.0.0.1');
   return { folder, authority, files: writeCertificate(folder, 'server', certificate) };

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reference } from '../../proof/bench/subjects.ts';
@@ -55,7 +55,6 @@ test("an answer of another server leaves Weir's own fields undefined, and its re
     const redis = await startRedis();
     closeLater(() => redis.stop());
     const folder = mkdtempSync(join(tmpdir(), 'reference-'));
-    closeLater(() => rmSync(folder, { recursive: true }));
     const rule = { key: 'user', requestsPerUnit: 5, unit: 'HOUR', algorithm: 'fixed_window' } as const;
     const service = await reference(REFERENCE_BIN ?? '').start(
       { rules: [rule], denyCacheBytes: 0 } as never, // the properties of a shape that it reads

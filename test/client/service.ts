@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Client, type ClientOptions, createClient } from '../../client/src/index.ts';
@@ -32,7 +32,6 @@ export async function startService(
   { isPatient = true } = {},
 ): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'client-'));
-  closeLater(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'rules.yaml');
   writeFileSync(path, rules);
   const weir = await startWeir({ RULES_PATH: path, WORKERS: '1', ...env }, { isPatient });

@@ -36,7 +36,6 @@ describe('the script that npm start runs first', () => {
     );
     age('package.json', 'deploy/build.ts', 'src/engine/tree.ts', 'src/engine/load.ts', 'src/engine', 'src');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   test('builds nothing while dist/ is newer than its sources', () => {
     expect(builds()).toBe(false);

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,7 +27,6 @@ beforeAll(async () => {
   schemas = join(folder, 'schemas');
   await writeSchemas(schemas, KUBERNETES_VERSION);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 interface Outcome {
   readonly isRight: boolean;

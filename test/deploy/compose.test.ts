@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -22,7 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => {
   image.remove();
-  rmSync(folder, { recursive: true });
 });
 
 test('compose.yaml is valid for Docker Compose', async () => {

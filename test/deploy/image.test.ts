@@ -7,7 +7,6 @@ import {
   readFileSync,
   readlinkSync,
   realpathSync,
-  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -36,7 +35,6 @@ beforeAll(async () => {
 });
 afterAll(() => {
   image.remove();
-  rmSync(folder, { recursive: true });
 });
 
 /** All files below a folder, each once: from Node 26 on, `readdir` follows links to folders. */

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -47,7 +47,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** The value of the only patch of this kind. */

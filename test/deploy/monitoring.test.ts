@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -260,7 +260,6 @@ describe('a Prometheus that scrapes instances under load, each with a different 
   afterAll(async () => {
     isOver = true;
     for (const stop of stops.reverse()) await stop();
-    rmSync(folder, { recursive: true });
   }, DEADLINE_MS);
 
   const names = (firing: readonly Readonly<Record<string, string>>[], instance: string | undefined): string[] =>

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -45,7 +45,6 @@ describe('systemd-analyze, if it is installed,', () => {
     file = join(folder, 'weir.service');
     writeFileSync(file, UNIT.replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN)); // systemd-analyze checks that these exist
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   test('finds no problem in the unit', async () => {
     if (version === 0) return;

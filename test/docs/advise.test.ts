@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,6 @@ const blocks = Array.from(example.matchAll(/^```(\w+)\n(.*?)^```/gms), ([, kind 
 const textsOf = (kind: string): readonly string[] => blocks.filter((one) => one.kind === kind).map(({ text }) => text);
 
 const folder = mkdtempSync(join(tmpdir(), 'advise-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Runs a command of the page in the folder. */
 async function run(line: string): Promise<string> {

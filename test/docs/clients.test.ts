@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,7 +35,6 @@ beforeEach(async () => {
   weir = await startWeir({ RULES_PATH: join(folder, 'rules.yaml'), BACKEND_TYPE: 'memory', USE_STATSD: 'false' });
 });
 afterEach(() => weir.stop());
-afterAll(() => rm(folder, { recursive: true }));
 
 /** A block with the address of this service, and a deadline for a busy machine. */
 function programOf(language: string, [deadline, longer]: readonly [string, string]): string {

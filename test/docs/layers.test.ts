@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +27,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await envoy?.stop();
   await weir?.stop();
-  await rm(folder, { recursive: true });
 });
 
 test('the rules in docs/layers.md have no warnings', () => expect(weir.output()).not.toContain('warning'));

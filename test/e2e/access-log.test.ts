@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -77,7 +77,6 @@ beforeAll(async () => {
   await envoy.stop();
   await weir.stop();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The configuration of both logs, in one line each. */
 function logging(): string {

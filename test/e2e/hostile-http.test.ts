@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readUsage } from '../../proof/processes/process-tree.ts';
@@ -21,7 +21,6 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'hostile-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 afterEach(async () => {
   for (const { socket } of clients) socket.destroy();
   await weir.stop();

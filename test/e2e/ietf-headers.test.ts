@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,7 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await envoy?.stop();
   await weir?.stop();
-  await rm(folder, { recursive: true });
 });
 
 const get = (path: string, user?: string): Promise<Response> => envoy.get('10000', path, user);

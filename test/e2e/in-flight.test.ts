@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { Agent, createServer, request, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -123,7 +123,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await redis.stop();
-  await rm(folder, { recursive: true });
 });
 
 const launchWeir = (env: Readonly<Record<string, string>>): Promise<Weir> =>

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,7 +82,6 @@ async function openCallers(port: number): Promise<() => Promise<Record<string, n
 
 async function startService(redisUrl?: string): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'late-process-'));
-  closing.push(() => rmSync(folder, { recursive: true }));
   const service = await weir.start({ folder, redisUrl });
   closing.push(service.stop);
   return service;

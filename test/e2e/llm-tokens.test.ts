@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -80,7 +80,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await redis.stop();
-  await rm(folder, { recursive: true });
 });
 
 interface Stack extends PageEnvoy {

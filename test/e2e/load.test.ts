@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runGhz } from '../../proof/bench/ghz.ts';
@@ -24,7 +24,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await redis?.stop();
-  await rm(folder, { recursive: true });
 });
 
 test.each([

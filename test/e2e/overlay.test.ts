@@ -1,4 +1,4 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
@@ -59,7 +59,6 @@ afterAll(async () => {
   await envoy?.stop();
   await weir?.stop();
   await controlPlane?.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Writes the overlay atomically. */

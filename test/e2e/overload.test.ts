@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Tally } from '../../proof/bench/generator/drive.ts';
@@ -38,7 +38,6 @@ beforeAll(() => {
 afterAll(() => {
   generator.stop();
   otherGenerator.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Starts a service with its defaults. */

@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type GrpcTarget, wholeEnvoy } from '../../src/lab/envoy/whole-envoy.ts';
@@ -26,7 +26,6 @@ const METADATA = '%DYNAMIC_METADATA(envoy.filters.http.ratelimit:passedDescripto
 
 const folder = mkdtempSync(join(tmpdir(), 'passed-'));
 const [rules, envoyLog, upstreamLog] = ['rules.yaml', 'envoy.log', 'upstream.log'].map((name) => join(folder, name));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const logTo = (path = '', line = ''): string =>
   `access_log: ${JSON.stringify([

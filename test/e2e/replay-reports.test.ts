@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,7 +9,6 @@ import { MAIN } from '../helpers/weir.ts';
 const run = promisify(execFile);
 
 const folder = mkdtempSync(join(tmpdir(), 'reports-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function file(name: string, content: string): string {
   writeFileSync(join(folder, name), content);

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -15,7 +15,6 @@ const SEED = Number(process.env.REPLAY_SEED ?? 25);
 const CONCURRENCY = 32;
 
 const folder = mkdtempSync(join(tmpdir(), 'replay-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function file(name: string, content: string | Buffer): string {
   writeFileSync(join(folder, name), content);

@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,7 +44,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await envoy.stop();
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const refusals = async (id: string, ...more: string[]): Promise<string> => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -68,7 +68,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const stop of stops.reverse()) await stop();
-  rmSync(folder, { recursive: true });
 });
 
 const renewCertificate = () => writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startRedis } from '../helpers/redis.ts';
@@ -13,7 +13,6 @@ const started: Weir[] = [];
 afterEach(async () => {
   for (const weir of started.splice(0)) await weir.stop();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function file(name: string, content: string): string {
   writeFileSync(join(folder, name), content);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '../helpers/grpc-client.ts';
@@ -31,7 +31,6 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 async function service(env: Readonly<Record<string, string>>): Promise<Weir> {

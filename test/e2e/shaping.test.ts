@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
@@ -34,7 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await envoy?.stop();
   await weir?.stop();
-  await rm(folder, { recursive: true });
 });
 
 /** Sends requests at once. @returns the count of each status */

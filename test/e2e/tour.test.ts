@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readdirSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../helpers/process.ts';
@@ -7,7 +7,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tour-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** The tour without pauses, with its temporary files in a folder of the test. */
 const startTour = (args = ['--auto'], readsInput = false, PATH = process.env.PATH) =>

@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -42,7 +42,6 @@ async function open(options: EngineOptions): Promise<Engine> {
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'engine-'));
-  closeLater(() => rmSync(folder, { recursive: true }));
   return folder;
 }
 

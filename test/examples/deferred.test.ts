@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,7 +21,6 @@ let startWorker: () => Promise<Running>;
 beforeAll(async () => {
   const example = await openExample('deferred');
   const folder = mkdtempSync(join(tmpdir(), 'deferred-'));
-  closeLater(() => rmSync(folder, { recursive: true }));
   redis = await startRedis({ folder });
   closeLater(() => redis.stop());
   // so slow that requests are refused even if each takes long

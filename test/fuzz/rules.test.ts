@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,6 @@ import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const examples = fileURLToPath(new URL('../../config/examples', import.meta.url));
 const texts = readdirSync(examples).map((name) => readFileSync(join(examples, name), 'utf8'));

@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   client?.close();
   await server?.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const encode = (text: string): Buffer => Buffer.from(text);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openQuotaStream, type QuotaStreamClient } from './quota-client.ts';
@@ -51,7 +51,6 @@ export function useQuotaService(rules: string): QuotaStage {
   afterAll(async () => {
     await started.weir?.stop();
     await started.redis?.stop();
-    rmSync(folder, { recursive: true });
   });
   return stage;
 }

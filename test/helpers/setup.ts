@@ -1,3 +1,6 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   actionlint,
   bubblewrap,
@@ -28,10 +31,14 @@ import {
   zsh,
 } from './tools.ts';
 
-/** Installs every tool before the first test, so that downloads do not count towards a test's timeout. */
+/**
+ * Installs every tool before the first test, so that downloads do not count towards a test's timeout. Temporary files of
+ * the tests are in a folder that teardown.ts removes.
+ */
 export default async function setup(): Promise<void> {
+  process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'weir-tests-'));
   await redisServer();
-  if (process.env.TESTS === 'quick') return;
+  if (process.env.TESTS === 'quick' || process.env.TESTS === 'mutants') return;
   await memcached().then(h2load).then(bubblewrap).then(chromium).then(promtool).then(zsh).then(fish); // apt-get runs once at a time
   await Promise.all([
     redis6Server(),

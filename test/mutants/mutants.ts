@@ -4,7 +4,7 @@ export type Change = readonly [from: string, to: string];
 /** Defects written by hand: each change of the file must make one of the tests fail. */
 export interface Mutants {
   readonly file: string;
-  /** Files of `npm run test:quick`, without `.test.ts`. */
+  /** Paths without `.test.ts`, of tests that need no server but Redis. */
   readonly tests: readonly string[];
   readonly changes: readonly Change[];
 }
@@ -122,6 +122,19 @@ const scripts: readonly Mutants[] = [
       ['holds[live + 2] <= now_ms', 'holds[live + 2] < now_ms'],
       ['requested <= own or before - own', 'before - own'],
       ['math.max(until_ms, holds[place + 2])', 'until_ms'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/in-flight.ts',
+    tests: [twins],
+    changes: [['requested <= own || held - own', 'held - own']],
+  },
+  {
+    file: 'src/engine/holds/reservation.ts',
+    tests: [twins, 'test/engine/holds/reservation'],
+    changes: [
+      ['      left -= gone;\n', ''],
+      ["event === 'repeated' ? 0 : Math.min(used, most)", 'Math.min(used, most)'],
     ],
   },
   {

@@ -61,7 +61,7 @@ function pass(copy: string, tests: readonly string[], stdio: 'inherit' | 'ignore
   const jest = ['node_modules/jest/bin/jest.js', '--selectProjects', 'h2', '-w', '1', '--bail', '--silent'];
   const { status } = spawnSync(process.execPath, [...jest, ...tests.map((test) => `${test}.test.ts`)], {
     cwd: copy,
-    env: { ...process.env, TESTS: 'quick' },
+    env: { ...process.env, TESTS: 'mutants' },
     stdio,
     timeout: TIMEOUT_MS,
     killSignal: 'SIGKILL',

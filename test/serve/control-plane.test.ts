@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -155,7 +155,6 @@ describe('over TLS', () => {
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'xds-'));
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   test('both sides present the configured certificates', async () => {
     const own = writeCertificate(folder, 'weir', authority.issue('weir'));

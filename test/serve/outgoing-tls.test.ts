@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,6 @@ const closing: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function weirWith(env: Readonly<Record<string, string>>): Promise<Weir> {
   const weir = await startWeir({ ...quiet, ...env });

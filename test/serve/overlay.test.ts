@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../helpers/process.ts';
@@ -16,7 +16,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
-  rmSync(folder, { recursive: true });
 });
 
 function file(name: string, text: string): string {

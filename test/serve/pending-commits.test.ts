@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
@@ -33,7 +33,6 @@ async function startBehindSentinel() {
   const watched = await startWatched();
   closing.push(() => watched.stop());
   const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-  closing.push(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
   const weir = await startWeir({
     ...{

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '../helpers/grpc-client.ts';
@@ -122,7 +122,6 @@ test('a password change at run time breaks no open connection, and new ones repo
 
 test("with COUNTER_KEYS=reference, local counts during an outage of Redis are settled under envoyproxy/ratelimit's key", async () => {
   const folder = mkdtempSync(join(tmpdir(), 'shared-'));
-  closing.push(() => rmSync(folder, { recursive: true }));
   const redis = await startRedis({ folder: join(folder) });
   closing.push(() => redis.stop());
   const rules = join(folder, 'rules.yaml');

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,7 +40,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await running?.stop('SIGKILL');
-  rmSync(folder, { recursive: true });
 });
 
 /** A start that waits a second for an unreachable store. */

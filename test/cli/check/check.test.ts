@@ -1,12 +1,11 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { check, lineReader } from '../../../src/cli/check/check.ts';
 import { formats } from '../../../src/cli/check/formats.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'check-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const limits = (more: string, file = ''): string =>
   `domain: demo\n${file}descriptors:\n  - key: user\n    rate_limit: { unit: day, requests_per_unit: 5, ${more} }\n`;

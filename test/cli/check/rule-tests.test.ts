@@ -1,11 +1,10 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runRuleTests } from '../../../src/cli/check/rule-tests.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'rule-tests-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const RULES = `domain: demo
 descriptors:

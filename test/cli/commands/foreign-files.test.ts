@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,6 @@ const CONTROLS = /[^\P{Cc}\n]|\p{Bidi_Control}/u;
 
 const folder = mkdtempSync(join(tmpdir(), 'foreign-files-'));
 const at = (name: string): string => join(folder, name);
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const TIME_MS = 1_767_600_000_000;
 const recorded = Array.from({ length: 3 }, (_, second) => ({

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -33,7 +33,6 @@ beforeAll(async () => {
   await writeFile(join(folder, 'garbage-collection.mjs'), code);
   await writeFile(join(folder, 'script.mjs'), script);
 });
-afterAll(() => rm(folder, { recursive: true }));
 
 test('objects are allocated in the young generation, regardless of how many of their kind have survived', async () => {
   const { stdout, stderr } = await run(process.execPath, ['--allow-natives-syntax', join(folder, 'script.mjs')]);

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,7 +49,6 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
   });
   afterAll(() => {
     certificates?.close();
-    rmSync(folder, { recursive: true });
   });
 
   async function start(changes: Partial<GrpcServerOptions> = {}): Promise<void> {

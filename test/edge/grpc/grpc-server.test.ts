@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -156,7 +156,6 @@ describe('a server on a unix socket', () => {
     folder = mkdtempSync(join(tmpdir(), 'socket-'));
     path = join(folder, 'weir.sock');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   test('answers, and removes its file on close', async () => {
     const asking = await start({ address: { path } });

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect as connectPlain } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,7 +38,6 @@ afterEach(async () => {
   for (const client of clients) client.close();
   await server.close(0);
   certificates.close();
-  rmSync(folder, { recursive: true });
 });
 
 /** Starts a server over TLS. With an authority, clients need a certificate; with a name, one for that name. */

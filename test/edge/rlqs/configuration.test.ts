@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +21,6 @@ let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'quotas-'));
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 test.each([
   'config/rules.yaml',

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../../src/edge/sites/channel.ts';
@@ -66,7 +66,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const one of [...channels, ...opened]) one.close();
   await server.close();
-  rmSync(folder, { recursive: true });
 });
 
 /** A deadline for a busy machine. */

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -36,7 +36,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const weir of weirs) await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 async function call(method: string, hitsAddend: number): Promise<{ readonly overallCode?: string }> {

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
@@ -36,7 +36,6 @@ beforeEach(async () => {
 afterEach(async () => {
   book.close();
   await controlPlane.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Writes the overlay atomically. */

@@ -29,7 +29,6 @@ beforeEach(() => {
 afterEach(() => {
   book?.close();
   controlPlane.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const start = async (tls: Partial<ControlPlaneOptions['tls']> = {}): Promise<void> => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,6 @@ const patch = join(__dirname, 'gcra.patch');
 
 /** A copy of the source tree, with links to the project's packages and programs. */
 const copy = mkdtempSync(join(tmpdir(), 'new-algorithm-'));
-afterAll(() => rmSync(copy, { recursive: true }));
 
 const inCopy = (file: string, ...args: readonly string[]) =>
   run(file, args, { cwd: copy, env: { ...process.env, NO_COLOR: '1' }, maxBuffer: 64 * 1024 * 1024 });

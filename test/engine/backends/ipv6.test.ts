@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
@@ -21,7 +21,6 @@ const closing: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function redisOnBoth(...args: readonly string[]): Promise<Redis> {
   const redis = await startRedis({ args: ['--bind', ...BOTH, ...args] });

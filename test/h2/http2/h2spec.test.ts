@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -21,7 +21,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await server?.close(0);
-  rmSync(folder, { recursive: true });
 });
 
 /** Runs all cases against a server, and reads the cases of the JUnit report. */

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -261,7 +261,6 @@ describe('over TLS', () => {
   });
   afterEach(() => {
     certificates.close();
-    rmSync(folder, { recursive: true });
   });
 
   async function openTls(): Promise<RawClient> {

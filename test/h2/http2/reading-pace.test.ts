@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,6 @@ const files = writeCertificate(folder, 'server', createAuthority().issue('localh
 const certificates = openCertificates({ ...files, clientCa: undefined }, Date.now, () => {});
 afterAll(() => {
   certificates.close();
-  rmSync(folder, { recursive: true });
 });
 
 test.each<[string, (port: number) => Socket]>([

@@ -1,13 +1,12 @@
 import '../../helpers/realm.ts';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readSystemCas } from '../../../src/h2/identity/system-cas.ts';
 import { createAuthority } from '../../helpers/certificates.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cas-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const cas = Object.fromEntries(['one', 'two', 'three', 'four', 'extra'].map((name) => [name, createAuthority().cert]));
 const pathOf = (name: string): string => join(folder, name);

@@ -24,7 +24,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   certificates?.close();
-  rmSync(folder, { recursive: true });
   jest.useRealTimers();
 });
 

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../../helpers/process.ts';
@@ -24,7 +24,6 @@ const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
   writeFileSync(join(folder, 'rules.yaml'), RULES);

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,6 @@ beforeAll(async () => {
 });
 afterAll(() => {
   upstream.close();
-  rmSync(folder, { recursive: true });
 });
 
 const upstreamPort = (): number => (upstream.address() as AddressInfo).port;

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,6 @@ afterAll(async () => {
   upstream.closeAllConnections();
   upstream.close();
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const weirCommand = (...args: readonly string[]) =>

@@ -33,7 +33,6 @@ const SEED = 25;
 const MEMORY = { maxCounters: 50, maxBytes: 1_000_000 }; // few, so that some are evicted
 
 const folder = mkdtempSync(join(tmpdir(), 'equivalence-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** A request, and the events before it. */
 interface Step {

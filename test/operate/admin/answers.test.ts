@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Documented, documentOf } from '../../helpers/documented.ts';
@@ -39,7 +39,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await weir.stop();
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 async function call(method: string, path: string, body?: object | string) {

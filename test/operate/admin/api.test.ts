@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -28,7 +28,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const url = (path: string): string => `http://127.0.0.1:${weir.debugPort}${path}`;

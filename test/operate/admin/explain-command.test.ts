@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../../helpers/process.ts';
@@ -22,7 +22,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const explained = async (...args: readonly string[]): Promise<{ code: number | null; output: string }> => {

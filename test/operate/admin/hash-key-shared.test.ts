@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startMemcached } from '../../helpers/memcached.ts';
@@ -24,7 +24,6 @@ beforeAll(() => {
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function start(env: Record<string, string>): Promise<Weir> {
   const weir = await startWeir(

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashValue } from '../../../src/base/hashed.ts';
@@ -47,7 +47,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const pair = (key: string, value: string) => ({ key, value });

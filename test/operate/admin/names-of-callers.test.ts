@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NAMED_BY_CALLERS } from '../../../src/operate/console/rule-series.ts';
@@ -31,7 +31,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Sends a request with one descriptor; that of `ip` has its own limit. */

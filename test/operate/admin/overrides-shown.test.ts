@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
@@ -25,7 +25,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await weir.stop();
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const token = { authorization: 'Bearer token' };

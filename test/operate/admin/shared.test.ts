@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
@@ -29,7 +29,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(instances.map((weir) => weir.stop()));
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 const instance = (at: number): Weir => instances[at] as Weir; // all were started

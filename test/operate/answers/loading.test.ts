@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -18,7 +18,6 @@ beforeAll(() => {
   execFileSync('node_modules/.bin/esbuild', [...entries, ...options, ...to]);
   ({ outputs } = JSON.parse(readFileSync(join(folder, 'meta.json'), 'utf8')));
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Every file with shapes imports it. */
 const SHAPE = 'src/base/shape.ts';

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OverlayFile } from '../../../src/engine/rules/overlay/overlay.ts';
@@ -13,7 +13,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'candidate-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const rules = (perMinute: number | string): string => `
 domain: demo

@@ -29,7 +29,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'recorder-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const RULES = `
 domain: demo

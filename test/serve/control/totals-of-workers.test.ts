@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
@@ -52,7 +52,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const stop of stops.reverse()) await stop();
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Sends one hit with each of these calls at once, over all connections in turn. @returns the number that passed */

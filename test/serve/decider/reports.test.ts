@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openRuleBook } from '../../../src/engine/rules/reload/book.ts';
@@ -22,7 +22,6 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'decider-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 async function openDecider() {
   const settings = await readSettings({ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', PORT: '0', GRPC_PORT: '0' });

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLogger } from '../../../src/operate/observe/log.ts';
@@ -42,7 +42,6 @@ afterEach(async () => {
   jest.useRealTimers();
   child.kill('SIGKILL');
   await control.close();
-  rmSync(folder, { recursive: true });
 });
 
 const say = (message: object): void => control.send({ kind: 'say', message } as never); // the program's own message

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from '../../helpers/grpc-client.ts';
@@ -21,7 +21,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await redis.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Sets the soft limit of a running process. */

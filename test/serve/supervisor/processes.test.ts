@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,6 @@ beforeEach(() => {
 afterEach(async () => {
   for (const stop of stops.reverse()) await stop();
   await redis.restart();
-  rmSync(folder, { recursive: true });
 });
 
 async function service(

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { X509Certificate } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,6 @@ beforeEach(() => {
 afterEach(async () => {
   await weir?.stop();
   await redis?.stop();
-  rmSync(folder, { recursive: true });
 });
 
 async function service(env: Readonly<Record<string, string>>): Promise<Weir> {

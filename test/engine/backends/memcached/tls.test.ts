@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,6 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await memcached.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** A TLS proxy for memcached, for clients with a certificate of the authority. */

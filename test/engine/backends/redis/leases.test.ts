@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis as Connection } from 'ioredis';
@@ -49,7 +49,6 @@ afterEach(async () => {
 afterAll(async () => {
   observer.disconnect();
   await server.stop();
-  await rm(folder, { recursive: true });
 });
 
 /** A process's store on its own connection; Redis uses the test's clock. */

@@ -70,7 +70,6 @@ describe('over TLS', () => {
   const server = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
   const named = writeCertificate(folder, 'named', authority.issue('redis.example.com'));
   const client = writeCertificate(folder, 'client', authority.issue('weir'));
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   async function startTls({ cert, key }: { readonly cert: string; readonly key: string }, clients: 'yes' | 'no') {
     const port = await freePort();
@@ -232,7 +231,6 @@ function isNew(store: Backend): boolean {
 
 test('a store counts over a unix socket', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'redis-socket-'));
-  closing.push(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'redis.sock');
   const redis = await startRedis({ args: ['--unixsocket', path] });
   closing.push(() => redis.stop());

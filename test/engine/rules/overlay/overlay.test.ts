@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
@@ -18,7 +18,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'overlay-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 function file(name: string, text: string) {
   const path = join(folder, name);

@@ -12,7 +12,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'bounded-file-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const at = (name: string): string => join(folder, name);
 

@@ -32,7 +32,6 @@ beforeEach(() => {
 afterEach(() => {
   book?.close();
   jest.useRealTimers();
-  rmSync(folder, { recursive: true });
 });
 
 const at = (path: string): string => join(folder, path);

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashOf } from '../../../../src/engine/rules/compile/packed.ts';
@@ -7,7 +7,6 @@ import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
 import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The rules of a file with these lines below `descriptors`. */
 function loaded(descriptors: string, name = 'rules.yaml') {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
@@ -12,7 +12,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'rules-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Creates empty files at these paths in the test's folder, with their directories. */
 function files(...paths: readonly string[]): void {

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RuleTree } from '../../../../src/engine/rules/match/tree.ts';
@@ -13,7 +13,6 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'rules-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** A file for one test, with this name in messages, too. */
 function file(name: string, content: string | Uint8Array): { readonly path: string; readonly name: string } {

@@ -25,7 +25,6 @@ beforeEach(() => {
 afterEach(() => {
   book?.close();
   overlay?.close();
-  rmSync(folder, { recursive: true });
 });
 
 const at = (path: string): string => join(folder, path);

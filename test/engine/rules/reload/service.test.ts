@@ -12,7 +12,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await weir?.stop();
-  rmSync(folder, { recursive: true });
 });
 
 /** Replaces the rules of a domain by `count` rules with this limit. */

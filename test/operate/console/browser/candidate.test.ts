@@ -1,6 +1,6 @@
 import '../../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -24,7 +24,6 @@ beforeEach(() => {
   writeFileSync(join(folder, 'rules.yaml'), RULES);
 });
 afterEach(() => {
-  rmSync(folder, { recursive: true });
   expect(browser.problems.splice(0)).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
@@ -21,7 +21,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await browser.close();
-  rmSync(folder, { recursive: true });
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 

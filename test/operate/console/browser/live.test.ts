@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer, request as forward } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,6 @@ beforeEach(() => {
   writeFileSync(rules, rulesOf(['user']));
 });
 afterEach(() => {
-  rmSync(folder, { recursive: true });
   expect(browser.problems.splice(0)).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
@@ -32,7 +32,6 @@ afterAll(async () => {
   await browser.close();
   for (const stream of streams) stream.close();
   await weir.stop();
-  rmSync(folder, { recursive: true });
 });
 
 test("a rule's page shows the share, demand and usage of its proxies", async () => {

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Locator } from 'playwright-core';
@@ -48,7 +48,6 @@ afterAll(async () => {
   clearInterval(load);
   await browser.close();
   await linked.close();
-  rmSync(folder, { recursive: true });
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 

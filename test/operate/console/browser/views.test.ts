@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
@@ -70,7 +70,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await weir.stop();
   await browser.close();
-  rmSync(folder, { recursive: true });
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
