@@ -6,6 +6,8 @@ export interface Mutants {
   readonly file: string;
   /** Paths without `.test.ts`, of tests that need no server but Redis. */
   readonly tests: readonly string[];
+  /** A pattern of the names of those that run; default: all. */
+  readonly only?: string;
   readonly changes: readonly Change[];
 }
 
@@ -37,6 +39,7 @@ const algorithms: readonly Mutants[] = [
   {
     file: 'src/engine/algorithms/sliding-window-log.ts',
     tests: [twins],
+    only: 'about sliding_window_log',
     changes: [
       ['(log[first] ?? 0) + windowMs <= nowMs', '(log[first] ?? 0) + windowMs < nowMs'],
       ['charge && (accepted || limit.countDenied)', 'charge && accepted'],
@@ -45,6 +48,7 @@ const algorithms: readonly Mutants[] = [
   {
     file: 'src/engine/algorithms/token-bucket.ts',
     tests: [twins],
+    only: 'about token_bucket',
     changes: [
       ['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs'],
       ['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs'],
@@ -52,23 +56,30 @@ const algorithms: readonly Mutants[] = [
   },
   {
     file: 'src/engine/algorithms/leaky-bucket.ts',
-    tests: [twins, 'test/engine/ledger/refusals'],
-    changes: [
-      ['Math.max(nowMs, drainedAtMs)];', 'nowMs];'],
-      ['Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit)', '0'],
-    ],
+    tests: [twins],
+    only: 'about leaky_bucket',
+    changes: [['Math.max(nowMs, drainedAtMs)];', 'nowMs];']],
+  },
+  {
+    file: 'src/engine/algorithms/leaky-bucket.ts',
+    tests: ['test/engine/ledger/refusals'],
+    changes: [['Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit)', '0']],
   },
   {
     file: 'src/engine/algorithms/sliding-window-counter.ts',
-    tests: [twins, 'test/engine/algorithms/refund'],
-    changes: [
-      ["rounding === 'up' && rest > 0 ? whole + 1 : whole", 'whole'],
-      ['chargedAtMs >= startMs - limit.windowMs', 'chargedAtMs > startMs - limit.windowMs'],
-    ],
+    tests: [twins],
+    only: 'about sliding_window_counter',
+    changes: [["rounding === 'up' && rest > 0 ? whole + 1 : whole", 'whole']],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-counter.ts',
+    tests: ['test/engine/algorithms/refund'],
+    changes: [['chargedAtMs >= startMs - limit.windowMs', 'chargedAtMs > startMs - limit.windowMs']],
   },
   {
     file: 'src/engine/algorithms/sliding-window-buckets.ts',
     tests: [twins],
+    only: 'about sliding_window_buckets',
     changes: [['(limit.buckets + 1 - age)', '(limit.buckets - age)']],
   },
   {
@@ -90,11 +101,13 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/algorithms/fixed-window.lua',
     tests: [twins],
+    only: 'about fixed_window',
     changes: [['hits < 0 or after <= limit[1]', 'hits < 0 or after < limit[1]']],
   },
   {
     file: 'src/engine/algorithms/sliding-window-log.lua',
     tests: [twins],
+    only: 'about sliding_window_log',
     changes: [
       ['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms'],
       ['math.min(log[i + 1], hits)', 'hits'],
@@ -103,21 +116,25 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/algorithms/token-bucket.lua',
     tests: [twins],
+    only: 'about token_bucket',
     changes: [['math.max(ticked_at_ms, state[2])', 'ticked_at_ms']],
   },
   {
     file: 'src/engine/algorithms/leaky-bucket.lua',
     tests: [twins],
+    only: 'about leaky_bucket',
     changes: [['(required - size) * window_ms', '(hits - size) * window_ms']],
   },
   {
     file: 'src/engine/algorithms/sliding-window-buckets.lua',
     tests: [twins],
+    only: 'about sliding_window_buckets',
     changes: [['math.min(hits, next_state[age + 2])', 'hits']],
   },
   {
     file: 'src/engine/holds/in-flight.lua',
     tests: [twins],
+    only: 'about in_flight',
     changes: [
       ['holds[live + 2] <= now_ms', 'holds[live + 2] < now_ms'],
       ['requested <= own or before - own', 'before - own'],
@@ -127,19 +144,24 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/holds/in-flight.ts',
     tests: [twins],
+    only: 'about in_flight',
     changes: [['requested <= own || held - own', 'held - own']],
   },
   {
     file: 'src/engine/holds/reservation.ts',
-    tests: [twins, 'test/engine/holds/reservation'],
-    changes: [
-      ['      left -= gone;\n', ''],
-      ["event === 'repeated' ? 0 : Math.min(used, most)", 'Math.min(used, most)'],
-    ],
+    tests: ['test/engine/holds/reservation'],
+    changes: [['      left -= gone;\n', '']],
+  },
+  {
+    file: 'src/engine/holds/reservation.ts',
+    tests: [twins],
+    only: 'about reservation',
+    changes: [["event === 'repeated' ? 0 : Math.min(used, most)", 'Math.min(used, most)']],
   },
   {
     file: 'src/engine/holds/reservation.lua',
     tests: [twins],
+    only: 'about reservation',
     changes: [
       ['entries[own + 2] <= now_ms and LATE', 'entries[own + 2] < now_ms and LATE'],
       ['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)'],
@@ -148,6 +170,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/holds/hold-list.lua',
     tests: [twins],
+    only: 'about in_flight',
     changes: [['holds[place - size + 2] > until_ms', 'holds[place - size + 2] >= until_ms']],
   },
   {
@@ -160,22 +183,36 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/redis/dispatcher.lua',
-    tests: [operations, twins, 'test/engine/backends/redis/versions'],
+    tests: [operations],
+    only: 'settlement|concurrent requests .* by fixed_window',
     changes: [
       ['settlement <= (tonumber(', 'settlement < (tonumber('],
+      ['stored[key] = packed', 'stored[key] = stored[key]'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/dispatcher.lua',
+    tests: ['test/engine/backends/redis/backend'],
+    changes: [
       ['before[1] == state[1] and #before == #state', '#before == #state'],
       ['number % 1 ~= 0 or', ''],
     ],
   },
   {
     file: 'src/engine/backends/redis/requests.lua',
-    tests: [operations, twins, 'test/engine/backends/redis/backend'],
+    tests: [operations],
+    only: 'by fixed_window|of fixed_window',
     changes: [
       ['input[at + 5] <= reset_at_ms', 'input[at + 5] < reset_at_ms'],
-      ['hit.blocks and not result.accepted', 'not result.accepted'],
       ['states[key] = packed and batch.unpack(packed) or nil', ''],
       ['may_charge and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
     ],
+  },
+  {
+    file: 'src/engine/backends/redis/requests.lua',
+    tests: [twins],
+    only: 'about requests that are sent together',
+    changes: [['hit.blocks and not result.accepted', 'not result.accepted']],
   },
   {
     file: 'src/engine/backends/redis/shares.lua',
@@ -190,7 +227,7 @@ const scripts: readonly Mutants[] = [
 const stores: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/batch.ts',
-    tests: ['test/engine/backends/redis/batch', twins],
+    tests: ['test/engine/backends/redis/batch'],
     changes: [
       ['      runs.close(place);\n', ''],
       ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
@@ -198,7 +235,8 @@ const stores: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/redis/batch-reply.ts',
-    tests: [twins, operations, 'test/engine/backends/redis/batch'],
+    tests: [operations],
+    only: 'of fixed_window|a receipt has',
     changes: [
       ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
       ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
@@ -233,7 +271,8 @@ const stores: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/memory/backend.ts',
-    tests: [twins, 'test/engine/backends/memory/backend'],
+    tests: [operations],
+    only: 'of fixed_window|by fixed_window',
     changes: [
       ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
       ['if (!isAlone && step.accepted) return undefined;', ''],
