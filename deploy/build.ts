@@ -32,12 +32,6 @@ const BUILDS: readonly Readonly<Record<string, string>>[] = [
 /** The maximum compressed size of all files of the console together. */
 const MAX_CONSOLE_BYTES = 150_000;
 
-/** Drawings of algorithms that the console shows. */
-const DRAWINGS = [
-  ...['fixed-window.svg', 'sliding-window-log.svg', 'sliding-window-counter.svg', 'sliding-window-buckets.svg'],
-  ...['token-bucket.svg', 'leaky-bucket.svg'],
-];
-
 /** Loaded only if tracing is on, from the operator's own installation. */
 const OPTIONAL = ['@opentelemetry/*'];
 
@@ -133,7 +127,6 @@ async function bundleConsole(): Promise<Metafile> {
     logLevel: 'warning',
   });
   for (const name of ['index.html', 'icon.svg']) copyFileSync(join(source, name), join(folder, name));
-  for (const name of DRAWINGS) copyFileSync(join(PROJECT, 'docs/img', name), join(folder, name));
   let bytes = 0;
   for (const name of readdirSync(folder)) {
     const compressed = gzipSync(readFileSync(join(folder, name)), { level: 9 });

@@ -1,17 +1,18 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { duration } from './format.ts';
 import { connection, silentMs, snapshot } from './live.ts';
+import { SearchBox } from './parts/search-box.tsx';
 import { State } from './parts/texts.tsx';
 import { linkTo, param, route } from './route.ts';
 import { session, signOut } from './session.ts';
 import { Audit } from './views/audit.tsx';
 import { Candidate } from './views/candidate.tsx';
-import { Explain } from './views/explain.tsx';
+import { Client } from './views/client.tsx';
 import { Health } from './views/health.tsx';
-import { Key } from './views/key.tsx';
 import { Overview } from './views/overview.tsx';
 import { Rule } from './views/rule.tsx';
 import { Rules } from './views/rules.tsx';
+import { Search } from './views/search.tsx';
 import { SignIn } from './views/sign-in.tsx';
 import { Sites } from './views/sites.tsx';
 import { Unmatched } from './views/unmatched.tsx';
@@ -19,9 +20,8 @@ import { Unmatched } from './views/unmatched.tsx';
 const views = {
   overview: { title: 'Overview', View: Overview },
   rules: { title: 'Rules', View: Rules },
+  client: { title: 'Clients', View: Client },
   unmatched: { title: 'Unmatched', View: Unmatched },
-  explain: { title: 'Explain', View: Explain },
-  key: { title: 'Key', View: Key },
   candidate: { title: 'Candidate', View: Candidate },
   health: { title: 'Health', View: Health },
   sites: { title: 'Sites', View: Sites },
@@ -31,6 +31,7 @@ const views = {
 /** Views that are not in the navigation. */
 const further = {
   rule: { title: 'Rule', View: Rule, under: 'rules' },
+  search: { title: 'Search', View: Search, under: undefined },
   'sign-in': { title: 'Sign in', View: SignIn, under: undefined },
 } as const;
 
@@ -70,6 +71,7 @@ export function App() {
             </a>
           ))}
         </nav>
+        <SearchBox />
         <div class="header-end">
           <ConnectionState />
           <Access />

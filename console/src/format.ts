@@ -63,6 +63,15 @@ export function time(atMs: number): string {
   return (isToday ? today : otherDay).format(atMs);
 }
 
+const hourToday = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+const hourOtherDay = new Intl.DateTimeFormat(undefined, { weekday: 'short', hour: 'numeric', minute: '2-digit' });
+
+/** A time of the last day in the reader's zone: `16:52`, with the weekday unless it is today. */
+export function shortTime(atMs: number): string {
+  const isToday = new Date(atMs).toDateString() === new Date().toDateString();
+  return (isToday ? hourToday : hourOtherDay).format(atMs);
+}
+
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** Characters that are invisible, or that affect the display of text around them. */

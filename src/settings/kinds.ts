@@ -69,6 +69,16 @@ export const pairs =
     return new Map(parts.map(([key = '', value = '']) => [key, value]));
   };
 
+export const httpUrl: Parse<string> = (written) =>
+  /^https?:$/.test(URL.parse(written)?.protocol ?? '') ? written : new Mismatch('an http or https URL');
+
+/** Comma-separated labels of Prometheus: `job=weir,namespace=shop`. */
+export const labels: Parse<ReadonlyMap<string, string>> = (written) => {
+  const read = pairs('=')(written);
+  const areNamed = read instanceof Map && [...read.keys()].every((name) => /^[a-zA-Z_]\w*$/.test(name));
+  return areNamed ? read : new Mismatch('comma-separated labels such as job=weir,namespace=shop');
+};
+
 /** Maximum delay of Node's timers. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 

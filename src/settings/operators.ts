@@ -1,4 +1,15 @@
-import { choice, commaSeparated, flag, integer, partOfAll, ratio, text, textNotEmpty } from './kinds.ts';
+import {
+  choice,
+  commaSeparated,
+  flag,
+  httpUrl,
+  integer,
+  labels,
+  partOfAll,
+  ratio,
+  text,
+  textNotEmpty,
+} from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** The admin API on the debug port. */
@@ -38,6 +49,19 @@ const adminRows = {
     "show, record and log callers' values as hashes: on the debug port, in statistics, and in logs",
   ),
   HASH_KEY: secret(textNotEmpty, 'key of these hashes; unset: generated, and shared by all instances on one Redis'),
+} as const satisfies Rows;
+
+/** The console's history beyond the memory of the service. */
+const historyRows = {
+  PROMETHEUS_URL: secret(
+    httpUrl,
+    'base URL of a Prometheus that scrapes this service, with user and password if it needs them; plots of the console go back as far as it does. Unset: they begin with the process',
+  ),
+  PROMETHEUS_LABELS: setting(
+    labels,
+    '',
+    'comma-separated labels that select this service in PROMETHEUS_URL, such as job=weir,namespace=shop; empty: its metrics are those of no other service',
+  ),
 } as const satisfies Rows;
 
 /** Recording of requests for `weir replay`. */
@@ -109,6 +133,7 @@ const tracingRows = {
 /** Variables for operators, by topic. */
 export const operatorGroups = {
   'The admin API': adminRows,
+  'History of the console': historyRows,
   Recording: recordRows,
   'Candidate rules': candidateRows,
   Traces: tracingRows,

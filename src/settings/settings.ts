@@ -62,6 +62,11 @@ export async function readSettings(env: Environment, rules?: string) {
       hashKeys: values.HASH_KEYS,
       hashKey: values.HASH_KEY,
     },
+    /** A Prometheus with the history of this service, if there is one. */
+    prometheus:
+      values.PROMETHEUS_URL === undefined
+        ? undefined
+        : { url: values.PROMETHEUS_URL, labels: [...values.PROMETHEUS_LABELS] },
     debug: {
       address: { host: values.DEBUG_HOST, port: values.DEBUG_PORT },
       tls: values.DEBUG_TLS_CERT === '' ? undefined : { cert: values.DEBUG_TLS_CERT, key: values.DEBUG_TLS_KEY },

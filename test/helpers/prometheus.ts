@@ -13,6 +13,7 @@ export interface Sample {
 
 /** A Prometheus server for a test. */
 export interface Prometheus {
+  readonly url: string;
   query(expr: string): Promise<readonly Sample[]>;
   /** The labels of the firing alerts. */
   firing(): Promise<readonly Readonly<Record<string, string>>[]>;
@@ -65,6 +66,7 @@ export async function startPrometheus({ targets, rules }: PrometheusOptions): Pr
     return reply.data;
   }
   return {
+    url: `http://127.0.0.1:${port}`,
     async query(expr) {
       type Result = {
         readonly result: readonly { readonly metric: Sample['metric']; readonly value: [number, string] }[];

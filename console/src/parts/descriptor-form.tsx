@@ -1,35 +1,31 @@
 import { useState } from 'preact/hooks';
 import { rules } from '../live.ts';
 import type { Pair } from '../route.ts';
-import { HitsField } from './hits-field.tsx';
 
 export interface DescriptorQuery {
   readonly domain: string;
   readonly entries: readonly Pair[];
-  readonly hits: number;
 }
 
 interface DescriptorFormProps {
   readonly initial: DescriptorQuery;
   readonly action: string;
-  readonly withHits: boolean;
   readonly onSubmit: (asked: DescriptorQuery) => void;
 }
 
 /** A form for a domain and the entries of one descriptor, in order. */
-export function DescriptorForm({ initial, action, withHits, onSubmit }: DescriptorFormProps) {
+export function DescriptorForm({ initial, action, onSubmit }: DescriptorFormProps) {
   const [typedDomain, setDomain] = useState<string>();
   const domain = typedDomain ?? initial.domain; // may become known only later
   const [pairs, setPairs] = useState<readonly Pair[]>(
     initial.entries.length > 0 ? initial.entries : [{ key: '', value: '' }],
   );
-  const [hits, setHits] = useState(initial.hits);
   const domains = [...new Set(rules.value?.rules.map((rule) => rule.domain))];
   const change = (at: number, pair: Partial<Pair>): void =>
     setPairs(pairs.map((one, index) => (index === at ? { ...one, ...pair } : one)));
   const submit = (event: Event): void => {
     event.preventDefault();
-    onSubmit({ domain, entries: pairs.filter(({ key }) => key !== ''), hits });
+    onSubmit({ domain, entries: pairs.filter(({ key }) => key !== '') });
   };
   return (
     <form class="panel descriptor-form" onSubmit={submit}>
@@ -73,7 +69,6 @@ export function DescriptorForm({ initial, action, withHits, onSubmit }: Descript
         <button type="button" class="quiet" onClick={() => setPairs([...pairs, { key: '', value: '' }])}>
           Add an entry
         </button>
-        {withHits && <HitsField class="field hits" value={hits} onChange={setHits} />}
         <button type="submit" class="primary">
           {action}
         </button>

@@ -12,6 +12,8 @@ interface DrawingProps {
   readonly hits: number;
   readonly isOver: boolean;
   readonly resetsInMs: number;
+  /** Hits on hold, which are part of those used. */
+  readonly onHold?: number | undefined;
   /** The alternative text for screen readers. */
   readonly text: string;
 }
@@ -123,9 +125,10 @@ function Ticks({ drawing }: { readonly drawing: Extract<StateDrawing, { kind: 't
   );
 }
 
-function captionOf({ drawing, used, hits, resetsInMs }: DrawingProps): string {
+function captionOf({ drawing, used, hits, resetsInMs, onHold = 0 }: DrawingProps): string {
   const request = hits === 1 ? '1 hit' : `${exact(hits)} hits`;
-  const of = `${exact(used)} of ${exact(drawing.capacity)} used, ${request} requested`;
+  const held = onHold === 0 ? '' : ` (${exact(onHold)} on hold)`;
+  const of = `${exact(used)} of ${exact(drawing.capacity)} used${held}, ${request} requested`;
   switch (drawing.kind) {
     case 'level':
       return `Bucket: ${of}; empty in ${duration(resetsInMs)}`;

@@ -34,8 +34,8 @@ export function FirstSteps() {
         <h2>No request yet</h2>
         <p>
           Send descriptors to gRPC port {port}, and this page shows them within a second.{' '}
-          <a href={linkTo('rules')}>Rules</a> lists what they are matched against;{' '}
-          <a href={linkTo('explain')}>Explain</a> answers a request without counting it.
+          <a href={linkTo('rules')}>Rules</a> lists what they are matched against; the page of a{' '}
+          <a href={linkTo('client')}>client</a> shows the answer to its next request without counting it.
         </p>
       </section>
     );

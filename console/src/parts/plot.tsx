@@ -15,12 +15,16 @@ export interface PlotLine {
 interface PlotProps {
   readonly title: string;
   readonly lines: readonly PlotLine[];
+  /** The lines are areas on top of each other, the first at the bottom. */
+  readonly isStacked?: boolean;
   /** The time of the newest value. */
   readonly endMs: number;
   readonly stepMs: number;
   /** The number of steps on the axis, even without values. */
   readonly steps: number;
   readonly unit: string;
+  /** Times at which vertical lines are drawn, numbered from 1. */
+  readonly marks?: readonly number[];
 }
 
 const HEIGHT = 208;
@@ -28,16 +32,21 @@ const HEIGHT = 208;
 const colorOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Lines over time. The axis covers the whole range from the start, so that only the lines move. */
-export function Plot({ title, lines, endMs, stepMs, steps, unit }: PlotProps) {
+export function Plot(props: PlotProps) {
+  const { title, lines, isStacked = false, endMs, stepMs, steps, unit } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
+  const marks = useRef<readonly number[]>([]);
+  marks.current = props.marks ?? [];
   const shape = lines.map(({ label, color }) => `${label}${color}`).join();
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   useEffect(() => {
     const parent = place.current;
     if (!parent) return;
-    const make = (): uPlot =>
-      new uPlot(optionsOf(lines, parent.clientWidth, unit), dataOf(lines, endMs, stepMs, steps), parent);
+    const make = (): uPlot => {
+      const options = { ...optionsFor(props, parent.clientWidth), hooks: { draw: [drawMarks(marks)] } };
+      return new uPlot(options, dataFor(props), parent);
+    };
     plot.current = make();
     const again = (): void => {
       plot.current?.destroy();
@@ -51,17 +60,26 @@ export function Plot({ title, lines, endMs, stepMs, steps, unit }: PlotProps) {
       scheme.removeEventListener('change', again);
       plot.current?.destroy();
     };
-  }, [shape, unit]);
-  useEffect(() => plot.current?.setData(dataOf(lines, endMs, stepMs, steps)), [lines, endMs, stepMs, steps]);
+  }, [shape, unit, isStacked]);
+  useEffect(() => plot.current?.setData(dataFor(props)), [lines, endMs, stepMs, steps, props.marks]);
   return (
     <figure class="plot" aria-label={`${title}. ${summaryOf(lines, unit)}`}>
       <figcaption class="legend">
         {lines.map(({ label, color, values, isDashed }) => (
           <span key={label}>
-            <span class={isDashed ? 'swatch dashed' : 'swatch'} style={{ borderColor: `var(${color})` }} /> {label}{' '}
-            <span class="number">{count(values.at(-1) ?? 0)}</span>
+            <span
+              class={isStacked ? 'swatch area' : isDashed ? 'swatch dashed' : 'swatch'}
+              style={{ borderColor: `var(${color})` }}
+            />{' '}
+            {label} <span class="number">{count(values.at(-1) ?? 0)}</span>
           </span>
         ))}
+        {isStacked && (
+          <span>
+            offered{' '}
+            <span class="number">{count(lines.reduce((sum, { values }) => sum + (values.at(-1) ?? 0), 0))}</span>
+          </span>
+        )}
         <span class="dim">{unit}</span>
       </figcaption>
       <div ref={place} class="plot-place" aria-hidden="true" />
@@ -77,16 +95,27 @@ const summaryOf = (lines: readonly PlotLine[], unit: string): string =>
     )
     .join('. ');
 
-function dataOf(lines: readonly PlotLine[], endMs: number, stepMs: number, steps: number): uPlot.AlignedData {
+/** Series are drawn in order: of a stack the highest comes first, and the others cover it. */
+function dataFor({ lines, isStacked, endMs, stepMs, steps }: PlotProps): uPlot.AlignedData {
   const times = Array.from({ length: steps }, (_, at) => (endMs - (steps - 1 - at) * stepMs) / 1_000);
   const padded = lines.map(({ values }) => [
     ...new Array<null>(Math.max(steps - values.length, 0)).fill(null),
     ...values.slice(-steps),
   ]);
-  return [times, ...padded];
+  return [times, ...(isStacked ? stacked(padded) : padded)];
 }
 
-function optionsOf(lines: readonly PlotLine[], width: number, unit: string): uPlot.Options {
+function stacked(columns: readonly (number | null)[][]): readonly (number | null)[][] {
+  let below: readonly (number | null)[] = [];
+  const sums = columns.map((column) => {
+    const sum = column.map((value, at) => (value === null ? null : value + (below[at] ?? 0)));
+    below = sum;
+    return sum;
+  });
+  return sums.reverse();
+}
+
+function optionsFor({ lines, isStacked, unit }: PlotProps, width: number): uPlot.Options {
   const ink = colorOf('--dim');
   const grid = colorOf('--line');
   const font = '14px system-ui, sans-serif';
@@ -96,25 +125,53 @@ function optionsOf(lines: readonly PlotLine[], width: number, unit: string): uPl
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 32, 0, 0],
+    padding: [16, 32, 0, 0],
     scales: { y: { range: (_, __, highest) => [0, Math.max(highest * 1.1, unit === 'ms' ? 1 : 5)] } },
     axes: [
       { ...axis, space: 88, size: 32, values: (_, splits, __, ___, step) => splits.map((at) => clock(at, step)) },
       { ...axis, size: 56, values: (_, splits) => splits.map((value) => count(value)) },
     ],
-    series: [
-      {},
-      ...lines.map(({ label, color, isDashed, isFilled }) => ({
-        label,
-        stroke: colorOf(color),
-        width: 2,
-        points: { show: false },
-        ...(isDashed && { dash: [6, 4] }),
-        ...(isFilled && { fill: `${colorOf(color)}22` }),
-      })),
-    ],
+    series: [{}, ...(isStacked ? lines.map(areaOf).reverse() : lines.map(lineOf))],
   };
 }
+
+const areaOf = ({ label, color }: PlotLine): uPlot.Series => ({
+  label,
+  stroke: colorOf(color),
+  width: 1,
+  points: { show: false },
+  fill: colorOf(color),
+});
+
+const lineOf = ({ label, color, isDashed, isFilled }: PlotLine): uPlot.Series => ({
+  label,
+  stroke: colorOf(color),
+  width: 2,
+  points: { show: false },
+  ...(isDashed && { dash: [6, 4] }),
+  ...(isFilled && { fill: `${colorOf(color)}22` }),
+});
+
+/** Draws a numbered line at each mark. */
+const drawMarks = (marks: { readonly current: readonly number[] }) => (plot: uPlot) => {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colorOf('--link');
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([4 * ratio, 4 * ratio]);
+  ctx.font = `${14 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = 'center';
+  for (const [at, ms] of marks.current.entries()) {
+    const x = plot.valToPos(ms / 1_000, 'x', true);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(String(at + 1), x, bbox.top - 3 * ratio);
+  }
+  ctx.restore();
+};
 
 const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const minutes = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });

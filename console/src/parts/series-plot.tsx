@@ -1,18 +1,29 @@
+import type { TimelineMark } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
 import { duration } from '../format.ts';
 import { history, nowMs, ruleHistory, snapshot } from '../live.ts';
 import { param, replaceParams } from '../route.ts';
+import { seesValues, session } from '../session.ts';
 import { Plot } from './plot.tsx';
+import { Descriptor, Failure, Time, Value } from './texts.tsx';
 import { usePoll } from './use-poll.ts';
 
-const rangeTexts = { '60s': '60 seconds', '1h': '1 hour', '24h': '24 hours' } as const;
-const steps = { '60s': 60, '1h': 120, '24h': 144 } as const;
-type RangeName = keyof typeof rangeTexts;
-const names = Object.keys(rangeTexts) as readonly RangeName[]; // it has no other keys
+const ranges = {
+  '60s': { text: '60 seconds', steps: 60, stepMs: 1_000, pollMs: undefined },
+  '10m': { text: '10 minutes', steps: 60, stepMs: 10_000, pollMs: 5_000 },
+  '1h': { text: '1 hour', steps: 120, stepMs: 30_000, pollMs: 15_000 },
+  '24h': { text: '24 hours', steps: 144, stepMs: 600_000, pollMs: 15_000 },
+  '7d': { text: '7 days', steps: 168, stepMs: 3_600_000, pollMs: 60_000 },
+  '30d': { text: '30 days', steps: 180, stepMs: 14_400_000, pollMs: 60_000 },
+} as const;
+type RangeName = keyof typeof ranges;
+const names = Object.keys(ranges) as readonly RangeName[]; // it has no other keys
 
-const POLL_MS = 15_000;
-
-export const rangeOf = (): RangeName => names.find((name) => name === param('range')) ?? '60s';
+/** The ranges of a plot: clients are not followed by the second, nor by Prometheus. */
+function rangesFor(isOfClient: boolean): readonly RangeName[] {
+  if (isOfClient) return ['10m', '1h', '24h'];
+  return session.value?.hasPrometheus ? names : names.slice(0, names.indexOf('7d'));
+}
 
 export interface SeriesLine {
   readonly field: string;
@@ -22,64 +33,103 @@ export interface SeriesLine {
   readonly isFilled?: boolean;
   /** A constant value; absent: the series of the field. */
   readonly constant?: number;
+  /** A factor for values; absent: 1. */
+  readonly times?: number;
+  /** Higher values are shown as this one. */
+  readonly atMost?: number;
 }
 
-/** A plot of the service or of a rule over the range in the address. */
-export function SeriesPlot({
-  title,
-  rule,
-  lines,
-  unit,
-}: {
+interface SeriesPlotProps {
   readonly title: string;
+  /** The path of a rule; absent: the service. */
   readonly rule?: string;
+  /** A client that the rule refuses, as `key=value,…`. */
+  readonly descriptor?: string;
   readonly lines: readonly SeriesLine[];
+  readonly isStacked?: boolean;
   readonly unit: string;
-}) {
-  const range = rangeOf();
-  const polled = usePoll(() => get('series', { range, rule }), range === '60s' ? undefined : [range, rule], POLL_MS);
+  /** Changes of rules, overrides, the candidate and the store are marked. */
+  readonly hasMarks?: boolean;
+}
+
+/** A plot of the service, a rule or a client over the range in the address. */
+export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, hasMarks = false }: SeriesPlotProps) {
+  const offered = rangesFor(descriptor !== undefined);
+  const range = offered.find((name) => name === param('range')) ?? offered[0] ?? '60s';
+  const { steps, stepMs, pollMs } = ranges[range];
+  const polled = usePoll(
+    () => get('series', { range, rule, descriptor }),
+    pollMs === undefined ? undefined : [range, rule, descriptor],
+    pollMs,
+  );
   const live = rule === undefined ? history.value : (ruleHistory.value.get(rule) ?? {});
   const series = range === '60s' ? live : (polled.data?.series ?? {});
-  const stepMs = range === '60s' ? 1_000 : (polled.data?.stepMs ?? 1_000);
-  const startedAtMs = snapshot.value?.startedAtMs ?? nowMs.value;
   const endMs = range === '60s' ? (snapshot.value?.atMs ?? nowMs.value) : nowMs.value;
-  const runMs = endMs - startedAtMs;
-  const coveredMs = steps[range] * { '60s': 1_000, '1h': 30_000, '24h': 600_000 }[range];
+  const coveredMs = steps * stepMs;
+  const beginsAtMs = polled.data?.beginsAtMs ?? snapshot.value?.startedAtMs ?? nowMs.value;
+  const timeline = usePoll(() => get('timeline'), hasMarks ? [seesValues.value] : undefined, 3_000);
+  const marks = (timeline.data?.marks ?? []).filter(({ atMs }) => atMs > endMs - coveredMs).slice(-MAX_MARKS);
   return (
     <>
       <div class="row">
         <h2>{title}</h2>
         <fieldset class="choice">
           <legend class="hidden">Range of {title}</legend>
-          {names.map((name) => (
+          {offered.map((name) => (
             <label key={name}>
               <input
                 type="radio"
                 name={`range ${title}`}
                 checked={name === range}
-                onChange={() => replaceParams({ range: name === '60s' ? undefined : name })}
+                onChange={() => replaceParams({ range: name === offered[0] ? undefined : name })}
               />
-              {rangeTexts[name]}
+              {ranges[name].text}
             </label>
           ))}
         </fieldset>
       </div>
       <Plot
         title={title}
-        lines={lines.map(({ field, constant, ...line }) => ({
+        lines={lines.map(({ field, constant, times = 1, atMost = Number.POSITIVE_INFINITY, ...line }) => ({
           ...line,
-          values: constant === undefined ? (series[field] ?? []) : new Array<number>(steps[range]).fill(constant),
+          values:
+            constant === undefined
+              ? (series[field] ?? []).map((value) => Math.min(value * times, atMost))
+              : new Array<number>(steps).fill(constant),
         }))}
+        isStacked={isStacked ?? false}
         endMs={endMs}
         stepMs={stepMs}
-        steps={steps[range]}
+        steps={steps}
         unit={unit}
+        marks={marks.map(({ atMs }) => atMs)}
       />
-      {runMs < coveredMs && (
+      <Marks marks={marks} />
+      <Failure message={polled.error?.message ?? polled.data?.problem} />
+      {beginsAtMs > endMs - coveredMs && (
         <p class="dim">
-          History is kept in memory and begins when the service was started, {duration(Math.max(runMs, 1_000))} ago.
+          {polled.data?.source === 'prometheus'
+            ? 'History is read from Prometheus, and begins '
+            : 'History is kept in memory, and begins with the process, '}
+          {duration(Math.max(endMs - beginsAtMs, 1_000))} ago.
         </p>
       )}
     </>
+  );
+}
+
+/** The most changes that are marked. */
+const MAX_MARKS = 9;
+
+function Marks({ marks }: { readonly marks: readonly TimelineMark[] }) {
+  if (marks.length === 0) return null;
+  return (
+    <ol class="marks" aria-label="Changes">
+      {marks.map(({ atMs, text, entries }, at) => (
+        <li key={`${atMs} ${at}`}>
+          <Time atMs={atMs} /> <Value text={text} /> {entries && <Descriptor entries={entries} />}
+        </li>
+      ))}
+    </ol>
   );
 }

@@ -1,7 +1,8 @@
 import type { TriedCandidate, TriedKeys, TriedRule } from '../../../src/operate/answers/rules.ts';
 import { exact } from '../format.ts';
+import { linkToClient } from '../parts/client-link.tsx';
 import { DescriptorOrHash, Empty, Value } from '../parts/texts.tsx';
-import { linkTo, pairsParam } from '../route.ts';
+import { linkTo } from '../route.ts';
 
 /** The changes by the candidate for each rule, largest first. */
 export function TriedRules({ candidate }: { readonly candidate: TriedCandidate }) {
@@ -107,7 +108,7 @@ function Keys({
             <span class="number">{exact(key.hits)}</span>
             <span>
               {key.entries && !key.cut && domain !== undefined ? (
-                <a href={linkTo('key', { domain, pairs: pairsParam(key.entries) })}>
+                <a href={linkToClient(domain, key.entries)}>
                   <DescriptorOrHash {...key} />
                 </a>
               ) : (

@@ -10,11 +10,11 @@ import type { Pair } from '../route.ts';
 
 /** The possible changes for a descriptor. Without the resource named by `needs`, a change has no effect. */
 export const changes = {
+  exempt: { button: 'Let in for…', title: 'Let in', needs: 'nothing' },
   reset: { button: 'Reset…', title: 'Reset', needs: 'counters' },
   grant: { button: 'Grant hits…', title: 'Grant hits', needs: 'counters' },
-  block: { button: 'Block…', title: 'Block', needs: 'nothing' },
   limit: { button: 'Set a limit…', title: 'Set a limit', needs: 'nothing' },
-  exempt: { button: 'Exempt…', title: 'Exempt', needs: 'nothing' },
+  block: { button: 'Block…', title: 'Block', needs: 'nothing' },
   remove: { button: 'Remove override…', title: 'Remove override', needs: 'override' },
 } as const;
 export type ChangeName = keyof typeof changes;

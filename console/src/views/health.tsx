@@ -22,7 +22,7 @@ export function Health() {
       {now && (
         <>
           <section class="panel">
-            <SeriesPlot title="Latency" lines={lines} unit="ms" />
+            <SeriesPlot title="Latency of gRPC calls" lines={lines} unit="ms" />
           </section>
           <div class="columns">
             <Store />
@@ -75,7 +75,7 @@ function Store() {
         )}
         {circuits.map(({ node, open }) => (
           <Fact key={node} name={`Circuit to ${node}`}>
-            <State is={open > 0 ? 'bad' : 'good'}>{open > 0 ? 'Open' : 'Closed'}</State>{' '}
+            <State is={open > 0 ? 'bad' : isDown ? 'plain' : 'good'}>{open > 0 ? 'Open' : 'Closed'}</State>{' '}
             {open > 0 && now.workers.expected > 1 && `in ${open} of ${now.workers.expected} processes`}
           </Fact>
         ))}
@@ -155,7 +155,7 @@ function Calls() {
           <Alarming is={rates.undecided > 0}>{exact(rates.undecided)} per s</Alarming>
         </Fact>
         <Fact name="Degraded">
-          <Alarming is={rates.degraded > 0}>{exact(rates.degraded)} hits per s</Alarming>
+          <Alarming is={rates.degraded > 0}>{exact(rates.degraded)} per s</Alarming>
         </Fact>
       </dl>
     </section>
@@ -203,12 +203,8 @@ function Instances() {
   return (
     <section class="panel">
       <h2>Instances</h2>
-      {error?.status === 501 && (
-        <Empty title="This instance counts by itself.">
-          <p>Instances that share a Redis are listed here.</p>
-        </Empty>
-      )}
-      {error && error.status !== 501 && <Failure message={error.message} />}
+      <Failure message={error?.message} />
+      {data?.instances.length === 1 && <p class="dim">No other instance counts in the same store.</p>}
       {data && (
         <table class="wide">
           <thead>

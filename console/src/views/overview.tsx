@@ -1,139 +1,70 @@
-import type { ServiceRates } from '../../../src/operate/console/service-series.ts';
-import { bytes, count, duration, exact, millis, tenths } from '../format.ts';
-import { rules, snapshot } from '../live.ts';
+import type { RefusedClient } from '../../../src/operate/answers/views.ts';
+import type { RefusingRule } from '../../../src/operate/console/rule-series.ts';
+import { bytes, count, duration, exact, millis, shortTime, tenths } from '../format.ts';
+import { history, ruleHistory, snapshot } from '../live.ts';
+import { ClientLink, ClientsNotCounted, domainOf, linkToClient } from '../parts/client-link.tsx';
 import { FirstSteps } from '../parts/first-steps.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import {
-  ActionsHeading,
-  Bounds,
-  DescriptorOrHash,
-  Empty,
-  State,
-  type StateName,
-  Time,
-  Value,
-} from '../parts/texts.tsx';
-import { linkTo, pairsParam } from '../route.ts';
+import { Situation } from '../parts/situation.tsx';
+import { Sparkline } from '../parts/sparkline.tsx';
+import { ActionsHeading, Bounds, Empty, State, Time, Value } from '../parts/texts.tsx';
+import { linkTo } from '../route.ts';
+import { mayOperate, session } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
-const lines: readonly SeriesLine[] = [
-  { field: 'passed', label: 'passed', color: '--passed', isFilled: true },
-  { field: 'refused', label: 'refused', color: '--bad', isFilled: true },
-  { field: 'undecided', label: 'without a decision', color: '--warn' },
-  { field: 'degraded', label: 'degraded', color: '--warn', isDashed: true },
+/** The outcomes of requests, from the bottom of the stack. */
+const outcomes: readonly SeriesLine[] = [
+  { field: 'passed', label: 'passed', color: '--passed' },
+  { field: 'refused', label: 'refused', color: '--bad' },
+  { field: 'degraded', label: 'without a counter', color: '--warn' },
+  { field: 'undecided', label: 'failed', color: '--ink' },
 ];
 
 export function Overview() {
-  const now = snapshot.value;
   return (
     <>
-      <h1 class="hidden">Overview</h1>
+      <Situation />
       <Problems />
       <FirstSteps />
-      <section class="panel" aria-label="Now">
-        <dl class="figures">
-          <Figure label="Decisions" value={now && count(now.rates.passed + now.rates.refused)} unit="per s" />
-          <Figure
-            label="Refused"
-            value={now && count(now.rates.refused)}
-            unit="per s"
-            is={now && now.rates.refused > 0 ? 'bad' : 'plain'}
-          />
-          <Figure
-            label="Without a decision"
-            value={now && count(now.rates.undecided)}
-            unit="per s"
-            is={now && now.rates.undecided > 0 ? 'warn' : 'plain'}
-          />
-          <Figure
-            label="Degraded"
-            value={now && count(now.rates.degraded)}
-            unit="hits per s"
-            is={now && now.rates.degraded > 0 ? 'warn' : 'plain'}
-          />
-          <Figure label="gRPC p50" value={now && millis(now.rates.p50Ms)} />
-          <Figure label="gRPC p99" value={now && millis(now.rates.p99Ms)} />
-        </dl>
+      <section class="panel">
+        <SeriesPlot title="Requests" lines={outcomes} unit="per s" isStacked hasMarks />
       </section>
-      <div class="columns">
-        <RefusedKeys />
-        <div class="stack">
-          <section class="panel">
-            <SeriesPlot title="Decisions" lines={lines} unit="per s" />
-          </section>
-          <RefusingRules />
-        </div>
-      </div>
+      <Refused />
       <StateOfParts />
     </>
-  );
-}
-
-function Figure({
-  label,
-  value = '–',
-  unit,
-  is = 'plain',
-}: {
-  readonly label: string;
-  readonly value: string | undefined;
-  readonly unit?: string;
-  readonly is?: StateName | undefined;
-}) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd class={is}>
-        <span class="large number">{value}</span> {unit && <span class="dim">{unit}</span>}
-      </dd>
-    </div>
   );
 }
 
 /** The lateness to warn of: callers that wait for 100 ms get answers from memory. */
 const LATE_MS = 100;
 
-const undecidedShare = ({ passed, refused, undecided }: ServiceRates): number =>
-  undecided / (passed + refused + undecided);
-
-/** Current problems, a sentence each. */
+/** Problems whose details the sentence does not have. */
 function Problems() {
   const now = snapshot.value;
   if (!now) return null;
   const open = now.circuits.filter((circuit) => circuit.open > 0);
+  const { problems, moreProblems, isNewest } = now.rules;
+  const more = problems.length + moreProblems - MAX_PROBLEMS;
   return (
     <>
-      {now.store.isUp === false && (
-        <p class="notice bad" role="alert">
-          The store cannot be reached: {now.store.reason}. Each limit follows its <code>on_store_failure</code>.
-        </p>
-      )}
       {now.store.isUp !== false && open.length > 0 && (
         <p class="notice warn" role="alert">
           {open.length === 1 ? 'The circuit to a store node is' : `The circuits to ${open.length} store nodes are`}{' '}
           open: {open.map(({ node }) => node).join(', ')}.
         </p>
       )}
-      {!now.rules.isNewest && (
+      {!isNewest && (
         <div class="notice bad" role="alert">
           The newest rules are invalid; the previous rules stay in force.
           <ul>
-            {now.rules.problems.slice(0, 5).map((problem) => (
+            {problems.slice(0, MAX_PROBLEMS).map((problem) => (
               <li key={problem}>
                 <Value text={problem} whole />
               </li>
             ))}
           </ul>
-          {now.rules.problems.length + now.rules.moreProblems > 5 && (
-            <a href={linkTo('rules')}>{now.rules.problems.length + now.rules.moreProblems - 5} more</a>
-          )}
+          {more > 0 && <a href={linkTo('rules')}>{more} more</a>}
         </div>
-      )}
-      {now.rates.undecided > 0 && (
-        <p class="notice warn" role="alert">
-          {tenths(undecidedShare(now.rates))} of requests got no decision: their proxies may have let them pass
-          unlimited.
-        </p>
       )}
       {now.figures.latenessMs >= LATE_MS && (
         <p class="notice warn" role="alert">
@@ -145,98 +76,135 @@ function Problems() {
   );
 }
 
-/** Rows in each table of the overview; a link leads to the rest. */
-const ROWS = 8;
+const MAX_PROBLEMS = 5;
 
-function RefusedKeys() {
+/** Rows of the table. */
+const ROWS = 10;
+
+/** The clients that are refused most, or the rules that refuse most for a browser that may not see clients. */
+function Refused() {
   const now = snapshot.value;
-  const keys = now?.refusedKeys;
+  if (!now) return null;
+  const { refusedClients, refusingRules: refusing } = now;
+  const clients = session.value?.countsClients ? refusedClients : undefined;
+  const rows = clients
+    ? clients.slice(0, ROWS).map((one) => <ClientRow key={`${one.rule} ${one.descriptor}`} {...one} />)
+    : refusing.slice(0, ROWS).map((one) => <RuleRow key={one.rule} {...one} />);
+  const more = (clients ? now.refused.clients : refusing.length) - rows.length;
   return (
     <section class="panel">
-      <h2>Keys refused most, last minute</h2>
-      {now && !keys && <SignInNeeded what="This list" />}
-      {keys?.length === 0 && <Empty title="No key was refused in the last minute." />}
-      {keys && keys.length > 0 && (
-        <table>
+      <h2>Refused most, last minute</h2>
+      {refusedClients && !clients && <ClientsNotCounted />}
+      {rows.length === 0 && <Empty title="Nothing was refused in the last minute." />}
+      {rows.length > 0 && (
+        <table class="wide refused">
           <thead>
             <tr>
-              <th scope="col">Key</th>
+              <th scope="col">{clients ? 'Client' : 'Rule'}</th>
+              <th scope="col">{clients ? 'Rule' : 'Last minute'}</th>
+              <th scope="col" class="number">
+                Requests
+              </th>
               <th scope="col" class="number">
                 Refused
               </th>
+              <th scope="col">Since</th>
+              {clients && <th scope="col">Ten minutes</th>}
               <ActionsHeading />
             </tr>
           </thead>
-          <tbody>
-            {keys.slice(0, ROWS).map((key) => (
-              <tr key={`${key.rule} ${key.descriptor}`}>
-                <td>
-                  <DescriptorOrHash {...key} />
-                  <div class="dim">
-                    <a href={linkTo('rule', { path: key.rule })}>{key.rule}</a>
-                  </div>
-                </td>
-                <td class="number">
-                  {exact(key.hits)}
-                  <Bounds tooHighBy={key.atMostTooHighBy} tooLowBy={key.atMostTooLowBy ?? 0} />
-                </td>
-                <td class="actions">
-                  {key.entries && !key.cut ? (
-                    <a
-                      href={linkTo('explain', { domain: domainOf(key.rule), pairs: pairsParam(key.entries) })}
-                      aria-label={`Explain ${key.descriptor.slice(0, 80)}`}
-                    >
-                      Explain
-                    </a>
-                  ) : (
-                    <span class="dim">{key.cut ? 'too long' : 'hashed'}</span>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
+          <tbody>{rows}</tbody>
         </table>
       )}
+      {more > 0 && <p class="dim">{exact(more)} more.</p>}
+      <UnmatchedLine />
+      {!refusedClients && <SignInNeeded what="The list of clients" />}
     </section>
   );
 }
 
-/** The domain of a rule: names may have dots, so the rules are searched first. */
-export const domainOf = (path: string): string =>
-  rules.value?.rules.find((rule) => rule.path === path)?.domain ?? path.split('.')[0] ?? '';
-
-function RefusingRules() {
-  const now = snapshot.value;
-  const refusing = now?.refusingRules ?? [];
+function ClientRow(client: RefusedClient) {
+  const { rule, descriptor, entries, cut, requests, refusedShare, sinceMs, recent } = client;
   return (
-    <section class="panel">
-      <h2>Rules that refuse most, last minute</h2>
-      {now && refusing.length === 0 && <Empty title="No rule refused in the last minute." />}
-      {refusing.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Rule</th>
-              <th scope="col" class="number">
-                Refused
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {refusing.slice(0, ROWS).map(({ rule, refused }) => (
-              <tr key={rule}>
-                <td>
-                  <a href={linkTo('rule', { path: rule })}>
-                    <Value text={rule} />
-                  </a>
-                </td>
-                <td class="number">{exact(refused)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </section>
+    <tr>
+      <td>
+        <ClientLink {...client} />
+      </td>
+      <td data-label="Rule">
+        <a href={linkTo('rule', { path: rule })}>
+          <Value text={rule} />
+        </a>
+      </td>
+      <td data-label="Requests" class="number">
+        {exact(requests)}
+        <Bounds tooHighBy={client.atMostTooHighBy} tooLowBy={client.atMostTooLowBy ?? 0} />
+      </td>
+      <td data-label="Refused" class="number">
+        {tenths(refusedShare)}
+      </td>
+      <td data-label="Since">{shortTime(sinceMs)}</td>
+      <td data-label="Ten minutes">
+        <Sparkline
+          series={{ passed: recent.map(() => 0), refused: recent }}
+          label={`${count(recent.at(-1) ?? 0)} refused per second, at most ${count(Math.max(0, ...recent))}`}
+        />
+      </td>
+      <td class="actions">
+        {entries && !cut ? (
+          <a
+            class="button"
+            href={linkToClient(domainOf(rule), entries, mayOperate.value ? 'exempt' : undefined)}
+            aria-label={`${mayOperate.value ? 'Let in' : 'Explain'} ${descriptor.slice(0, 80)}`}
+          >
+            {mayOperate.value ? 'Let in…' : 'Explain'}
+          </a>
+        ) : (
+          <span class="dim">{cut ? 'too long' : 'hashed'}</span>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function RuleRow({ rule, refused, passed, sinceMs }: RefusingRule) {
+  const link = linkTo('rule', { path: rule });
+  return (
+    <tr>
+      <td>
+        <a href={link}>
+          <Value text={rule} />
+        </a>
+      </td>
+      <td data-label="Last minute">
+        <Sparkline series={ruleHistory.value.get(rule)} label={`${exact(refused)} refused, ${exact(passed)} passed`} />
+      </td>
+      <td data-label="Requests" class="number">
+        {exact(refused)}
+      </td>
+      <td data-label="Refused" class="number">
+        {tenths(refused / (refused + passed))}
+      </td>
+      <td data-label="Since">{shortTime(sinceMs)}</td>
+      <td class="actions">
+        <a class="button" href={link} aria-label={`Open ${rule}`}>
+          Open
+        </a>
+      </td>
+    </tr>
+  );
+}
+
+/** The part of the requests that nothing limits. */
+function UnmatchedLine() {
+  const sum = (field: string): number => (history.value[field] ?? []).reduce((total, value) => total + value, 0);
+  const unmatched = sum('unmatched');
+  if (unmatched === 0) return null;
+  const answered = sum('passed') + sum('refused') + sum('degraded');
+  return (
+    <p>
+      {tenths(unmatched / answered)} of requests match no rule, {exact(unmatched)} in the last minute.{' '}
+      <a href={linkTo('unmatched')}>Which ones, and why</a>
+    </p>
   );
 }
 
@@ -255,7 +223,12 @@ function StateOfParts() {
           <dd>
             <State is={isDown ? 'bad' : 'good'}>{isDown ? 'Down' : 'Up'}</State>{' '}
             <Value text={store.description} whole />
-            {store.latencyMs !== undefined && <span class="dim">, {millis(store.latencyMs)}</span>}
+            {store.latencyMs !== undefined && !isDown && <span class="dim">, {millis(store.latencyMs)}</span>}
+            {store.reason !== undefined && (
+              <>
+                : <Value text={store.reason} whole />
+              </>
+            )}
           </dd>
         </div>
         <div>

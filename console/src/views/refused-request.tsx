@@ -1,65 +1,36 @@
-import { useState } from 'preact/hooks';
 import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
 import { get } from '../api.ts';
+import { exact } from '../format.ts';
 import { rules } from '../live.ts';
+import { linkToClient } from '../parts/client-link.tsx';
 import { Descriptor, Empty, Failure, Headings, OfDomain, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
-import { linkTo, param, replaceParams } from '../route.ts';
+import { linkTo } from '../route.ts';
 
-/** Finds a refusal by the id of its request. */
-export function RefusedRequest() {
-  const id = param('request') ?? '';
-  const [typed, setTyped] = useState(id);
+/** The kept refusals of the request with this id. */
+export function RefusedRequest({ id }: { readonly id: string }) {
+  const { data, error } = usePoll(() => get('refusals', { request: id }), [id], 3_000);
   return (
     <section class="panel">
       <h2>Refused request</h2>
-      <form
-        class="row with-field"
-        onSubmit={(event) => {
-          event.preventDefault();
-          replaceParams({ request: typed.trim() });
-        }}
-      >
-        <label class="field grow">
-          Request id
-          <input required dir="auto" value={typed} onInput={({ currentTarget }) => setTyped(currentTarget.value)} />
-        </label>
-        <button type="submit" class="primary">
-          Find
-        </button>
-      </form>
-      {id !== '' && <Found key={id} id={id} />}
+      <Failure message={error?.message} />
+      {data?.refusals.length === 0 && (
+        <Empty title="No kept refusal has this id.">
+          <p>
+            The id is the value of the entry with <code>not_counted: trace</code>.{' '}
+            {data.dropped > 0 && <>{exact(data.dropped)} refusals were not kept.</>}
+          </p>
+        </Empty>
+      )}
+      {data && data.refusals.length > 0 && (
+        <table class="wide">
+          <Headings names={['Client', 'Rule', 'Answer', 'Why', 'Time']} />
+          <tbody>
+            {data.refusals.flatMap((refusal) => refusal.descriptors.map((one, at) => row(refusal, one, at)))}
+          </tbody>
+        </table>
+      )}
     </section>
-  );
-}
-
-function Found({ id }: { readonly id: string }) {
-  const { data, error } = usePoll(() => get('refusals', { request: id }), [id], 3_000);
-  if (error?.status === 404)
-    return (
-      <Empty title="Refusals are not kept.">
-        <p>
-          Set <code>EXPLAIN_SAMPLE=1000</code>, and send the request id in an entry with <code>not_counted: trace</code>
-          .
-        </p>
-      </Empty>
-    );
-  if (error) return <Failure message={error.message} />;
-  if (!data) return null;
-  if (data.refusals.length === 0)
-    return (
-      <Empty title="No kept refusal has this id.">
-        <p>
-          The id is the value of the entry with <code>not_counted: trace</code>.{' '}
-          {data.dropped > 0 && <>{data.dropped.toLocaleString('en')} refusals were not kept.</>}
-        </p>
-      </Empty>
-    );
-  return (
-    <table class="wide">
-      <Headings names={['Descriptor', 'Rule', 'Answer', 'Why', 'Time']} />
-      <tbody>{data.refusals.flatMap((refusal) => refusal.descriptors.map((one, at) => row(refusal, one, at)))}</tbody>
-    </table>
   );
 }
 
@@ -72,7 +43,13 @@ const row = (
 ) => (
   <tr key={`${atMs} ${at}`}>
     <td>
-      {entries.length > 0 ? <Descriptor entries={entries} /> : <span class="dim">the request id</span>}
+      {entries.length > 0 ? (
+        <a href={linkToClient(domain, entries)}>
+          <Descriptor entries={entries} />
+        </a>
+      ) : (
+        <span class="dim">the request id</span>
+      )}
       <OfDomain domain={domain} />
     </td>
     <td data-label="Rule">

@@ -1,16 +1,15 @@
 import type { LimitJson, ListedRule } from '../../../src/engine/rules/match/shapes.ts';
 import type { Answers } from '../../../src/operate/answers/all.ts';
-import { get } from '../api.ts';
-import { algorithmText, duration, exact, limitText, time, usedShare } from '../format.ts';
-import { ruleHistory, rules } from '../live.ts';
+import { algorithmText, duration, exact, limitText, shortTime, tenths, time, usedShare } from '../format.ts';
+import { ruleHistory, rules, snapshot } from '../live.ts';
+import { Illustration } from '../parts/illustration.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { ActionsHeading, Bounds, DescriptorOrHash, Empty, Estimates, Failure, Value } from '../parts/texts.tsx';
-import { usePoll } from '../parts/use-poll.ts';
-import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
-import { seesValues, session } from '../session.ts';
+import { Empty, Value } from '../parts/texts.tsx';
+import { linkTo, param } from '../route.ts';
+import { session } from '../session.ts';
 import { ProxyQuotas } from './proxy-quotas.tsx';
-import { SignInNeeded } from './sign-in.tsx';
 import { Slots } from './slots.tsx';
+import { TopClients } from './top-clients.tsx';
 
 const lines: readonly SeriesLine[] = [
   { field: 'passed', label: 'passed', color: '--passed', isFilled: true },
@@ -19,9 +18,16 @@ const lines: readonly SeriesLine[] = [
   { field: 'shadow', label: 'shadow', color: '--dim', isDashed: true },
 ];
 
+/** The highest share of the limit that a counter has used. */
+const useLines: readonly SeriesLine[] = [
+  { field: 'share', label: 'used, up to 200', color: '--passed', isFilled: true, times: 100, atMost: 200 },
+  { field: 'limit', label: 'limit', color: '--ink', isDashed: true, constant: 100 },
+];
+
 export function Rule() {
   const path = param('path') ?? '';
   const rule = rules.value?.rules.find((one) => one.path === path);
+  const refusing = snapshot.value?.refusingRules.find((one) => one.rule === path);
   const share = ruleHistory.value.get(path)?.share?.at(-1) ?? 0;
   return (
     <>
@@ -53,6 +59,15 @@ export function Rule() {
                 <span class="dim">of the limit, by the fullest counter in the last minute</span>
               </dd>
             </div>
+            {refusing && (
+              <div>
+                <dt>Refuses</dt>
+                <dd>
+                  {tenths(refusing.refused / (refusing.refused + refusing.passed))} of its requests in the last minute,
+                  since {shortTime(refusing.sinceMs)}
+                </dd>
+              </div>
+            )}
             {rule.schedule && <ScheduleFacts schedule={rule.schedule} />}
             {rules.value?.reload && <CounterFacts path={path} reload={rules.value.reload} />}
             {rule.replaces && rule.replaces.length > 0 && (
@@ -70,17 +85,19 @@ export function Rule() {
           <Slots key={at} path={path} limit={limit} />
         ))}
       <section class="panel">
-        <SeriesPlot title="Passed and refused" rule={path} lines={lines} unit="per s" />
+        <SeriesPlot title="Passed and refused" rule={path} lines={lines} unit="per s" hasMarks />
       </section>
       {rule && !rule.unlimited && (
         <section class="panel">
+          <SeriesPlot title="Use of the limit by its fullest counter" rule={path} lines={useLines} unit="%" />
+        </section>
+      )}
+      {rule && !rule.unlimited && (
+        <section class="panel">
           <h2>Limits</h2>
-          {rule.limits.some(({ algorithm }) => algorithm !== 'in_flight') && (
-            <p class="dim">The drawings show how an algorithm decides, with example numbers.</p>
-          )}
           <div class="limits">
             {rule.limits.map((limit, at) => (
-              <LimitFacts key={at} limit={limit} isNow={rule.schedule?.now.includes(at)} />
+              <LimitFacts key={at} path={path} at={at} limit={limit} isNow={rule.schedule?.now.includes(at)} />
             ))}
           </div>
         </section>
@@ -92,7 +109,7 @@ export function Rule() {
         </section>
       )}
       {session.value?.hasQuotas && <ProxyQuotas rule={path} />}
-      <TopKeys path={path} domain={rule?.domain ?? path.split('.')[0] ?? ''} />
+      <TopClients path={path} />
     </>
   );
 }
@@ -143,138 +160,46 @@ const policyTexts: readonly (readonly [string, (limit: LimitJson) => string | un
   ['On change', ({ on_change }) => on_change],
 ];
 
-/** @param isNow  undefined: the limit always applies */
-function LimitFacts({ limit, isNow }: { readonly limit: LimitJson; readonly isNow: boolean | undefined }) {
-  return (
-    <figure class="limit">
-      {limit.algorithm !== 'in_flight' && (
-        <img
-          src={`${limit.algorithm.replaceAll('_', '-')}.svg`}
-          alt={`How a ${algorithmText(limit.algorithm)} decides, over time`}
-        />
-      )}
-      <figcaption>
-        <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>{' '}
-        {isNow !== undefined && <span class={isNow ? undefined : 'dim'}>{isNow ? 'applies now' : 'not now'}</span>}
-        <dl class="facts">
-          {limit.name !== undefined && (
-            <div>
-              <dt>Name</dt>
-              <dd>{limit.name}</dd>
-            </div>
-          )}
-          <div>
-            <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
-            <dd>{duration(limit.window_ms)}</dd>
-          </div>
-          {policyTexts.map(([name, of]) => {
-            const text = of(limit);
-            return (
-              text !== undefined && (
-                <div key={name}>
-                  <dt>{name}</dt>
-                  <dd>{text}</dd>
-                </div>
-              )
-            );
-          })}
-        </dl>
-      </figcaption>
-    </figure>
-  );
+interface LimitFactsProps {
+  readonly path: string;
+  /** The index of the limit in its rule. */
+  readonly at: number;
+  readonly limit: LimitJson;
+  /** Undefined: the limit always applies. */
+  readonly isNow: boolean | undefined;
 }
 
-const topChoices = [
-  { name: 'refusals', label: 'Most refused', empty: 'No refusal in the last minute.' },
-  { name: 'hits', label: 'Most hits', empty: 'No hit in the last minute.' },
-  { name: 'shadowed', label: 'Most in shadow mode', empty: 'Shadow mode let no hit pass in the last minute.' },
-] as const;
-
-function TopKeys({ path, domain }: { readonly path: string; readonly domain: string }) {
-  const by = topChoices.find(({ name }) => name === param('by'))?.name ?? 'refusals';
-  const isHashed = session.value?.hashKeys ?? false;
-  const { data, error } = usePoll(
-    () => get('top', { by, rule: path, count: '20' }),
-    seesValues.value ? [by, path] : undefined,
-    2_000,
-  );
-  const top = data?.rules[0];
+function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
   return (
-    <section class="panel">
-      <div class="row">
-        <h2>Top keys, last minute</h2>
-        <fieldset class="choice">
-          <legend class="hidden">Keys by</legend>
-          {topChoices.map(({ name, label }) => (
-            <label key={name}>
-              <input type="radio" name="by" checked={by === name} onChange={() => replaceParams({ by: name })} />
-              {label}
-            </label>
-          ))}
-        </fieldset>
-      </div>
-      {!seesValues.value && <SignInNeeded what="This list" />}
-      <Failure message={error?.message} />
-      {data && !top && <Empty title={topChoices.find(({ name }) => name === by)?.empty ?? ''} />}
-      {top && (
-        <>
-          <Estimates oneIn={top.countedOneIn} confidence={top.confidence} />
-          <table class="wide">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                <th scope="col" class="number">
-                  Hits
-                </th>
-                <th scope="col" class="number">
-                  Too high by at most
-                </th>
-                <ActionsHeading />
-              </tr>
-            </thead>
-            <tbody>
-              {top.keys.map((key) => (
-                <tr key={key.descriptor}>
-                  <td>
-                    <DescriptorOrHash {...key} />
-                  </td>
-                  <td class="number" data-label="Hits">
-                    {exact(key.hits)}
-                  </td>
-                  <td class="number" data-label="Too high by">
-                    {exact(key.atMostTooHighBy)}
-                    <Bounds tooHighBy={0} tooLowBy={key.atMostTooLowBy ?? 0} />
-                  </td>
-                  <td class="actions">
-                    {key.entries && !key.cut ? (
-                      <>
-                        <a
-                          href={linkTo('explain', { domain, pairs: pairsParam(key.entries) })}
-                          aria-label={`Explain ${key.descriptor.slice(0, 80)}`}
-                        >
-                          Explain
-                        </a>{' '}
-                        <a
-                          href={linkTo('key', { domain, pairs: pairsParam(key.entries) })}
-                          aria-label={`Counters of ${key.descriptor.slice(0, 80)}`}
-                        >
-                          Counters
-                        </a>
-                      </>
-                    ) : (
-                      <span class="dim">{isHashed ? 'hashed' : 'too long'}</span>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          <p class="dim">
-            {exact(top.total)} hits in total. An unlisted key had at most {exact(top.unlistedAtMost)}
-            {top.keys.length === 20 && ', or fewer than those listed'}.
-          </p>
-        </>
-      )}
-    </section>
+    <article class="stack">
+      <p>
+        <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>{' '}
+        {isNow !== undefined && <span class={isNow ? undefined : 'dim'}>{isNow ? 'applies now' : 'not now'}</span>}
+      </p>
+      <dl class="facts">
+        {limit.name !== undefined && (
+          <div>
+            <dt>Name</dt>
+            <dd>{limit.name}</dd>
+          </div>
+        )}
+        <div>
+          <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
+          <dd>{duration(limit.window_ms)}</dd>
+        </div>
+        {policyTexts.map(([name, of]) => {
+          const text = of(limit);
+          return (
+            text !== undefined && (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{text}</dd>
+              </div>
+            )
+          );
+        })}
+      </dl>
+      {limit.algorithm !== 'in_flight' && <Illustration path={path} at={at} limit={limit} />}
+    </article>
   );
 }

@@ -1,9 +1,12 @@
 import { useState } from 'preact/hooks';
 import type { ListedRule } from '../../../src/engine/rules/match/shapes.ts';
-import { algorithmText, count, exact, limitText, time, usedShare } from '../format.ts';
+import type { RuleCost } from '../../../src/operate/answers/rules.ts';
+import { get } from '../api.ts';
+import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, State, Value } from '../parts/texts.tsx';
+import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
 
 /** Rows shown at first; a button shows more. */
@@ -12,18 +15,31 @@ const PAGE = 100;
 const sum = (values: readonly number[] | undefined): number =>
   (values ?? []).reduce((total, value) => total + value, 0);
 
+const orders = [
+  ['file', 'As in the files'],
+  ['refused', 'Refused most'],
+  ['cost', 'Costs the store most'],
+] as const;
+
+const COSTS_POLL_MS = 15_000;
+
 export function Rules() {
   const [shown, setShown] = useState(PAGE);
   const query = param('q') ?? '';
-  const order = param('order') ?? 'file';
+  const order = orders.find(([name]) => name === param('order'))?.[0] ?? 'file';
   const listed = rules.value;
   const found = (listed?.rules ?? []).filter((rule) => matches(rule, query.toLowerCase()));
   const refusedBy = (rule: ListedRule): number => sum(ruleHistory.value.get(rule.path)?.refused);
   const hitsOf = (rule: ListedRule): number => refusedBy(rule) + sum(ruleHistory.value.get(rule.path)?.passed);
-  const ordered =
-    order === 'refused'
-      ? found.toSorted((one, other) => refusedBy(other) - refusedBy(one) || hitsOf(other) - hitsOf(one))
-      : found;
+  const polled = usePoll(() => get('rules/costs'), [], COSTS_POLL_MS);
+  const costs = new Map(polled.data?.costs.map((one) => [one.rule, one]));
+  const costOf = ({ path }: ListedRule): number => costs.get(path)?.ms ?? 0;
+  const compare = {
+    file: undefined,
+    refused: (one: ListedRule, other: ListedRule) => refusedBy(other) - refusedBy(one) || hitsOf(other) - hitsOf(one),
+    cost: (one: ListedRule, other: ListedRule) => costOf(other) - costOf(one),
+  }[order];
+  const ordered = compare ? found.toSorted(compare) : found;
   return (
     <>
       <h1>Rules</h1>
@@ -41,7 +57,7 @@ export function Rules() {
         </label>
         <fieldset class="choice">
           <legend class="hidden">Order</legend>
-          {(['file', 'refused'] as const).map((name) => (
+          {orders.map(([name, text]) => (
             <label key={name}>
               <input
                 type="radio"
@@ -49,7 +65,7 @@ export function Rules() {
                 checked={order === name}
                 onChange={() => replaceParams({ order: name === 'file' ? undefined : name })}
               />
-              {name === 'file' ? 'As in the files' : 'Refused most'}
+              {text}
             </label>
           ))}
         </fieldset>
@@ -89,6 +105,11 @@ export function Rules() {
               <th scope="col" class="number">
                 Used
               </th>
+              {costs.size > 0 && (
+                <th scope="col" class="number">
+                  Store, a minute
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -98,6 +119,8 @@ export function Rules() {
                 rule={rule}
                 isTree={order === 'file' && query === ''}
                 before={ordered[at - 1]}
+                cost={costs.get(rule.path)}
+                hasCosts={costs.size > 0}
               />
             ))}
           </tbody>
@@ -153,10 +176,14 @@ function RuleRow({
   rule,
   isTree,
   before,
+  cost,
+  hasCosts,
 }: {
   readonly rule: ListedRule;
   readonly isTree: boolean;
   readonly before: ListedRule | undefined;
+  readonly cost: RuleCost | undefined;
+  readonly hasCosts: boolean;
 }) {
   const { path, domain, levels, file, line, limits, unlimited } = rule;
   const series = ruleHistory.value.get(path);
@@ -219,6 +246,16 @@ function RuleRow({
       <td data-label="Used" class="number">
         {unlimited || limits.length === 0 ? '–' : usedShare(share)}
       </td>
+      {hasCosts && (
+        <td data-label="Store, a minute" class="number">
+          {cost ? millis(cost.ms) : '–'}
+          {cost && (
+            <div class="dim">
+              {count(cost.operations)} operations, {bytes(cost.bytes)}
+            </div>
+          )}
+        </td>
+      )}
     </tr>
   );
 }

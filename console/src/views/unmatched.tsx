@@ -1,27 +1,28 @@
 import type { UnmatchedDescriptor } from '../../../src/operate/answers/views.ts';
 import { get } from '../api.ts';
 import { exact } from '../format.ts';
+import { linkToClient } from '../parts/client-link.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { ActionsHeading, Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
-import { linkTo, pairsParam } from '../route.ts';
+import { linkTo } from '../route.ts';
 import { seesValues, session } from '../session.ts';
 
 export function Unmatched() {
-  const { data, error } = usePoll(() => get('unmatched', { count: '100' }), [seesValues.value], 1_000);
-  const mayExplain = seesValues.value && !session.value?.hashKeys;
+  const { data, error } = usePoll(() => get('unmatched', { count: '500' }), [seesValues.value], 1_000);
+  const groups = groupsOf(data?.descriptors ?? []);
   return (
     <>
       <h1>Unmatched</h1>
       <p>Descriptors of the last minute that matched no rule. Nothing limits them.</p>
       <Failure message={error?.message} />
       {data && <Estimates oneIn={data.countedOneIn} confidence={data.confidence} />}
-      {data?.descriptors.length === 0 && (
+      {data && groups.length === 0 && (
         <Empty title={data.requests === 0 ? 'No request arrived in the last minute.' : 'No unmatched descriptor.'}>
           <p>If a limit does not take effect, its descriptors appear here, with the nearest rule.</p>
         </Empty>
       )}
-      {data && data.descriptors.length > 0 && (
+      {groups.length > 0 && (
         <table class="wide">
           <thead>
             <tr>
@@ -34,8 +35,8 @@ export function Unmatched() {
             </tr>
           </thead>
           <tbody>
-            {data.descriptors.map((one) => (
-              <Row key={JSON.stringify([one.domain, one.entries])} one={one} mayExplain={mayExplain} />
+            {groups.map(({ name, list }) => (
+              <Row key={name} list={list} />
             ))}
           </tbody>
         </table>
@@ -44,17 +45,50 @@ export function Unmatched() {
   );
 }
 
-function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly mayExplain: boolean }) {
-  const { domain, entries, count, error, why, nearest = [] } = one;
+interface Group {
+  readonly name: string;
+  /** The most frequent first. */
+  readonly list: UnmatchedDescriptor[];
+}
+
+/** Groups descriptors that fail to match for the same reason, whatever their other values. */
+function groupsOf(all: readonly UnmatchedDescriptor[]): readonly Group[] {
+  const groups = new Map<string, Group>();
+  for (const one of all) {
+    const { domain, entries, reason, level = 0 } = one;
+    const value = reason === 'no_such_key' ? undefined : entries[level - 1]?.value;
+    const name = JSON.stringify([domain, reason, level, value, entries.map(({ key }) => key)]);
+    const group = groups.get(name) ?? { name, list: [] };
+    groups.set(name, group);
+    group.list.push(one);
+  }
+  return [...groups.values()].sort((one, other) => requestsOf(other) - requestsOf(one));
+}
+
+const requestsOf = ({ list }: Pick<Group, 'list'>): number => list.reduce((sum, { count }) => sum + count, 0);
+
+function Row({ list }: Pick<Group, 'list'>) {
+  const [first] = list;
+  if (!first) return null;
+  const { domain, entries, why, nearest = [] } = first;
+  const mayExplain = seesValues.value && !session.value?.hashKeys;
+  const sum = (field: 'error' | 'atMostTooLowBy'): number => list.reduce((total, one) => total + (one[field] ?? 0), 0);
   return (
     <tr>
       <td>
-        <Descriptor entries={entries} />
+        {mayExplain ? (
+          <a href={linkToClient(domain, entries)}>
+            <Descriptor entries={entries} />
+          </a>
+        ) : (
+          <Descriptor entries={entries} />
+        )}
+        {list.length > 1 && <div class="dim">and {exact(list.length - 1)} more with the same keys</div>}
         <OfDomain domain={domain} />
       </td>
       <td data-label="Requests" class="number">
-        {exact(count)}
-        <Bounds tooHighBy={error} tooLowBy={one.atMostTooLowBy ?? 0} />
+        {exact(requestsOf({ list }))}
+        <Bounds tooHighBy={sum('error')} tooLowBy={sum('atMostTooLowBy')} />
       </td>
       <td data-label="Why">
         {why === undefined ? 'It would match a rule now: the rules have changed.' : <Value text={why} whole />}
@@ -71,7 +105,6 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
           label="Copy rule"
           of={`YAML that matches ${entries.map(({ key }) => key).join(', ')}`}
         />
-        {mayExplain && <a href={linkTo('explain', { domain, pairs: pairsParam(entries) })}>Explain</a>}
       </td>
     </tr>
   );

@@ -1,12 +1,12 @@
 import { withBase } from 'vitepress';
 import DefaultTheme from 'vitepress/theme';
 import { h } from 'vue';
-import overview from '../../../docs/console/overview.png';
+import firstScreen from '../../../docs/console/first-screen.png';
 import './style.css';
 
 const picture = () =>
   h('a', { class: 'hero-picture', href: withBase('/monitoring.html#the-console') }, [
-    h('img', { src: overview, alt: 'The console: decisions and refusals per second, the busiest keys and rules' }),
+    h('img', { src: firstScreen, alt: 'The console: what happens in one sentence, requests by outcome, refused clients' }),
   ]);
 
 export default {

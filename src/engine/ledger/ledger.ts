@@ -41,6 +41,14 @@ interface LedgerOptions {
 /** Runs a backend call under observation. */
 export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
+/** Measures some of the calls to the backends. */
+export interface StoreMeter {
+  /** A call begins. @returns when, on a clock of the meter; undefined: the call is not measured */
+  begin(): number | undefined;
+  /** A measured call has ended. */
+  end(operations: readonly Operation[], begunMs: number): void;
+}
+
 /** What a ledger owns. */
 interface Parts {
   readonly remembered: Refusals | undefined;
@@ -102,6 +110,7 @@ export class Ledger {
   readonly #kept: readonly KeptForCounters[];
   readonly #stops: (() => void)[] = [];
   #trace: Trace | undefined;
+  #meter: StoreMeter | undefined;
 
   constructor(backends: Backends, options: LedgerOptions, copied?: Copied) {
     this.#backends = new LedgerBackends(backends);
@@ -161,6 +170,11 @@ export class Ledger {
   /** Runs all later backend calls inside `trace`. */
   traceWith(trace: Trace): void {
     this.#trace = trace;
+  }
+
+  /** Has a sample of all later backend calls measured. */
+  meterWith(meter: StoreMeter): void {
+    this.#meter = meter;
   }
 
   /** Answers one request's debits, in their order; never rejects. */
@@ -311,12 +325,14 @@ export class Ledger {
     if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
     const isNoted = (this.#backends.publishes || this.#remembered !== undefined) && operations.some(mayMakeRoom);
     if (isNoted) this.#noteChanges(operations, false);
+    const begunMs = this.#meter?.begin();
     const replies = this.#trace
       ? this.#trace(() => this.#backends.run(operations, how))
       : this.#backends.run(operations, how);
-    if (!isNoted) return replies;
+    if (!isNoted && begunMs === undefined) return replies;
     return after(replies, (all) => {
-      this.#noteChanges(operations, true);
+      if (begunMs !== undefined) this.#meter?.end(operations, begunMs);
+      if (isNoted) this.#noteChanges(operations, true);
       return all;
     });
   }

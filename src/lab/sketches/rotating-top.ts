@@ -78,6 +78,10 @@ export class RotatingTop {
     this.#tables.unshift(undefined);
   }
 
+  countOf(name: TopName): number {
+    return this.#counted.reduce((sum, table) => sum + table.countOf(name), 0);
+  }
+
   list(): TopList {
     return mergeTop(
       this.#counted.map((table) => ({

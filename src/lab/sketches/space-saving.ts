@@ -53,6 +53,12 @@ export class SpaceSaving {
   }
   #isReplacing = false;
 
+  /** Upper bound of a listed name's count; 0 if it is not listed. */
+  countOf(name: TopName): number {
+    const known = this.#index.find(name);
+    return known < 0 ? 0 : (this.#counts[known] ?? 0);
+  }
+
   /** Adds to the count of a listed name. @returns false if the name is not listed */
   addToKnown(name: TopName, by: number): boolean {
     const known = this.#index.find(name);

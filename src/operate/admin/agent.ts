@@ -20,7 +20,7 @@ import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, Named
 import { type Finding, findingOf } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RecordsCall, runRecordsCall } from './remote-records.ts';
-import { type RuleTop, TopKeys } from './top-keys.ts';
+import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
 /** The questions that the admin API asks each process that answers requests. */
@@ -34,6 +34,8 @@ export type AgentQuestion =
   | { readonly kind: 'unmatched' }
   /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
   | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
+  /** The clients with the most refused requests: `keys` of each of `rules` rules. */
+  | { readonly kind: 'refused'; readonly rules: number; readonly keys: number }
   | { readonly kind: 'refusals' }
   /** Replace the overrides in force by these. */
   | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
@@ -65,6 +67,7 @@ export type AgentReply =
   | { readonly kind: 'list'; readonly answer: Finding<ListedCounters> }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
+  | { readonly kind: 'refused'; readonly tops: readonly RefusedTop[] }
   /** Undefined: no refusals are kept. */
   | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
   | { readonly kind: 'overrides' }
@@ -191,6 +194,8 @@ export class AdminAgent {
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
         return { kind: 'top', tops: (await this.#top?.lists(question.by, question)) ?? [] };
+      case 'refused':
+        return { kind: 'refused', tops: (await this.#top?.refused(question)) ?? [] };
       case 'refusals':
         return { kind: 'refusals', report: this.#refusals?.report() };
       case 'overrides':

@@ -14,12 +14,15 @@ interface SessionFacts {
   readonly grpcPort: number | undefined;
   readonly hasQuotas: boolean;
   readonly hasSites: boolean;
+  readonly keepsRefusals: boolean;
+  readonly countsClients: boolean;
+  readonly hasPrometheus: boolean;
 }
 
 /** Operations to sign in and out in a browser, so that it need not store a token. */
 export function sessionOperations(
   { tokens, sessions }: AccessOptions,
-  { hashKeys, version, grpcPort, hasQuotas, hasSites }: SessionFacts,
+  { hashKeys, version, grpcPort, ...parts }: SessionFacts,
 ): readonly ApiOperation[] {
   return [
     operation({
@@ -37,8 +40,7 @@ export function sessionOperations(
         needsToken: tokens.length > 0,
         hashKeys,
         ...(grpcPort !== undefined && { grpcPort }),
-        ...(hasQuotas && { hasQuotas }),
-        ...(hasSites && { hasSites }),
+        ...onlyTrue(parts),
         ...csrfOf(sessions.of(request)),
       }),
     }),
@@ -73,6 +75,9 @@ export function sessionOperations(
     }),
   ];
 }
+
+const onlyTrue = (parts: Readonly<Record<string, boolean>>): Readonly<Record<string, true>> =>
+  Object.fromEntries(Object.entries(parts).flatMap(([name, isOn]) => (isOn ? [[name, true as const]] : [])));
 
 /** @throws ApiProblem  403 */
 function knownToken(written: string, tokens: AccessOptions['tokens']) {

@@ -5,12 +5,12 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-import { createTopName, SEPARATOR, type TopName } from '../../lab/sketches/top-name.ts';
+import { createTextName, createTopName, SEPARATOR, type TopName } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { boundsOf, confidenceOf, unlistedAtMost } from './sampling-error.ts';
 
-export const topKinds = ['hits', 'refusals', 'shadowed'] as const satisfies readonly TopKind[];
+export const topKinds = ['hits', 'refusals', 'refused_requests', 'shadowed'] as const satisfies readonly TopKind[];
 
 /** The most keys in a rule's table of ten seconds. */
 const CAPACITY = 1_000;
@@ -32,6 +32,12 @@ export interface RuleTop {
   readonly list: TopList;
   /** In `list`, at least one hit in this many was counted: see `Sample`. */
   readonly countedOneIn: number;
+}
+
+/** The clients of a rule with the most refused requests. */
+export interface RefusedTop extends RuleTop {
+  /** For each entry of the list, its refused hits and all of its hits. */
+  readonly hits: readonly (readonly [refused: number, all: number])[];
 }
 
 /** Counts which descriptors hit each rule most, and which are refused or let pass by shadow mode most, in a minute. */
@@ -67,8 +73,10 @@ export class TopKeys {
     if (isCommit(decision)) return;
     const name = createTopName(countedEntries(rule, entries));
     this.#add(rule.path, 'hits', name, hits);
-    if (code === 'OVER_LIMIT' && !isAnswerShadowed) this.#add(rule.path, 'refusals', name, hits);
-    else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);
+    if (code === 'OVER_LIMIT' && !isAnswerShadowed) {
+      this.#add(rule.path, 'refusals', name, hits);
+      this.#add(rule.path, 'refused_requests', name, hits / verdict.hits); // 1, unless requests are sampled
+    } else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);
   }
 
   /** To be called every ten seconds. */
@@ -104,6 +112,21 @@ export class TopKeys {
     return lists;
   }
 
+  /** The clients with the most refused requests: at most `keys` of each of the rules that refuse most. */
+  async refused({ rules, keys }: { readonly rules: number; readonly keys: number }): Promise<readonly RefusedTop[]> {
+    const tops = await this.lists('refused_requests', { rules });
+    return tops.map(({ list, ...top }) => {
+      const entries = list.entries.slice(0, keys);
+      const unlistedAtMost = Math.max(list.unlistedAtMost, list.entries[keys]?.count ?? 0);
+      const tables = this.#byRule.get(top.rule) ?? this.#shared;
+      const hits = entries.map(({ key }) => {
+        const name = nameOfKey(key);
+        return [tables.refusals.countOf(name), tables.hits.countOf(name)] as const;
+      });
+      return { ...top, list: { ...list, entries, unlistedAtMost }, hits };
+    });
+  }
+
   #add(rule: string, kind: TopKind, name: TopName, hits: number): void {
     let own = this.#byRule.get(rule);
     if (!own && this.#budget.hasRoomFor(ROOM_BYTES + ruleBytes(rule))) {
@@ -124,6 +147,7 @@ const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
 const tables = (budget: ByteBudget): Tables => ({
   hits: new RotatingTop(CAPACITY, budget),
   refusals: new RotatingTop(CAPACITY, budget),
+  refused_requests: new RotatingTop(CAPACITY, budget),
   shadowed: new RotatingTop(CAPACITY, budget),
 });
 
@@ -153,6 +177,13 @@ export function describeKey(key: string): DescribedKey {
     value: texts[2 * at + 1] ?? '',
   }));
   return { ...(start >= 0 && { rule: key.slice(0, start) }), entries, ...(isCut && { cut: true }) };
+}
+
+/** The name with this encoding. */
+function nameOfKey(key: string): TopName {
+  const { rule = '', entries, cut } = describeKey(key);
+  const name = cut ? createTextName(rule === '' ? key : key.slice(rule.length + 1)) : createTopName(entries);
+  return { ...name, rule };
 }
 
 /** Merges the lists of several processes: one list for each rule. */
@@ -185,7 +216,8 @@ const inOrder = (tops: readonly RuleTop[]): readonly RuleTop[] =>
 /** A rule's most frequent descriptors. @param hash  hashes callers' values; undefined: they are shown unchanged */
 export function describeTop(top: RuleTop, count: number, hash: ((text: string) => string) | undefined): ShownTop {
   const { rule, countedOneIn, list } = top;
-  const keys = list.entries.slice(0, count).map(({ key, count: hits, error }): ShownKey => {
+  const keys = list.entries.slice(0, count).map(({ key, count: estimate, error }): ShownKey => {
+    const hits = Math.round(estimate); // refused requests are fractions if requests are sampled
     const { entries: own, ...more } = describeKey(key);
     const shown = hash ? own.map((entry) => ({ key: entry.key, value: hash(entry.value) })) : own;
     const descriptor = more.rule === undefined ? descriptorText(shown) : `${more.rule} ${descriptorText(shown)}`;
@@ -193,5 +225,5 @@ export function describeTop(top: RuleTop, count: number, hash: ((text: string) =
     return { ...more, descriptor, ...(!hash && { entries: own }), ...counted };
   });
   const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: confidenceOf(countedOneIn) };
-  return { rule, total: list.total, ...bounds, keys };
+  return { rule, total: Math.round(list.total), ...bounds, keys };
 }

@@ -36,9 +36,9 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
         {
           by: {
             type: 'string',
-            maxLength: 10,
+            maxLength: 20,
             enum: topKinds,
-            description: 'hits (the default), refusals, or shadowed',
+            description: 'hits (the default), refusals (refused hits), refused_requests, or shadowed',
           },
           rule: { ...text, description: 'the path of one rule' },
           count: pageSize(1_000),

@@ -67,6 +67,20 @@ export type RuleProblems = ValueOf<typeof ruleProblems>;
 
 const ruleCheck = fields({ ok: flag, ...problemFields }, { domain: text, rules: whole });
 
+/** Example requests of the same number of hits, and what a limit decides about each. */
+const illustration = fields({
+  windowMs: number,
+  windows: whole,
+  capacity: number,
+  hits: whole,
+  arrivals: listOf(fields({ atMs: number, before: number, passed: flag })),
+});
+export type Illustration = ValueOf<typeof illustration>;
+
+/** What a rule cost the store in a minute, estimated from a sample of its calls. */
+const ruleCost = fields({ rule: text, operations: whole, ms: number, bytes: whole });
+export type RuleCost = ValueOf<typeof ruleCost>;
+
 const ruleFiles = fields({ domain: text, files: listOf(fields({ name: text, text })) });
 
 const tallyFields = {
@@ -160,6 +174,8 @@ const candidateDiff = fields({
 
 export const ruleAnswers = {
   'GET /api/v1/rules': ruleList,
+  'GET /api/v1/rules/costs': fields({ costs: listOf(ruleCost) }),
+  'GET /api/v1/rules/illustration': illustration,
   'GET /api/v1/rules/text': ruleFiles,
   'POST /api/v1/rules/check': ruleCheck,
   'GET /api/v1/candidate': candidate,

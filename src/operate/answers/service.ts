@@ -14,6 +14,7 @@ import {
   whole,
 } from '../../base/shape.ts';
 import { listedOverride, setOverride } from '../../edge/http/shapes.ts';
+import { entries } from '../../engine/rules/match/shapes.ts';
 
 /** A change in the audit log. */
 const auditLine = fields(
@@ -53,6 +54,12 @@ const session = fields(
     hasQuotas: flag,
     /** Several sites share limits. */
     hasSites: flag,
+    /** The last refusals are kept: EXPLAIN_SAMPLE. */
+    keepsRefusals: flag,
+    /** The most frequent clients are counted: TOP_KEYS_BYTES. */
+    countsClients: flag,
+    /** Series go back further: PROMETHEUS_URL. */
+    hasPrometheus: flag,
     csrf: text,
   },
 );
@@ -78,12 +85,44 @@ export const instance = fields(
 );
 export type Instance = ValueOf<typeof instance>;
 
-const rangeFields = { range: oneOf('60s', '1h', '24h'), stepMs: whole, startedAtMs: number };
+const rangeFields = { range: oneOf('60s', '10m', '1h', '24h', '7d', '30d'), stepMs: whole, startedAtMs: number };
 /** A list for each field, the oldest step first. */
 const columns = mapOf(listOf(number));
 export type Columns = ValueOf<typeof columns>;
 
-const series = fields({ ...rangeFields, series: columns }, { rule: text });
+const series = fields(
+  {
+    ...rangeFields,
+    /** Since when there is history. */
+    beginsAtMs: number,
+    /** Where it is from. */
+    source: oneOf('memory', 'prometheus'),
+    series: columns,
+  },
+  {
+    rule: text,
+    /** Why the history is not from Prometheus. */
+    problem: text,
+  },
+);
+export type SeriesAnswer = ValueOf<typeof series>;
+
+/** A change that explains a plot. */
+const timelineMark = fields(
+  {
+    /** Milliseconds since the epoch. */
+    atMs: number,
+    kind: oneOf('reload', 'rejected', 'store_down', 'store_up', 'candidate', 'override'),
+    /** A sentence for people. */
+    text,
+  },
+  {
+    /** The descriptor of an override. */
+    domain: text,
+    entries,
+  },
+);
+export type TimelineMark = ValueOf<typeof timelineMark>;
 
 export const serviceAnswers = {
   'GET /api/v1/openapi.json': fields({ openapi: text, info: anyObject, paths: anyObject, components: anyObject }),
@@ -98,5 +137,6 @@ export const serviceAnswers = {
   'PUT /api/v1/recording': recording,
   'GET /api/v1/instances': fields({ instances: listOf(instance) }),
   'GET /api/v1/series': series,
+  'GET /api/v1/timeline': fields({ marks: listOf(timelineMark) }),
   'GET /api/v1/series/rules': fields({ ...rangeFields, atMost: whole, rules: mapOf(columns) }),
 };

@@ -70,12 +70,36 @@ const shownKey = fields(
 export const shownKeys = listOf(shownKey);
 export type ShownKey = ValueOf<typeof shownKey>;
 
+const refusedClientFields = {
+  rule: text,
+  descriptor: text,
+  /** Refused requests of the last minute. */
+  requests: whole,
+  atMostTooHighBy: number,
+  /** The part of its hits in the last minute that was refused. */
+  refusedShare: number,
+  /** When it was refused for the first time, without five minutes in between in which it was not. */
+  sinceMs: number,
+  /** Refused requests per second over the last ten minutes, a step of ten seconds each, the oldest first. */
+  recent: listOf(number),
+};
+/** A client, which a descriptor identifies, that a rule refuses. */
+export const refusedClient = fields(refusedClientFields, {
+  /** Absent if values are hashed. */
+  entries,
+  /** The end of the descriptor was cut off, since it is too long. */
+  cut: onlyTrue,
+  /** Absent: the count is not too low. */
+  atMostTooLowBy: number,
+});
+export type RefusedClient = ValueOf<typeof refusedClient>;
+
 /** A rule's most frequent descriptors. */
 const shownTop = fields({ rule: text, total: whole, ...sampled, keys: shownKeys });
 export type ShownTop = ValueOf<typeof shownTop>;
 
-/** What tables of keys count: all hits, those refused, and those that only shadow mode let pass. */
-const topKind = oneOf('hits', 'refusals', 'shadowed');
+/** What tables of keys count: all hits, those refused, refused requests, and hits that only shadow mode let pass. */
+const topKind = oneOf('hits', 'refusals', 'refused_requests', 'shadowed');
 export type TopKind = ValueOf<typeof topKind>;
 
 const top = fields({ by: topKind, windowSeconds: whole, rules: listOf(shownTop) });

@@ -4,7 +4,7 @@ import type { Records } from '../../engine/backends/records.ts';
 import type { Instance } from '../answers/service.ts';
 
 /** An instance's report on itself. */
-type InstanceFacts = Omit<Instance, 'atMs' | 'isThis'>;
+export type InstanceReport = Omit<Instance, 'atMs' | 'isThis'>;
 
 const MAP = 'instances';
 const INTERVAL_MS = 5_000;
@@ -20,7 +20,7 @@ interface HeartbeatOptions {
   readonly id: string;
   readonly records: Records;
   readonly clock: Clock;
-  readonly facts: () => InstanceFacts;
+  readonly facts: () => InstanceReport;
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 

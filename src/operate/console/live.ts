@@ -1,13 +1,16 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
-import { describeTop, mergeRules } from '../admin/top-keys.ts';
-import type { ShownKey } from '../answers/views.ts';
+import type { RefusedClient } from '../answers/views.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';
-import { AllRuleSeries, type RuleRates, type SeriesView } from './rule-series.ts';
-import { type ServiceRates, ServiceSeries } from './service-series.ts';
+import { RefusedClients } from './refused-clients.ts';
+import { RuleCosts } from './rule-costs.ts';
+import { AllRuleSeries, type RefusingRule, type RuleRates, type SeriesView } from './rule-series.ts';
+import { type ServiceRates, ServiceSeries, type Since } from './service-series.ts';
+import { Timeline, type TimelineState } from './timeline.ts';
 
 /** The sources of a snapshot: nothing is counted for the console alone. */
 interface LiveSources {
@@ -17,8 +20,9 @@ interface LiveSources {
   readonly latenessMs: () => number;
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   readonly health: () => HealthFacts;
+  readonly timeline: () => TimelineState;
   /** Hashes callers' values; undefined: they are shown unchanged. */
-  readonly hash: ((text: string) => string) | undefined;
+  readonly hash: Hash | undefined;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
   readonly every: (intervalMs: number, run: () => void) => () => void;
@@ -29,13 +33,18 @@ export interface LiveSnapshot extends HealthFacts {
   readonly atMs: number;
   readonly startedAtMs: number;
   readonly rates: ServiceRates;
+  readonly since: Since;
+  /** Requests per second without a decision, by reason, over the last ten seconds. */
+  readonly undecidedBy: Readonly<Record<string, number>>;
   readonly rules: HealthFacts['rules'];
   /** Rules that were hit in the last second; leaves out names that the reader may not see. */
   readonly active: readonly RuleRates[];
-  /** Over the last minute; `refused` counts descriptors. */
-  readonly refusingRules: readonly { readonly rule: string; readonly refused: number }[];
-  /** Over the last minute, for the rules that refuse most; absent: the reader may not see values. */
-  readonly refusedKeys?: readonly (ShownKey & { readonly rule: string })[];
+  /** Over the last minute. */
+  readonly refusingRules: readonly RefusingRule[];
+  /** The number of clients that were refused in the last minute. */
+  readonly refused: RefusedClients['count'];
+  /** Those with the most refused requests; absent: the reader may not see values. */
+  readonly refusedClients?: readonly RefusedClient[];
   /** Processes that answered the last question. */
   readonly processes: readonly string[];
 }
@@ -47,15 +56,18 @@ const INTERVAL_MS = 1_000;
 /** The most concurrent readers; a browser shares one stream among all its pages. */
 export const MAX_READERS = 50;
 
-/** The most rules whose keys are shown, and the most keys. */
-const KEY_RULES = 3;
-const KEYS = 20;
+/** The most rules whose clients are collected, the most clients of each, and the most that are shown. */
+const COLLECTED_RULES = 10;
+const COLLECTED_CLIENTS = 50;
+const SHOWN_CLIENTS = 20;
 const REFUSING_RULES = 20;
 
-/** The fraction of time for collecting keys: slow collections run less often. */
-const KEYS_TIME_SHARE = 0.02;
-/** Longest time between collections, of which a worker that exits makes one slow. */
-const MAX_KEYS_INTERVAL_MS = 5_000;
+/** The fraction of time for collecting clients: slow collections run less often. */
+const COLLECTING_SHARE = 0.02;
+/** Longest time between collections for readers: a worker that exits makes one slow. */
+const MAX_INTERVAL_MS = 5_000;
+/** Time between collections while the stream has no readers, and requests are refused. */
+const QUIET_INTERVAL_MS = 10_000;
 
 /** Adds to the series once a second, and makes snapshots while the stream has readers. */
 export class Live {
@@ -65,13 +77,18 @@ export class Live {
   readonly #stop: () => void;
   readonly service = new ServiceSeries();
   readonly rules = new AllRuleSeries();
-  #keys: { readonly keys: LiveSnapshot['refusedKeys']; readonly processes: readonly string[] } | undefined;
-  #keysAgainAtMs = 0;
+  readonly clients: RefusedClients;
+  readonly timeline: Timeline;
+  readonly costs = new RuleCosts();
+  #processes: readonly string[] = [];
+  #collectAtMs = 0;
   #isCollecting = false;
 
   constructor(sources: LiveSources) {
     this.#sources = sources;
     this.#startedAtMs = sources.clock();
+    this.clients = new RefusedClients(sources.hash);
+    this.timeline = new Timeline(this.#startedAtMs);
     this.service.begin(sources.statistics);
     this.rules.begin(sources.statistics.rules());
     this.#stop = sources.every(INTERVAL_MS, () => this.tick());
@@ -89,20 +106,22 @@ export class Live {
   follow(output: PageOutput, isFor: SeriesView): void {
     this.#readers.set(output, isFor);
     output.onClosed(() => this.#readers.delete(output));
-    if (this.#readers.size === 1) {
-      this.#keys = undefined;
-      this.#keysAgainAtMs = 0;
-    }
-    void this.#collectKeys().then(() => output.write(this.#frame(this.#snapshot(), isFor)));
+    if (this.#readers.size === 1) this.#collectAtMs = 0;
+    void this.#collect().then(() => output.write(this.#frame(this.#snapshot(), isFor)));
   }
 
   /** To be called once a second. */
   tick(): void {
-    const { statistics, durations, latenessMs } = this.#sources;
-    this.service.gather(statistics, durations(), latenessMs());
-    this.rules.gather(statistics.rules());
+    const { statistics, durations, latenessMs, clock, timeline } = this.#sources;
+    const nowMs = clock();
+    this.service.gather(statistics, durations(), { lagMs: latenessMs(), nowMs });
+    this.rules.gather(statistics.rules(), nowMs);
+    this.costs.gather(statistics.rules());
+    this.clients.step(nowMs);
+    this.timeline.gather(timeline(), nowMs);
+    const isRefusing = this.service.last.refused > 0 || this.clients.count.clients > 0;
+    if (isRefusing || this.#readers.size > 0) void this.#collect();
     if (this.#readers.size === 0) return;
-    void this.#collectKeys();
     const snapshot = this.#snapshot();
     for (const isFor of ['values', 'hidden'] as const) {
       const readers = [...this.#readers].filter(([, kind]) => kind === isFor);
@@ -119,46 +138,48 @@ export class Live {
   /** The part of a snapshot that is the same for all readers. */
   #snapshot(): CommonSnapshot {
     const { health, clock } = this.#sources;
+    const nowMs = clock();
     return {
-      atMs: clock(),
+      atMs: nowMs,
       startedAtMs: this.#startedAtMs,
       rates: this.service.last,
+      since: this.service.since(nowMs),
+      undecidedBy: this.service.undecidedBy(),
       ...health(),
-      refusedKeys: this.#keys?.keys ?? [],
-      processes: this.#keys?.processes ?? [],
+      refused: this.clients.count,
+      refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
+      processes: this.#processes,
     };
   }
 
-  #frame({ refusedKeys, ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
+  #frame({ refusedClients, ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
     const shown: LiveSnapshot = {
       ...open,
       active: this.rules.active(isFor),
-      refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor),
-      ...(isFor === 'values' && { refusedKeys }),
+      refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor, open.atMs),
+      ...(isFor === 'values' && { refusedClients }),
     };
     return Buffer.from(`data: ${JSON.stringify(shown)}\n\n`);
   }
 
-  /** Asks every process for its keys; a process that hangs delays no snapshot. */
-  async #collectKeys(): Promise<void> {
-    const { ask, monotonicMs, hash } = this.#sources;
+  /** Asks every process for the clients that it refuses; a process that hangs delays no snapshot. */
+  async #collect(): Promise<void> {
+    const { ask, monotonicMs, clock } = this.#sources;
     const startedMs = monotonicMs();
-    if (this.#isCollecting || startedMs < this.#keysAgainAtMs) return;
+    if (this.#isCollecting || startedMs < this.#collectAtMs) return;
     this.#isCollecting = true;
     try {
-      const replies = await ask({ kind: 'top', by: 'refusals', rules: KEY_RULES });
-      const keys = mergeRules(replies.map(({ reply }) => reply.tops))
-        .slice(0, KEY_RULES)
-        .flatMap((top) => describeTop(top, KEYS, hash))
-        .flatMap(({ rule, keys: own }) => own.map((key) => ({ rule, ...key })))
-        .sort((one, other) => other.hits - one.hits)
-        .slice(0, KEYS);
-      this.#keys = { keys, processes: replies.map(({ process }) => process) };
+      const replies = await ask({ kind: 'refused', rules: COLLECTED_RULES, keys: COLLECTED_CLIENTS });
+      this.clients.note(
+        replies.map(({ reply }) => reply.tops),
+        clock(),
+      );
+      this.#processes = replies.map(({ process }) => process);
     } catch {
-      this.#keys = undefined; // while workers are being replaced
+      // while workers are being replaced
     } finally {
-      const tookMs = monotonicMs() - startedMs;
-      this.#keysAgainAtMs = startedMs + Math.min(tookMs / KEYS_TIME_SHARE, MAX_KEYS_INTERVAL_MS);
+      const pauseMs = Math.min((monotonicMs() - startedMs) / COLLECTING_SHARE, MAX_INTERVAL_MS);
+      this.#collectAtMs = startedMs + (this.#readers.size === 0 ? QUIET_INTERVAL_MS : pauseMs);
       this.#isCollecting = false;
     }
   }

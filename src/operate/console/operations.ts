@@ -3,75 +3,45 @@ import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashOf } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { type Reload, reloadAsJson } from '../../engine/rules/reload/reload.ts';
-import type { Client } from '../admin/access.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { object } from '../admin/schema.ts';
 import type { Answers } from '../answers/all.ts';
+import type { Illustration } from '../answers/rules.ts';
+import type { Instance } from '../answers/service.ts';
+import { illustrate } from './illustration.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
-import { ruleFields, slotFields } from './rule-fields.ts';
-import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
-import { type Range, rangeNames, ranges } from './series.ts';
-import { serviceFields } from './service-series.ts';
+import type { SeriesView } from './rule-series.ts';
+import { findRule, NAMED_NOTE, type SeriesOptions, seriesOperations, viewOf } from './series-operations.ts';
 
-export interface ConsoleOptions {
-  readonly live: Live;
-  readonly rules: () => RuleTree | undefined;
+export interface ConsoleOptions extends SeriesOptions {
   readonly lastLoad: () => LoadedRules | undefined;
   readonly lastReload: () => { readonly atMs: number; readonly reload: Reload } | undefined;
   /** Determines which limits of schedules apply. */
   readonly clock: Clock;
   /** Undefined: instances cannot list each other. */
   readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
+  /** This instance. */
+  readonly self: () => Instance;
 }
 
 /** The most rules listed in one response. */
 const MAX_LISTED_RULES = 20_000;
 const MAX_PROBLEMS = 200;
 
-const range = { type: 'string', maxLength: 3, enum: rangeNames, description: '60s (the default), 1h or 24h' } as const;
-
 /** Operations that the console adds to the admin API: series, rules, and a stream of snapshots. */
-export function consoleOperations(options: ConsoleOptions): readonly ApiOperation[] {
-  const { live } = options;
-  const rangeOf = (name: string | undefined): Range => rangeNames.find((one) => one === name) ?? '60s';
-  const head = (name: Range) => ({ range: name, stepMs: ranges[name].stepMs, startedAtMs: live.startedAtMs });
+export const consoleOperations = (options: ConsoleOptions): readonly ApiOperation[] => [
+  ...seriesOperations(options),
+  ...stateOperations(options),
+];
+
+function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/series',
-      method: 'GET',
-      summary: 'what the service, or one rule, did over time; kept in memory since the start',
-      need: 'open',
-      query: object({ range, rule: { ...text, description: 'the path of one rule; absent: the service' } }, []),
-      answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}. Counts are per second, \`oldest\` is in seconds.`,
-      answer: ({ client, query }) => {
-        const name = rangeOf(query.range);
-        if (query.rule === undefined) return { ...head(name), series: live.service.columns(name) };
-        const series = live.rules.columns(query.rule, name, viewOf(client)) ?? {};
-        return { ...head(name), rule: query.rule, series };
-      },
-    }),
-    operation({
-      path: '/api/v1/series/rules',
-      method: 'GET',
-      summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
-      need: 'open',
-      query: noQuery,
-      answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
-      answer: ({ client }) => {
-        const view = viewOf(client);
-        const rules = live.rules
-          .names(view)
-          .map((rule) => [rule, live.rules.columns(rule, '60s', view) ?? {}] as const);
-        return { ...head('60s'), atMost: MAX_RULES, rules: Object.fromEntries(rules) };
-      },
-    }),
     operation({
       path: '/api/v1/rules',
       method: 'GET',
@@ -82,12 +52,32 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       answer: () => listRules(options),
     }),
     operation({
+      path: '/api/v1/rules/costs',
+      method: 'GET',
+      summary: 'what each rule costs the store',
+      need: 'open',
+      query: noQuery,
+      answers:
+        'Operations on counters, the time of their calls, and the size of keys and states in the last whole minute, estimated from one call in 16; rules named by callers are left out.',
+      answer: () => ({ costs: options.live.costs.last }),
+    }),
+    operation({
+      path: '/api/v1/rules/illustration',
+      method: 'GET',
+      summary: 'what a limit on a rate decides about example requests, for a drawing',
+      need: 'open',
+      query: object({ rule: { ...text, description: 'the path of the rule' }, limit: limitIndex }, ['rule']),
+      answers: 'Requests over three windows, with the hits that the counter had before each.',
+      answer: ({ query }) => illustrationFor(options, query),
+    }),
+    operation({
       path: '/api/v1/instances',
       method: 'GET',
       summary: 'the instances on the same Redis',
       need: 'open',
       query: noQuery,
-      answers: 'Instances that reported in the last 20 seconds, the oldest first.',
+      answers:
+        'Instances that reported in the last 20 seconds, the oldest first; without Redis, only the one that answers.',
       answer: () => listInstances(options),
     }),
     operation({
@@ -96,16 +86,12 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       summary: 'a snapshot of the service, once a second',
       need: 'open',
       query: noQuery,
-      answers: `Server-sent events. \`refusedKeys\` is there for clients that may see values. ${NAMED_NOTE}`,
+      answers: `Server-sent events. \`refusedClients\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
-      answer: ({ client, request }) => eventsPage(live, request.method !== 'HEAD', viewOf(client)),
+      answer: ({ client, request }) => eventsPage(options.live, request.method !== 'HEAD', viewOf(client)),
     }),
   ];
 }
-
-const viewOf = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
-
-const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
 
 function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
   if (live.readers >= MAX_READERS) throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
@@ -118,8 +104,20 @@ function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
   };
 }
 
-async function listInstances({ heartbeat }: ConsoleOptions) {
-  if (!heartbeat) throw new ApiProblem(501, 'instances know each other only where counters are in Redis');
+const limitIndex = { type: 'integer', minimum: 0, maximum: 1_000, description: 'the index of the limit' } as const;
+
+function illustrationFor(
+  { rules, clock }: ConsoleOptions,
+  { rule: path, limit: at = 0 }: { readonly rule: string; readonly limit?: number },
+): Illustration {
+  const limit = findRule(rules(), path)?.limits[at]?.limit;
+  const found = limit && illustrate(limit, clock());
+  if (!found) throw new ApiProblem(404, `'${path}' has no limit on a rate with the index ${at}`);
+  return found;
+}
+
+async function listInstances({ heartbeat, self }: ConsoleOptions): Promise<Answers['GET /api/v1/instances']> {
+  if (!heartbeat) return { instances: [self()] };
   try {
     return { instances: await heartbeat.list() };
   } catch (error) {

@@ -1,4 +1,5 @@
 import { type RuleCounts, takePeaks } from '../observe/rule-counts.ts';
+import { Episode } from './episode.ts';
 import { allRuleFields } from './rule-fields.ts';
 import { type Range, Series } from './series.ts';
 
@@ -8,6 +9,7 @@ type RuleField = (typeof allRuleFields)[number];
 const levels: ReadonlySet<RuleField> = new Set<RuleField>(['share', 'held', 'oldest']);
 const isLevel = allRuleFields.map((field) => levels.has(field));
 
+const PASSED = allRuleFields.indexOf('passed');
 const REFUSED = allRuleFields.indexOf('refused');
 const HELD = allRuleFields.indexOf('held');
 
@@ -17,7 +19,7 @@ export type SeriesView = 'values' | 'hidden';
 /** The name for the sum of all rules whose names contain callers' values, in place of these names. */
 export const NAMED_BY_CALLERS = '(limits named by callers)';
 
-/** The most rules with a series: about 7 MB for all, or more if they have slots. */
+/** The most rules with a series: about 8 MB for all, or more if they have slots. */
 export const MAX_RULES = 1_000;
 
 /** The most counts that are read: a rule may count under several algorithms. */
@@ -29,6 +31,8 @@ interface RuleEntry {
   readonly counts: Float64Array;
   /** The change in the last second; levels as they are. */
   readonly rates: Float64Array;
+  /** Of its refusals. */
+  readonly episode: Episode;
   /** Whether any client may see the name: it comes from a rule. */
   isOpen: boolean;
 }
@@ -36,9 +40,18 @@ interface RuleEntry {
 /** A rule's last second: one number for each of `ruleFields`, or of `allRuleFields`. */
 export type RuleRates = readonly [rule: string, ...rates: number[]];
 
+/** A rule that refused in the last minute; counts are descriptors. */
+export interface RefusingRule {
+  readonly rule: string;
+  readonly refused: number;
+  readonly passed: number;
+  /** When it refused for the first time, without five minutes in between in which it did not. */
+  readonly sinceMs: number;
+}
+
 /**
- * The series of rules over the last minute, hour and day, taken from their counts once a second. A rule without a hit
- * takes no memory.
+ * The series of rules over the last minute, ten minutes, hour and day, taken from their counts once a second. A rule
+ * without a hit takes no memory.
  */
 export class AllRuleSeries {
   readonly #byRule = new Map<string, RuleEntry>();
@@ -50,14 +63,14 @@ export class AllRuleSeries {
   }
 
   /** To be called once a second. */
-  gather(rules: Iterable<RuleCounts>): void {
+  gather(rules: Iterable<RuleCounts>, nowMs: number): void {
     const { now, open } = this.#countsOf(rules);
     this.#active.clear();
     for (const [rule, counts] of now) {
       const entry = this.#byRule.get(rule) ?? this.#begin(rule, counts.length);
       if (!entry) continue;
       entry.isOpen = open.has(rule);
-      this.#step(rule, entry, counts);
+      this.#step(rule, entry, counts, nowMs);
     }
   }
 
@@ -90,8 +103,13 @@ export class AllRuleSeries {
   }
 
   /** The rules that refused most in the last minute. */
-  refusingMost(count: number, view: SeriesView): readonly { readonly rule: string; readonly refused: number }[] {
-    const all = Array.from(this.#byRule, ([rule, { series }]) => ({ rule, refused: series.minuteSum(REFUSED) }));
+  refusingMost(count: number, view: SeriesView, nowMs: number): readonly RefusingRule[] {
+    const all = Array.from(this.#byRule, ([rule, { series, episode }]) => ({
+      rule,
+      refused: series.minuteSum(REFUSED),
+      passed: series.minuteSum(PASSED),
+      sinceMs: episode.sinceMs(nowMs) ?? nowMs,
+    }));
     return all
       .filter(({ rule, refused }) => refused > 0 && this.#isShown(rule, view))
       .sort((one, other) => other.refused - one.refused)
@@ -120,13 +138,14 @@ export class AllRuleSeries {
       series: new Series(isLevel.slice(0, width).map((isMax) => (isMax ? 'max' : 'mean'))),
       counts: new Float64Array(width),
       rates: new Float64Array(width),
+      episode: new Episode(),
       isOpen: false,
     };
     this.#byRule.set(rule, fresh);
     return fresh;
   }
 
-  #step(rule: string, entry: RuleEntry, counts: Float64Array): void {
+  #step(rule: string, entry: RuleEntry, counts: Float64Array, nowMs: number): void {
     let isActive = false;
     entry.counts.forEach((before, at) => {
       const count = counts[at] ?? 0;
@@ -136,6 +155,7 @@ export class AllRuleSeries {
       if (rate > 0 && (!isLevel[at] || at === HELD)) isActive = true;
     });
     entry.series.push(entry.rates);
+    if ((entry.rates[REFUSED] ?? 0) > 0) entry.episode.note(nowMs);
     if (isActive) this.#active.add(rule);
   }
 

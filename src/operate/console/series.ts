@@ -1,6 +1,7 @@
 /** The step of each range, and the number of steps. */
 export const ranges = {
   '60s': { stepMs: 1_000, rows: 60 },
+  '10m': { stepMs: 10_000, rows: 60 },
   '1h': { stepMs: 30_000, rows: 120 },
   '24h': { stepMs: 600_000, rows: 144 },
 } as const;
@@ -10,7 +11,7 @@ export const rangeNames = Object.keys(ranges) as readonly Range[]; // ranges has
 /** How the rows of a step are merged: rates are averaged; latencies and shares keep their maximum. */
 type Merge = 'mean' | 'max';
 
-/** The rows of the last minute, hour and day. */
+/** The rows of the last minute, ten minutes, hour and day. */
 export class Series {
   readonly #merges: readonly Merge[];
   readonly #levels: readonly { readonly ring: Ring; readonly every: number; sums: Float64Array; steps: number }[];

@@ -1,22 +1,46 @@
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { type Range, Series } from './series.ts';
+import { Episode } from './episode.ts';
+import { type Range, Ring, Series } from './series.ts';
 
-/** Per second, except the latencies of gRPC calls and the lag of the event loop, which are in milliseconds. */
-export const serviceFields = ['passed', 'refused', 'degraded', 'undecided', 'p50Ms', 'p99Ms', 'lagMs'] as const;
+/** The outcomes of a request, of which each has one. degraded: answered without one of its counters. */
+const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
+
+/**
+ * Requests per second by outcome, and of those with an answer the ones that matched no rule; in milliseconds the
+ * latencies of gRPC calls and the lag of the event loop.
+ */
+export const serviceFields = [...outcomes, 'unmatched', 'p50Ms', 'p99Ms', 'lagMs'] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
-/** The outcomes of a request; each request has one. */
-const requestFields = ['passed', 'refused', 'undecided'] as const;
+/** Since when requests have an outcome, in milliseconds since the epoch. Absent: none had it in the last minutes. */
+export type Since = { readonly [F in 'refused' | 'degraded' | 'undecided' | 'unmatched']?: number };
+
+/** Without a failed or degraded request for this long, an outage has ended. */
+const OUTAGE_QUIET_MS = 15_000;
 
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
-/** The series of the whole service over the last minute, hour and day. */
+/** The seconds over which the reasons of undecided requests are averaged. */
+const RECENT_SECONDS = 10;
+
+type Counts = ReturnType<typeof countsOf>;
+
+/** The series of the whole service over the last minute, ten minutes, hour and day. */
 export class ServiceSeries {
   readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
-  #counts: Readonly<Record<string, number>> = {};
+  readonly #episodes = [
+    ['refused', new Episode()],
+    ['unmatched', new Episode()],
+    ['degraded', new Episode(OUTAGE_QUIET_MS)],
+    ['undecided', new Episode(OUTAGE_QUIET_MS)],
+  ] as const;
+  #reasons: readonly string[] = [];
+  #undecided = new Ring(RECENT_SECONDS, 0);
+  #counts: Partial<Counts> = {};
+  #byReason: Readonly<Record<string, number>> = {};
   #durations: DurationTotals | undefined;
-  #last: ServiceRates = { passed: 0, refused: 0, degraded: 0, undecided: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
+  #last = { passed: 0, refused: 0, degraded: 0, undecided: 0, unmatched: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
 
   /** The rates of the last second. */
   get last(): ServiceRates {
@@ -26,31 +50,54 @@ export class ServiceSeries {
   /** What has been counted before the series begin is no part of them. */
   begin(statistics: Statistics): void {
     this.#counts = countsOf(statistics);
+    this.#byReason = { ...statistics.undecided };
+    this.#reasons = Object.keys(statistics.undecided);
+    this.#undecided = new Ring(RECENT_SECONDS, this.#reasons.length);
   }
 
   /** To be called once a second. */
-  gather(statistics: Statistics, durations: DurationTotals, lagMs: number): void {
+  gather(statistics: Statistics, durations: DurationTotals, { lagMs, nowMs }: Record<'lagMs' | 'nowMs', number>): void {
     const counts = countsOf(statistics);
-    const rate = (name: keyof typeof counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
+    const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
     this.#last = {
       passed: rate('passed'),
       refused: rate('refused'),
       degraded: rate('degraded'),
       undecided: rate('undecided'),
+      unmatched: rate('unmatched'),
       p50Ms: quantileMs(0.5, buckets, durations.boundsMs),
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
       lagMs: Math.round(lagMs * 10) / 10,
     };
+    const byReason: Readonly<Record<string, number>> = { ...statistics.undecided };
+    this.#undecided.push(this.#reasons.map((reason) => (byReason[reason] ?? 0) - (this.#byReason[reason] ?? 0)));
+    this.#byReason = byReason;
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
+    for (const [field, episode] of this.#episodes) if (this.#last[field] > 0) episode.note(nowMs);
+  }
+
+  /** Since when requests have been refused, degraded, undecided and unmatched. */
+  since(nowMs: number): Since {
+    const known = this.#episodes.flatMap(([field, episode]) => {
+      const sinceMs = episode.sinceMs(nowMs);
+      return sinceMs === undefined ? [] : [[field, sinceMs] as const];
+    });
+    return Object.fromEntries(known);
+  }
+
+  /** Requests without a decision per second by reason, over the last ten seconds; only reasons that occurred. */
+  undecidedBy(): Readonly<Record<string, number>> {
+    const rates = this.#reasons.map((reason, at) => [reason, this.#undecided.sum(at) / RECENT_SECONDS] as const);
+    return Object.fromEntries(rates.filter(([, rate]) => rate > 0));
   }
 
   /** Requests of the last minute, including those since the last step. */
   requestsOfMinute(statistics: Statistics): number {
     const counts = countsOf(statistics);
-    return requestFields.reduce((sum, field) => {
+    return outcomes.reduce((sum, field) => {
       const sinceLast = Math.max(counts[field] - (this.#counts[field] ?? 0), 0);
       return sum + this.#series.minuteSum(serviceFields.indexOf(field)) + sinceLast;
     }, 0);
@@ -61,11 +108,12 @@ export class ServiceSeries {
   }
 }
 
-const countsOf = ({ answers, degraded, undecided }: Statistics) => ({
-  passed: answers.OK,
-  refused: answers.OVER_LIMIT,
-  degraded: Object.values(degraded).reduce((sum, hits) => sum + hits, 0),
+const countsOf = ({ answers, degradedAnswers, undecided, sums }: Statistics) => ({
+  passed: answers.OK - degradedAnswers.OK,
+  refused: answers.OVER_LIMIT - degradedAnswers.OVER_LIMIT,
+  degraded: degradedAnswers.OK + degradedAnswers.OVER_LIMIT,
   undecided: Object.values(undecided).reduce((sum, requests) => sum + requests, 0),
+  unmatched: sums.unmatched,
 });
 
 /**

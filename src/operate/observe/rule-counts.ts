@@ -138,6 +138,8 @@ export function createRuleCounts(maxNameBytes: number) {
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
+    /** Undefined: the limit was not counted yet, or its name depends on requests. */
+    find: (limit: Limit): RuleCounts | undefined => byLimit.get(limit),
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };

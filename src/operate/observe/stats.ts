@@ -1,5 +1,5 @@
 import type { MissedBy } from '../../edge/rls/service.ts';
-import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import { type Operation, StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import {
   type Answer,
@@ -9,7 +9,7 @@ import {
   type OtherDecision,
   type Verdict,
 } from '../../engine/decide/decide.ts';
-import { type Limit, nominalCapacity } from '../../engine/holds/limits.ts';
+import { type Limit, longestState, nominalCapacity } from '../../engine/holds/limits.ts';
 import { commitEvents, isCommit, type ReservationReport } from '../../engine/holds/reports.ts';
 import type { LedgerEntry } from '../../engine/ledger/debit.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
@@ -23,7 +23,7 @@ import {
   noteReservations,
   type RuleCounts,
 } from './rule-counts.ts';
-import { type Counts, type Sums, sumRows, type Tallies, tallyRows } from './table.ts';
+import { type Counts, type Sums, storeCallBucket, sumRows, type Tallies, tallyRows } from './table.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -48,6 +48,8 @@ export interface Statistics extends Counts {
   /** Requests were recorded; others were not, since there were too many, or the files could not be written. */
   recorded(requests: number, notRecorded: number): void;
   rulesLoaded(ok: boolean): void;
+  /** A call to the store that was measured. @param calls  the number of calls for which it stands */
+  storeCalled(operations: readonly Operation[], elapsedMs: number, calls: number): void;
   /** Adds the counts of another process. */
   merge(counted: Counted): void;
   /** Every rule that was hit. */
@@ -76,6 +78,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(tallies.degraded, verdict.decision.degraded, verdict.hits);
   };
+  const costs = createStoreCosts(rules);
   const domainAnswers = createDomainAnswers();
   const counts = { ...tallies, domainAnswers: domainAnswers.counts, unknownDomains: domains.counts, sums };
 
@@ -84,7 +87,15 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       tallies.answers[answer.overallCode]++;
       if (answer.verdicts[0]?.kind !== 'no_domain') domainAnswers.of(domain)[answer.overallCode]++;
       if (answer.shadowed) sums.shadowed++;
-      for (const verdict of answer.verdicts) count(domain, verdict);
+      let isDegraded = false;
+      let isMatched = false;
+      for (const verdict of answer.verdicts) {
+        count(domain, verdict);
+        if (verdict.kind === 'limited' && verdict.decision.degraded) isDegraded = true;
+        if (verdict.kind !== 'no_rule' && verdict.kind !== 'no_domain') isMatched = true;
+      }
+      if (isDegraded) tallies.degradedAnswers[answer.overallCode]++;
+      if (!isMatched) sums.unmatched++;
     },
     failed(cause) {
       const isOfStore = cause instanceof StoreUnavailable;
@@ -102,6 +113,11 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       sums.notRecorded += notRecorded;
     },
     connectionFailed: (code) => increase(tallies.connectionErrors, code, 1),
+    storeCalled(operations, elapsedMs, calls) {
+      increase(tallies.storeCalls, storeCallBucket(elapsedMs), calls);
+      sums.storeMs += elapsedMs * calls;
+      costs.add(operations, elapsedMs, calls);
+    },
     rulesLoaded: (ok) => void tallies.loads[ok ? 'success' : 'error']++,
     merge(counted) {
       for (const theirs of counted.rules)
@@ -112,7 +128,10 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       addCounts(sums, counted.sums);
     },
     rules: rules.all,
-    counted: () => ({ rules: Array.from(rules.all(), countedRule), ...counts }),
+    counted() {
+      costs.flush();
+      return { rules: Array.from(rules.all(), countedRule), ...counts };
+    },
     ...counts,
   };
 }
@@ -173,6 +192,38 @@ function countMatched(
 ): void {
   const [first] = found.kind === 'limited' ? found.limits : [];
   if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
+}
+
+type StoreCost = Pick<RuleCounts, 'storeOperations' | 'storeMs' | 'storeBytes'>;
+
+/** Integers in a state of constant length. */
+const SHORT_STATE = 2;
+const NUMBER_BYTES = 8;
+
+/** The costs of limits, which are counted for their rules later: the first call of a rule ends before it is counted. */
+function createStoreCosts(rules: ReturnType<typeof createRuleCounts>) {
+  const byLimit = new Map<Limit, StoreCost>();
+  return {
+    add(operations: readonly Operation[], elapsedMs: number, calls: number): void {
+      for (const { limit, key } of operations) {
+        const cost = byLimit.get(limit) ?? { storeOperations: 0, storeMs: 0, storeBytes: 0 };
+        byLimit.set(limit, cost);
+        cost.storeOperations += calls;
+        cost.storeMs += (elapsedMs * calls) / operations.length;
+        cost.storeBytes += calls * (key.length + NUMBER_BYTES * (longestState(limit) || SHORT_STATE));
+      }
+    },
+    flush(): void {
+      for (const [limit, cost] of byLimit) {
+        const counts = rules.find(limit);
+        if (!counts) continue;
+        counts.storeOperations += cost.storeOperations;
+        counts.storeMs += cost.storeMs;
+        counts.storeBytes += cost.storeBytes;
+      }
+      byLimit.clear();
+    },
+  };
 }
 
 type Answers = Record<Code, number>;

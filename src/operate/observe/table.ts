@@ -49,6 +49,19 @@ export const ruleRows = {
   }),
   answeredOk: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OK'] }),
   answeredOver: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OVER_LIMIT'] }),
+  storeOperations: counter(
+    'weir_rule_store_operations_total',
+    'Operations on counters in the store, estimated from one call in 16.',
+  ),
+  storeMs: counter(
+    'weir_rule_store_seconds_total',
+    'Time for which calls to the store took, in equal parts for their operations, estimated from one call in 16.',
+    { shown: seconds },
+  ),
+  storeBytes: counter(
+    'weir_rule_store_bytes_total',
+    'Size of the keys and states of these operations, estimated from one call in 16.',
+  ),
   share: gauge(
     'weir_rule_highest_share',
     'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 if hits beyond the limit are counted.',
@@ -101,12 +114,23 @@ const connectionErrorCodes: readonly string[] = [
   ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS', 'IDLE_CONNECTION'],
 ];
 
+/** Upper bounds of the buckets of store calls, in milliseconds; the last bucket has none. */
+const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000] as const;
+
+/** The bucket of a store call. */
+export const storeCallBucket = (ms: number): string => String(storeCallBounds.find((bound) => ms <= bound) ?? 'longer');
+
 /** Counts of the service by one label. */
 export const tallyRows = {
   answers: counter('weir_answers_total', 'Requests answered, by overall code.', {
     labels: ['code'],
     known: ['OK', 'OVER_LIMIT'],
   }),
+  degradedAnswers: counter(
+    'weir_answers_degraded_total',
+    'Requests answered while one of their counters could not be reached in time, by overall code.',
+    { labels: ['code'], known: ['OK', 'OVER_LIMIT'] },
+  ),
   failures: counter(
     'weir_failures_total',
     'Requests without an answer: the counters could not be reached (store), or anything else (service).',
@@ -151,6 +175,10 @@ export const tallyRows = {
       label: 'grpc_method',
     },
   }),
+  storeCalls: counter(undefined, 'Calls to the store, by duration.', {
+    labels: ['bucket'],
+    known: [...storeCallBounds.map(String), 'longer'],
+  }),
   loads: counter('weir_rule_loads_total', 'Rule loads, by outcome.', {
     labels: ['outcome'],
     known: ['success', 'error'],
@@ -184,6 +212,8 @@ export const sumRows = {
     'weir_decisions_not_logged_total',
     'Decisions that DECISION_LOG did not write, beyond DECISION_LOG_MAX_PER_SECOND.',
   ),
+  unmatched: counter('weir_requests_unmatched_total', 'Requests answered of which no descriptor matched a rule.'),
+  storeMs: counter(undefined, 'Duration of all calls to the store.'),
   recorded: counter('weir_requests_recorded_total', 'Requests that were recorded for weir replay: RECORD_TO.'),
   notRecorded: counter(
     'weir_requests_not_recorded_total',
@@ -574,6 +604,15 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
     'Duration of the last store check that was answered.',
     ({ store }) => store?.latencyMs,
     { shown: seconds },
+  ),
+  ofPage.histogram(
+    'weir_store_call_duration_seconds',
+    'Time from a call to the store to its reply, for calls with operations of one request, estimated from one call in 16.',
+    ({ statistics: { storeCalls, sums }, store }) => {
+      const bounds = storeCallBounds.map(seconds);
+      const counts = [...storeCallBounds.map(String), 'longer'].map((bucket) => storeCalls[bucket] ?? 0);
+      return store && [[[], { bounds, counts, sum: seconds(sums.storeMs) }]];
+    },
   ),
   ofPage.gauge(
     'weir_store_last_success_timestamp_seconds',

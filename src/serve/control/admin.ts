@@ -83,6 +83,9 @@ export function openAdminPages(
     more: [
       ...sessionOperations(access, {
         ...{ hashKeys: hash !== undefined, version, hasQuotas, hasSites: settings.sites !== undefined },
+        keepsRefusals: settings.agent.refusals > 0,
+        countsClients: settings.agent.topKeysBytes > 0,
+        hasPrometheus: settings.prometheus !== undefined,
         grpcPort: settings.grpc.address.port,
       }),
       ...siteOperations({

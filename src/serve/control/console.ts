@@ -5,14 +5,16 @@ import { every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
+import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
-import type { Instance } from '../../operate/answers/service.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
 import { healthFacts } from '../../operate/console/health-facts.ts';
-import { Heartbeat } from '../../operate/console/instances.ts';
+import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
+import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import { statusOperation } from '../../operate/console/status.ts';
+import type { TimelineState } from '../../operate/console/timeline.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -50,31 +52,48 @@ export async function openConsole(
   const { rules, responders, statistics, metrics, version } = sources;
   const health = () => healthFacts({ rules, responders, workers: settings.workers });
   const live = new Live({
-    ...{ statistics, ask: responders.ask, clock, every },
+    statistics,
+    ask: responders.ask,
+    clock,
+    every,
     durations: metrics.durations,
     latenessMs: () => responders.figures().latenessMs,
     health,
+    timeline: () => timelineState(sources),
     hash: sources.hash,
     monotonicMs,
   });
-  const facts = () => instanceFacts(settings, sources, live);
+  const facts = () => reportInstance(settings, sources, live);
+  const self = () => ({ ...facts(), atMs: clock(), isThis: true });
   const heartbeat =
     settings.counters.store.kind === 'redis'
-      ? new Heartbeat({ id: randomUUID(), ...{ records: sources.records, clock, every }, facts })
+      ? new Heartbeat({ id: randomUUID(), records: sources.records, clock, every, facts })
       : undefined;
   return {
     operations: [
       ...consoleOperations({
-        ...{ live, heartbeat, clock },
-        ...{ rules: rules.book.rules, lastLoad: rules.lastLoad, lastReload: rules.lastReload },
+        live,
+        heartbeat,
+        clock,
+        hash: sources.hash,
+        prometheus: settings.prometheus && new PrometheusHistory({ ...settings.prometheus, clock }),
+        self,
+        rules: rules.book.rules,
+        lastLoad: rules.lastLoad,
+        lastReload: rules.lastReload,
       }),
       statusOperation({
-        ...{ clock, version, live, health, statistics, isReady: responders.isReady },
+        clock,
+        version,
+        live,
+        health,
+        statistics,
+        isReady: responders.isReady,
         rulesSource: rules.description,
         overrides: () => sources.overrides.all(),
         candidate: () => rules.candidate.facts,
         ownBytes: memoryUsage.rss,
-        instance: () => ({ ...facts(), atMs: clock(), isThis: true }),
+        instance: self,
         instances: heartbeat && (() => heartbeat.list()),
       }),
     ],
@@ -87,20 +106,29 @@ export async function openConsole(
   };
 }
 
-function instanceFacts(
-  { workers }: Pick<Settings, 'workers'>,
-  { rules, version }: Pick<ConsoleSources, 'rules' | 'version'>,
-  live: Live,
-): Omit<Instance, 'atMs' | 'isThis'> {
-  const { passed, refused } = live.service.last;
+function reportInstance(settings: Settings, { rules, version }: ConsoleSources, live: Live): InstanceReport {
+  const { passed, refused, degraded } = live.service.last;
   const hash = rules.inForce()?.hash;
   return {
     name: hostname(),
     version,
-    workers,
+    workers: settings.workers,
     startedAtMs: live.startedAtMs,
     ...(hash !== undefined && { rules: hash }),
-    decisionsPerSecond: passed + refused,
+    decisionsPerSecond: passed + refused + degraded,
     refusedPerSecond: refused,
+  };
+}
+
+function timelineState({ rules, responders, overrides }: ConsoleSources): TimelineState {
+  const last = rules.lastLoad();
+  const [problem] = last && !last.ok ? last.problems : [];
+  const reloaded = rules.lastReload();
+  return {
+    reload: reloaded && { atMs: reloaded.atMs, text: reloaded.reload.text ?? 'no rule has changed' },
+    problem: problem && formatProblem(problem),
+    store: responders.store(),
+    candidate: rules.candidate.facts,
+    overrides: [...overrides.all()],
   };
 }

@@ -2,6 +2,7 @@ import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
 import type { MissedBy } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import type { Operation } from '../../engine/backends/backend.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
@@ -21,6 +22,8 @@ export interface ServiceObserver {
   missed(by: MissedBy): void;
   /** Requests were recorded; others were not: too many, or the files could not be written. */
   recorded(requests: number, notRecorded: number): void;
+  /** A call to the store was measured, which stands for this many. */
+  storeCalled(operations: readonly Operation[], elapsedMs: number, calls: number): void;
   /** Decisions exceeded the limit of the decision log. */
   decisionsNotLogged(decisions: number): void;
 }
@@ -68,6 +71,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
     missed: (by) => statistics.missed(by),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
+    storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),
     connectionFailed: (code) => statistics.connectionFailed(code),
     onCallFinished(method, status, elapsedMs) {
       statistics.onCallFinished(method);

@@ -20,6 +20,7 @@ import { type FollowedCandidate, followCandidate } from '../../operate/candidate
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
+import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
@@ -61,6 +62,7 @@ export function openResponder(
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
+    if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
     const { sites, recording, quotas, arrivals, watched, decider } = add(
       await openOptional(settings, core, serviceObserver, context),
     );

@@ -174,7 +174,7 @@ test.each([1, 4])(
 );
 
 test('rules that do not fit share a table, and give memory back when they are quiet', async () => {
-  const top = new TopKeys(100_000);
+  const top = new TopKeys(140_000);
   const decision = { code: 'OVER_LIMIT' };
   const createAnswer = (rule: string) =>
     ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // the only fields that are read

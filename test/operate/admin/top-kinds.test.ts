@@ -1,5 +1,5 @@
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
-import { TopKeys, topKinds } from '../../../src/operate/admin/top-keys.ts';
+import { describeKey, TopKeys, topKinds } from '../../../src/operate/admin/top-keys.ts';
 import type { TopKind } from '../../../src/operate/answers/views.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -20,7 +20,7 @@ async function totalsOf(rule: string, changes: Partial<Decider> = {}): Promise<P
 const one = 'unit: minute, requests_per_unit: 1';
 
 test('refused hits are refusals', async () => {
-  expect(await totalsOf(`rate_limit: { ${one} }`)).toEqual({ hits: 3, refusals: 2 });
+  expect(await totalsOf(`rate_limit: { ${one} }`)).toEqual({ hits: 3, refusals: 2, refused_requests: 2 });
 });
 
 test.each([
@@ -37,5 +37,28 @@ test.each([
 
 test('hits that one limit refuses are refusals, whatever another one in shadow mode would do', async () => {
   const limits = `[{ ${one}, shadow_mode: true }, { unit: hour, requests_per_unit: 1 }]`;
-  expect(await totalsOf(`rate_limits: ${limits}`)).toEqual({ hits: 3, refusals: 2 });
+  expect(await totalsOf(`rate_limits: ${limits}`)).toEqual({ hits: 3, refusals: 2, refused_requests: 2 });
+});
+
+test('a client with few requests of many hits is refused less often than one with many requests', async () => {
+  const rules = rulesFrom(`domain: demo\ndescriptors:\n  - key: user\n    rate_limit: { ${one} }`);
+  const [decider, top] = [deciderOf(rules), new TopKeys(100_000)];
+  const ask = async (value: string, hits: number): Promise<void> => {
+    const descriptors = [{ entries: [{ key: 'user', value }], hits, requestLimit: undefined }];
+    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+  };
+  await ask('large', 21_000);
+  for (let request = 0; request < 4; request++) await ask('small', 1);
+  const [found] = await top.refused({ rules: 1, keys: 5 });
+  const counts = found?.list.entries.map(({ key, count }, at) => [
+    describeKey(key).entries[0]?.value,
+    count,
+    found.hits[at],
+  ]);
+  expect(new Set(counts)).toEqual(
+    new Set([
+      ['large', 1, [21_000, 21_000]],
+      ['small', 3, [3, 4]],
+    ]),
+  );
 });

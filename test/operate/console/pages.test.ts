@@ -92,18 +92,45 @@ test('the URL without a slash redirects to the console with a relative URL', asy
   expect((await request('/console/nothing.js')).status).toBe(404);
 });
 
-test('a snapshot has the most refused keys, for clients that may see values', async () => {
+test('a snapshot has the clients with the most refused requests, for readers that may see values', async () => {
+  const beforeMs = Date.now();
   await ask('stream', 6);
-  const key = { rule: 'demo.user', descriptor: 'user=stream', entries: [{ key: 'user', value: 'stream' }], hits: 6 };
-  const isSeen = ({ refusedKeys }: { refusedKeys?: readonly object[] }) => (refusedKeys ?? []).length > 0;
-  const snapshot = await snapshotWhere(isSeen as never, { authorization: 'Bearer s2' });
-  expect(snapshot).toMatchObject({
-    refusedKeys: expect.arrayContaining([expect.objectContaining(key)]),
-    rules: { count: 6 },
-  });
+  await ask('stream', 1);
+  const client = {
+    rule: 'demo.user',
+    descriptor: 'user=stream',
+    entries: [{ key: 'user', value: 'stream' }],
+    requests: 2,
+    refusedShare: 1,
+  };
+  const isSeen = ({ refusedClients }: { refusedClients?: readonly { requests: number }[] }) =>
+    refusedClients?.[0]?.requests === 2;
+  const snapshot = (await snapshotWhere(isSeen as never, { authorization: 'Bearer s2' })) as {
+    refusedClients: readonly { sinceMs: number }[];
+  };
+  expect(snapshot).toMatchObject({ refusedClients: [client], refused: { clients: 1, isAtLeast: false } });
+  expect(snapshot.refusedClients[0]?.sinceMs).toBeGreaterThanOrEqual(beforeMs);
   const open = await snapshotWhere((() => true) as never);
-  expect(open).not.toHaveProperty('refusedKeys');
+  expect(open).not.toHaveProperty('refusedClients');
+  expect(open).toMatchObject({ refused: { clients: 1 } });
   expect(JSON.stringify(open)).not.toContain('stream"');
+  const series = '/api/v1/series?range=10m&rule=demo.user&descriptor=user=stream';
+  expect(await bodyOf(request(series, { headers: { authorization: 'Bearer s2' } }))).toMatchObject({
+    series: { refused: expect.any(Array) },
+  });
+  expect(await bodyOf(request(series))).toMatchObject({ series: {} });
+});
+
+test('without Redis the instances are the one that answers', async () => {
+  expect(await bodyOf(request('/api/v1/instances'))).toMatchObject({ instances: [{ isThis: true, workers: 1 }] });
+});
+
+test('an illustration has what the limit of a rule decides about example requests', async () => {
+  const { windowMs, capacity, hits, arrivals } = await bodyOf(request('/api/v1/rules/illustration?rule=demo.user'));
+  expect({ windowMs, capacity, hits }).toEqual({ windowMs: 60_000, capacity: 5, hits: 1 });
+  const firstWindow = arrivals.slice(0, 6).map(({ passed }: { passed: boolean }) => passed);
+  expect(firstWindow).toEqual([true, true, true, true, true, false]);
+  expect((await request('/api/v1/rules/illustration?rule=demo.none')).status).toBe(404);
 });
 
 test('series of the service and of a rule have the counts of answers', async () => {
@@ -124,6 +151,9 @@ test('series of the service and of a rule have the counts of answers', async () 
   });
   expect(service).toMatchObject({ range: '60s', stepMs: 1_000, startedAtMs: expect.any(Number) });
   expect((await request('/api/v1/series?range=2h')).status).toBe(400);
+  expect(await bodyOf(request('/api/v1/series?range=7d'))).toMatchObject({
+    detail: 'the query is not valid: the range 7d needs PROMETHEUS_URL',
+  });
   const all = await bodyOf(request('/api/v1/series/rules'));
   expect(Object.keys(all.rules)).toContain('demo.user');
 });
@@ -183,6 +213,7 @@ test('the OpenAPI document has the operations of the console', async () => {
     expect.arrayContaining([
       '/api/v1/series',
       '/api/v1/series/rules',
+      '/api/v1/timeline',
       '/api/v1/rules',
       '/api/v1/events',
       '/api/v1/session',

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
@@ -59,12 +59,11 @@ test('a refused key is found, explained and reset, and then passes', async () =>
     for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'mallory']]);
     expect(await send(weir, 'demo', [['user', 'mallory']])).toBe(429);
 
-    await page.getByRole('link', { name: 'Explain user=mallory' }).click();
+    const row = page.getByRole('row', { name: 'user=mallory' });
+    await row.getByRole('link', { name: 'user=mallory', exact: true }).click();
     await page.getByText('A limit is exceeded').waitFor();
     await page.getByText('8 + 1 = 9 > 5').waitFor();
-
-    await page.getByRole('link', { name: 'Counters and changes' }).click();
-    await page.getByText('Spent', { exact: true }).waitFor();
+    await page.getByText('Over the limit', { exact: true }).waitFor();
     await expectCount(() => page.getByText('7 + 1 = 8 > 5').count(), 1); // in the list of recent refusals
     await page.getByRole('button', { name: 'Reset…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Reset' });
@@ -73,12 +72,103 @@ test('a refused key is found, explained and reset, and then passes', async () =>
     await dialog.getByLabel('Reason').fill('support case 7');
     await dialog.getByRole('button', { name: 'Reset' }).click();
     await page.getByText('The counters are reset.').waitFor();
-    await page.getByText('Has room').waitFor();
+    await page.getByText('Has room', { exact: true }).waitFor();
     expect(await send(weir, 'demo', [['user', 'mallory']])).toBe(200);
 
     await page.getByRole('link', { name: 'Audit' }).click();
     await page.getByRole('cell', { name: 'support case 7' }).waitFor();
     await page.getByRole('cell', { name: '8 used → 0 used' }).waitFor();
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('a refused client is let in with two clicks, which the plots mark', async () => {
+  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' }, lasting);
+  try {
+    const page = await browser.open();
+    await signIn(page, weir);
+    for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'olga']]);
+    await page.getByRole('heading', { name: /^1 client refused since .*, user=olga by demo\.user/ }).waitFor();
+    await page.getByRole('link', { name: 'Let in user=olga' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Let in' });
+    await dialog.getByLabel('Reason').fill('support case 8');
+    await dialog.getByRole('button', { name: 'Let in' }).click();
+    await page.getByText('The override is set.').waitFor();
+    await expectCount(() => send(weir, 'demo', [['user', 'olga']]), 200);
+    await page.getByText('Let in', { exact: true }).waitFor();
+    await page.goto(viewAt(weir));
+    await page.getByRole('listitem').filter({ hasText: 'Override set by admin: exempt user=olga' }).waitFor();
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('the search box finds clients, rules, counters and refused requests', async () => {
+  const rules = join(folder, 'search');
+  mkdirSync(rules);
+  const limit = 'rate_limit: { unit: year, requests_per_unit: 5 }';
+  const id = '{ key: request_id, not_counted: trace, rate_limit: { unlimited: true } }';
+  writeFileSync(join(rules, 'demo.yaml'), `domain: demo\ndescriptors: [{ key: user, ${limit} }, ${id}]\n`);
+  writeFileSync(
+    join(rules, 'shop.yaml'),
+    `domain: shop\ndescriptors: [{ key: user, ${limit} }, { key: cart, ${limit} }]\n`,
+  );
+  const weir = await startWeir(
+    { ADMIN_TOKEN: TOKEN, EXPLAIN_SAMPLE: '10', USE_STATSD: 'false' },
+    { args: ['--rules', rules] },
+  );
+  try {
+    for (let hit = 0; hit < 7; hit++) await send(weir, 'demo', [['user', 'pavel']]);
+    const descriptors = [
+      { entries: [{ key: 'user', value: 'pavel' }] },
+      { entries: [{ key: 'request_id', value: 'req-9' }] },
+    ];
+    const body = JSON.stringify({ domain: 'demo', descriptors });
+    await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
+    const page = await browser.open();
+    await signIn(page, weir);
+    const search = async (text: string): Promise<void> => {
+      await page.getByRole('searchbox', { name: /^Find/ }).fill(text);
+      await page.getByRole('searchbox', { name: /^Find/ }).press('Enter');
+    };
+    const isClient = (name: string) => page.getByRole('heading', { name, exact: true }).waitFor();
+    await search('demo user=pavel');
+    await isClient('user=pavel');
+    await page.getByText('8 + 1 = 9 > 5').waitFor();
+    await search('cart=7');
+    await isClient('cart=7');
+    await search('fixed_window|31536000000|4:demo|4:user|5:pavel');
+    await isClient('user=pavel');
+    await search('shop.cart');
+    await isClient('shop.cart');
+    await search('user=pavel'); // of two domains
+    await page.getByRole('heading', { name: 'Search for user=pavel' }).waitFor();
+    await page.getByText('domain shop').waitFor();
+    await search('avel');
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: 'demo.user' })
+      .getByRole('link', { name: 'user=pavel' })
+      .waitFor();
+    await search('req-9');
+    await page.getByRole('cell', { name: 'the request id' }).waitFor();
+  } finally {
+    await weir.stop();
+  }
+});
+
+test('a typo is listed once, however many users have it', async () => {
+  const weir = await startWeir({ USE_STATSD: 'false' }, lasting);
+  try {
+    for (const user of ['a', 'b', 'c']) await send(weir, 'demo', [['usr', user]]);
+    await send(weir, 'demo', [['user', 'a']]);
+    const page = await browser.open();
+    await page.goto(viewAt(weir));
+    await page.getByText('75 % of requests match no rule, 3 in the last minute.').waitFor();
+    await page.getByRole('link', { name: 'Which ones, and why' }).click();
+    await page.getByText('and 2 more with the same keys').waitFor();
+    expect(await page.getByRole('row').count()).toBe(2); // with the head
   } finally {
     await weir.stop();
   }
@@ -90,7 +180,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
     const page = await browser.open();
     await signIn(page, weir);
     for (let hit = 0; hit < 4; hit++) await send(weir, 'demo', [['user', 'nina']]);
-    await page.goto(viewAt(weir, 'key'));
+    await page.goto(viewAt(weir, 'client'));
     await page.getByText('No override is set.').waitFor();
     await page.getByLabel('Domain').fill('demo');
     await page.getByLabel('Key').fill('user');
@@ -105,7 +195,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
     await change('Grant hits…', 'Grant hits');
     await page.getByText('1 hit was refunded').waitFor();
     await change('Block…', 'Block');
-    await page.getByText('Override by').waitFor();
+    await page.getByText('Blocked', { exact: true }).waitFor();
     await expectCount(() => send(weir, 'demo', [['user', 'nina']]), 429);
     await change('Remove override…', 'Remove override');
     await expectCount(() => send(weir, 'demo', [['user', 'nina']], 0), 200);
@@ -118,7 +208,7 @@ test('without a token, a browser on this machine can read everything, and shows 
   const weir = await startWeir({ USE_STATSD: 'false' });
   try {
     const page = await browser.open();
-    await page.goto(viewAt(weir, `key?${new URLSearchParams({ domain: 'demo', pairs: '[["user","oscar"]]' })}`));
+    await page.goto(viewAt(weir, `client?${new URLSearchParams({ domain: 'demo', pairs: '[["user","oscar"]]' })}`));
     await page.getByText('Changes are off. Set ADMIN_TOKEN and sign in to make them.').waitFor();
     expect(await page.getByRole('button', { name: 'Reset…' }).isDisabled()).toBe(true);
   } finally {
@@ -133,7 +223,8 @@ test("callers' values are hidden until a token is entered, and a wrong token is 
     await send(weir, 'demo', [['usr', 'peggy']]);
     const page = await browser.open();
     await page.goto(viewAt(weir));
-    await page.getByText('This list shows values that callers sent.').waitFor();
+    await page.getByText('The list of clients shows values that callers sent.').waitFor();
+    await page.getByRole('row', { name: 'demo.user' }).waitFor();
     await page.goto(viewAt(weir, 'unmatched'));
     await page.getByText('(hidden)').waitFor();
     expect(await page.content()).not.toContain('peggy');
@@ -147,7 +238,7 @@ test("callers' values are hidden until a token is entered, and a wrong token is 
     const cookies = await page.context().cookies();
     expect(cookies).toEqual([expect.objectContaining({ httpOnly: true, sameSite: 'Strict' })]);
     await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByText('This list shows values that callers sent.').waitFor();
+    await page.getByText('The list of clients shows values that callers sent.').waitFor();
   } finally {
     await weir.stop();
   }

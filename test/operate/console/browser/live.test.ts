@@ -8,6 +8,7 @@ import { startBrowser, type TestBrowser, watch } from '../../../helpers/browser.
 import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
 import { freePort } from '../../../helpers/process.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
+import { until } from '../../../helpers/until.ts';
 import { startWeir } from '../../../helpers/weir.ts';
 
 let folder: string;
@@ -54,7 +55,7 @@ test('a reload of rules and the problems of invalid ones are shown while the pag
   }
 });
 
-test('requests without a decision are shown in words while there are any', async () => {
+test('requests without a decision are stated with their reason while there are any', async () => {
   writeFileSync(
     rules,
     'domain: demo\ndescriptors:\n  - {key: user, rate_limit: {algorithm: leaky_bucket, unit: hour, requests_per_unit: 1, max_delay: 1h}}\n',
@@ -65,10 +66,10 @@ test('requests without a decision are shown in words while there are any', async
   try {
     const page = await browser.open();
     await page.goto(viewAt(weir));
-    await page.getByText('of requests got no decision').waitFor();
-    await page.getByRole('region', { name: 'Now' }).locator('dd.warn').waitFor();
+    const sentence = page.getByRole('heading', { name: /calls\/s fail since .*: too many calls are in flight\.$/ });
+    await sentence.waitFor();
     clearInterval(calling);
-    await page.getByText('of requests got no decision').waitFor({ state: 'detached' });
+    await sentence.waitFor({ state: 'detached' });
   } finally {
     clearInterval(calling);
     await weir.stop();
@@ -89,11 +90,17 @@ describe('with counters in Redis', () => {
       await page.goto(viewAt(weir));
       await page.getByText('Up', { exact: true }).waitFor();
       await redis.stop();
-      await page.getByText('The store cannot be reached').waitFor();
+      const sentence = page.getByRole('heading', { name: 'Redis does not answer' });
+      await sentence.waitFor();
       await page.getByText('Down', { exact: true }).waitFor();
       await isLive(page); // the service itself answers
+      await until('failed calls are stated', async () => {
+        await send(weir, 'demo', [['user', 'alice']]);
+        return page.getByRole('heading', { name: /calls\/s fail since .*: Redis does not answer\.$/ }).isVisible();
+      });
       await redis.restart();
-      await page.getByText('The store cannot be reached').waitFor({ state: 'detached' });
+      await page.getByText('The store answers again').waitFor();
+      await sentence.waitFor({ state: 'detached' });
       await page.getByText('Up', { exact: true }).waitFor();
     } finally {
       await weir.stop();
@@ -228,7 +235,8 @@ test('the console works behind a proxy that puts a prefix before its paths', asy
     await page.goto(`http://localhost:${port}/tools/weir/console/#/sign-in`);
     await page.getByLabel('Token').fill(TOKEN);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('link', { name: 'Explain user=victor' }).click();
+    const row = page.getByRole('row', { name: 'user=victor' });
+    await row.getByRole('link', { name: 'user=victor', exact: true }).click();
     await page.getByText('7 + 1 = 8 > 5').waitFor();
     await page.goto(`http://localhost:${port}/tools/weir/console#/health`);
     await isLive(page);

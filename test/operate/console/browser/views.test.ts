@@ -88,17 +88,17 @@ const address = [
 
 /** Each view, with a text that it shows once it is complete. */
 const views: readonly (readonly [name: string, view: string, text: string])[] = [
-  ['overview', '', 'Rules that refuse most'],
+  ['overview', '', 'Refused most, last minute'],
   ['rules', 'rules', 'demo.'],
   ['rule', 'rule?path=demo.user', 'How a fixed window decides'],
   ['rule with slots', 'rule?path=demo.tenant.job', '3 of 5'],
   ['unmatched', 'unmatched', 'no rules have the domain'],
-  ['explain', forKey('explain', 'demo', alice), 'a limit applies'],
-  ['explain several limits', forKey('explain', 'demo', address), 'sliding window log'],
-  ['explain without a rule', forKey('explain', 'demo', [['usr', 'alice']]), 'no rule matches'],
-  ['key', forKey('key', 'demo', alice), 'Last refusals'],
-  ['key without a descriptor', 'key', 'No override is set'],
-  ['key by request id', 'key?request=req-7', 'the request id'],
+  ['client', forKey('client', 'demo', alice), 'Last refusals'],
+  ['client with several limits', forKey('client', 'demo', address), 'sliding window log'],
+  ['client without a rule', forKey('client', 'demo', [['usr', 'alice']]), 'no rule matches'],
+  ['clients', 'client', 'No override is set'],
+  ['search', 'search?q=user', 'demo.user'],
+  ['search for a request id', 'search?q=req-7', 'the request id'],
   ['candidate', 'candidate', 'no error'],
   ['health', 'health', 'Connections of callers'],
   ['audit', 'audit', 'Changes that operators made'],
@@ -106,9 +106,9 @@ const views: readonly (readonly [name: string, view: string, text: string])[] = 
 ];
 
 test.each([
-  ['dark', 1280],
+  ['dark', 1440],
   ['light', 1280],
-  ['light', 360],
+  ['light', 390],
   ['dark', 360],
 ] as const)('every view is accessible and fits its window, %s, %p px', async (colorScheme, width) => {
   const page = await browser.open({ colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' });
@@ -127,8 +127,8 @@ test.each([
 test('a dialog is accessible, and fits a phone', async () => {
   const page = await browser.open({ viewport: { width: 360, height: 800 } });
   await signIn(page, weir);
-  await page.goto(viewAt(weir, forKey('key', 'demo', alice)));
-  for (const button of ['Reset…', 'Grant hits…', 'Block…', 'Set a limit…', 'Exempt…']) {
+  await page.goto(viewAt(weir, forKey('client', 'demo', alice)));
+  for (const button of ['Let in for…', 'Reset…', 'Grant hits…', 'Set a limit…', 'Block…']) {
     await page.getByRole('button', { name: button }).click();
     await page.getByRole('dialog').waitFor();
     expect({ button, violations: await accessibilityViolations(page) }).toEqual({ button, violations: [] });
@@ -173,15 +173,15 @@ test('hostile values are shown as text in every view', async () => {
   await page.goto(viewAt(weir, 'rule?path=demo.user'));
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
   await isClean('rule');
-  for (const [name, value] of Object.entries(HOSTILE))
-    for (const view of ['explain', 'key']) {
-      await page.goto(viewAt(weir, forKey(view, 'demo', [['user', value]])));
-      await page
-        .getByText(view === 'explain' ? 'a limit applies' : 'Remaining')
-        .first()
-        .waitFor();
-      await isClean(`${view} ${name}`);
-    }
+  for (const [name, value] of Object.entries(HOSTILE)) {
+    await page.goto(viewAt(weir, forKey('client', 'demo', [['user', value]])));
+    await page.getByText('a limit applies').waitFor();
+    await isClean(`client ${name}`);
+    await page.goto(viewAt(weir, `search?${new URLSearchParams({ q: value })}`));
+    await page.getByRole('heading', { name: 'Rules' }).waitFor();
+    await isClean(`search ${name}`);
+  }
+  await page.goto(viewAt(weir, forKey('client', 'demo', [['user', HOSTILE.markup]])));
   await page.getByRole('button', { name: 'Reset…' }).click();
   await page.getByLabel('Reason').fill(HOSTILE.markup);
   await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
@@ -236,9 +236,9 @@ test('everything can be reached and used by keyboard alone', async () => {
     throw new Error(`Tab does not reach '${text}'`);
   };
   await tabTo('Skip to content');
-  for (const view of ['Weir', 'Overview', 'Rules', 'Unmatched', 'Explain', 'Key']) await tabTo(view);
+  for (const view of ['Weir', 'Overview', 'Rules', 'Clients']) await tabTo(view);
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Key', exact: true }).waitFor();
+  await page.getByRole('heading', { name: 'Clients', exact: true }).waitFor();
   await page.waitForFunction('document.activeElement.id === "main"'); // set by an effect after the heading is rendered
   for (const text of ['demo', 'user', 'alice']) {
     await page.keyboard.press('Tab');
@@ -293,14 +293,14 @@ test('pictures of the console for the docs can be taken', async () => {
   try {
     for (const [name, view] of [
       ['rules', 'rules'],
-      ['explain', forKey('explain', 'demo', alice)],
+      ['client', forKey('client', 'demo', alice)],
       ['candidate', 'candidate'],
-      ['overview', ''], // last, so that its minute has no requests of earlier tests
+      ['first-screen', ''], // last, so that its minute has no requests of earlier tests
     ] as const) {
       await page.goto(viewAt(weir, view));
       await page.getByText('Live', { exact: true }).waitFor();
       const introduction = page.getByRole('button', { name: 'Close', exact: true });
-      if (name === 'overview' && (await introduction.isVisible())) await introduction.click();
+      if (name === 'first-screen' && (await introduction.isVisible())) await introduction.click();
       await page.waitForTimeout(isUpdate ? 20_000 : 500);
       const png = await page.screenshot({ path: join(into, `${name}.png`) });
       expect(png.length).toBeLessThan(150_000);

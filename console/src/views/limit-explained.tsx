@@ -1,0 +1,89 @@
+import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import { algorithmText, duration, exact } from '../format.ts';
+import { Drawing } from '../parts/drawing.tsx';
+import { State } from '../parts/texts.tsx';
+import { linkTo } from '../route.ts';
+
+interface LimitExplainedProps {
+  readonly limit: ExplainedLimit;
+  readonly hits: number;
+  /** Whether it is the only limit: the answer to the request says when it passes. */
+  readonly isOnly: boolean;
+}
+
+/** A limit with the state of its counter, and the sum that decides. */
+export function LimitExplained({ limit, hits, isOnly }: LimitExplainedProps) {
+  const { code, arithmetic, before, drawing, shadow, rule, file, line } = limit;
+  const isOver = code === 'OVER_LIMIT';
+  const text = `${exact(before?.used ?? 0)} used, ${exact(hits)} requested: ${arithmetic ?? ''}`;
+  return (
+    <article class="limit-explained">
+      <p>
+        {code && (
+          <State is={isOver ? (shadow ? 'warn' : 'bad') : 'good'}>
+            {isOver ? (shadow ? 'Over, in shadow mode' : 'Over the limit') : 'Has room'}
+          </State>
+        )}{' '}
+        <strong>{limit.limit.replace(/ by \w+(?=$|,)/, '')}</strong>{' '}
+        <span class="dim">{algorithmText(limit.algorithm)}</span> <a href={linkTo('rule', { path: rule })}>{rule}</a>
+        {file !== undefined && (
+          <span class="dim">
+            {' '}
+            {file}
+            {line !== undefined && `:${line}`}
+          </span>
+        )}
+      </p>
+      {arithmetic !== undefined && (
+        <p>
+          <code class="arithmetic">{arithmetic}</code> <span class="dim">{wordsFor(arithmetic)}</span>
+        </p>
+      )}
+      {before && !drawing && (
+        <p class="dim">
+          {exact(before.used)} used, {before.onHold ? `${exact(before.onHold)} of it on hold, ` : ''}
+          {exact(before.remaining)} remaining
+          {before.resetsInMs > 0 && `, resets in ${duration(before.resetsInMs)}`}
+        </p>
+      )}
+      {drawing && before && (
+        <Drawing
+          {...{ drawing, hits, isOver, text }}
+          used={before.used}
+          resetsInMs={before.resetsInMs}
+          onHold={before.onHold}
+        />
+      )}
+      <Notes limit={limit} isOver={isOver && !isOnly} />
+    </article>
+  );
+}
+
+function Notes({ limit, isOver }: { readonly limit: ExplainedLimit; readonly isOver: boolean }) {
+  const { source, failure, retryAfterMs, soft, replacedBy, active, inactive } = limit;
+  const notes = [
+    replacedBy && `Replaced by ${replacedBy.join(', ')}.`,
+    active !== undefined && `Active ${active}.`,
+    inactive && 'Does not apply at this time.',
+    source !== undefined && source !== 'backend' && `Answered from ${sourceTexts[source]}.`,
+    failure !== undefined && `The counter cannot be read: ${failure}.`,
+    soft && 'Passes on the soft part of the limit.',
+    isOver && retryAfterMs === null && 'The same request can never pass.',
+    isOver && typeof retryAfterMs === 'number' && `The same request passes in ${duration(retryAfterMs)}.`,
+  ].filter(Boolean);
+  return notes.length > 0 ? <p class="dim">{notes.join(' ')}</p> : null;
+}
+
+const sourceTexts = {
+  lease: 'a lease of this process',
+  refusal: 'a remembered refusal',
+  allow: 'on_store_failure: allow',
+  deny: 'on_store_failure: deny',
+  local: 'on_store_failure: local',
+} as const;
+
+/** The comparison in words: used and requested hits against the limit. */
+function wordsFor(arithmetic: string): string {
+  if (arithmetic.includes('>')) return 'used and requested together exceed the limit';
+  return arithmetic.includes('≤') ? 'used and requested are within the limit' : '';
+}

@@ -1,0 +1,160 @@
+import type { Hash } from '../../base/hashed.ts';
+import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Client } from '../admin/access.ts';
+import { type ApiOperation, operation } from '../admin/api.ts';
+import { DESCRIPTOR_QUERY, noQuery, readDescriptor, text } from '../admin/parameters.ts';
+import { ApiProblem } from '../admin/problem.ts';
+import { object } from '../admin/schema.ts';
+import { shownBy } from '../admin/shown.ts';
+import type { Columns, SeriesAnswer } from '../answers/service.ts';
+import type { Live } from './live.ts';
+import { type HistoryRange, historyRangeNames, historyRanges, type PrometheusHistory } from './prometheus-history.ts';
+import { ruleFields, slotFields } from './rule-fields.ts';
+import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
+import { type Range, rangeNames, ranges } from './series.ts';
+import { serviceFields } from './service-series.ts';
+
+export interface SeriesOptions {
+  readonly live: Live;
+  readonly rules: () => RuleTree | undefined;
+  /** Hashes callers' values; undefined: they are shown unchanged. */
+  readonly hash: Hash | undefined;
+  /** Undefined: there is no history beyond the memory of this process. */
+  readonly prometheus: PrometheusHistory | undefined;
+}
+
+export const viewOf = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
+
+export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
+
+const range = {
+  type: 'string',
+  maxLength: 3,
+  enum: [...new Set([...rangeNames, ...historyRangeNames])],
+  description: '60s (the default), 10m, 1h or 24h; with PROMETHEUS_URL also 7d and 30d',
+} as const;
+
+/** Operations for what happened over time. */
+export function seriesOperations(options: SeriesOptions): readonly ApiOperation[] {
+  const { live, hash } = options;
+  return [
+    operation({
+      path: '/api/v1/series',
+      method: 'GET',
+      summary: 'what the service, one rule, or a refused client did over time; kept in memory since the start',
+      need: 'open',
+      query: object(
+        {
+          range,
+          rule: { ...text, description: 'the path of one rule; absent: the service' },
+          descriptor: { ...text, description: `a client that the rule refuses: ${DESCRIPTOR_QUERY}` },
+        },
+        [],
+      ),
+      answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}; of a client: refused, the mean of the last minute. Counts are per second, \`oldest\` is in seconds.`,
+      answer: ({ client, query }) => readSeries(options, viewOf(client), query),
+    }),
+    operation({
+      path: '/api/v1/series/rules',
+      method: 'GET',
+      summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
+      need: 'open',
+      query: noQuery,
+      answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
+      answer: ({ client }) => {
+        const view = viewOf(client);
+        const rules = live.rules
+          .names(view)
+          .map((rule) => [rule, live.rules.columns(rule, '60s', view) ?? {}] as const);
+        const { stepMs } = ranges['60s'];
+        const { startedAtMs } = live;
+        return { range: '60s', stepMs, startedAtMs, atMost: MAX_RULES, rules: Object.fromEntries(rules) };
+      },
+    }),
+    operation({
+      path: '/api/v1/timeline',
+      method: 'GET',
+      summary: 'changes of the last day that explain a plot: of rules, overrides, the candidate, and the store',
+      need: 'open',
+      query: noQuery,
+      answers: 'Changes since the start of the process, the oldest first, 200 at most.',
+      answer: ({ client }) => ({ marks: live.timeline.marks(shownBy(client.seesValues, hash)) }),
+    }),
+  ];
+}
+
+export function findRule(tree: RuleTree | undefined, path: string): Rule | undefined {
+  for (const rule of tree?.rules ?? []) if (rule.path === path) return rule;
+  return undefined;
+}
+
+interface SeriesQuery {
+  readonly range?: string;
+  readonly rule?: string;
+  readonly descriptor?: string;
+}
+
+async function readSeries(options: SeriesOptions, view: SeriesView, query: SeriesQuery): Promise<SeriesAnswer> {
+  const ofMemory = rangeNames.find((name) => name === (query.range ?? '60s'));
+  const ofHistory = historyRangeNames.find((name) => name === query.range);
+  const isOfClient = query.descriptor !== undefined;
+  const problem = isOfClient || !ofHistory ? undefined : await readHistory(options, view, query, ofHistory);
+  if (typeof problem === 'object') return problem;
+  if (!ofMemory)
+    throw new ApiProblem(
+      problem === undefined ? 400 : 503,
+      problem ?? `the query is not valid: the range ${query.range} needs PROMETHEUS_URL`,
+    );
+  const { startedAtMs } = options.live;
+  return {
+    range: ofMemory,
+    stepMs: ranges[ofMemory].stepMs,
+    startedAtMs,
+    beginsAtMs: startedAtMs,
+    source: 'memory',
+    ...(query.rule !== undefined && { rule: query.rule }),
+    ...(problem !== undefined && { problem }),
+    series: keptSeries(options, view, query, ofMemory),
+  };
+}
+
+/** The series in memory. */
+function keptSeries(
+  { live }: SeriesOptions,
+  view: SeriesView,
+  { rule, descriptor }: SeriesQuery,
+  name: Range,
+): Columns {
+  if (rule === undefined) return live.service.columns(name);
+  if (descriptor === undefined) return live.rules.columns(rule, name, view) ?? {};
+  const entries = readDescriptor(descriptor);
+  const refused = view === 'values' ? live.clients.refusedOf(rule, entries, name) : undefined;
+  return refused ? { refused } : {};
+}
+
+/** The series in Prometheus. @returns why there are none; undefined: it is not asked */
+async function readHistory(
+  { prometheus, rules, live }: SeriesOptions,
+  view: SeriesView,
+  { rule: path }: SeriesQuery,
+  name: HistoryRange,
+): Promise<SeriesAnswer | string | undefined> {
+  const rule = path === undefined ? undefined : findRule(rules(), path);
+  const isHidden = path !== undefined && (!rule || (view === 'hidden' && rule.named !== 'by_rule'));
+  if (!prometheus || isHidden) return undefined;
+  try {
+    const history = await (rule
+      ? prometheus.ofRule(rule.domain, rule.levels.join('.'), name)
+      : prometheus.ofService(name));
+    return {
+      range: name,
+      stepMs: historyRanges[name].stepMs,
+      startedAtMs: live.startedAtMs,
+      source: 'prometheus',
+      ...(path !== undefined && { rule: path }),
+      ...history,
+    };
+  } catch (error) {
+    return `Prometheus cannot be read: ${error instanceof Error ? error.message : error}`;
+  }
+}
