@@ -482,12 +482,27 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    ...['ADMIN_TOKEN', 'HASH_KEY', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
+    ...['ADMIN_TOKEN', 'HASH_KEY', 'PROMETHEUS_URL', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
   ]);
 });
 
 test('an empty key for hashes is refused, since values would be recorded in plain text', () => {
   expect(() => readValues({ RECORD_HASH_KEY: '' })).toThrow("RECORD_HASH_KEY must be a non-empty text, got '***'");
+});
+
+test('the address of Prometheus must be a URL, and its labels must have names', () => {
+  expect(() => readValues({ PROMETHEUS_URL: 'prometheus:9090' })).toThrow(
+    "PROMETHEUS_URL must be an http or https URL, got '***'",
+  );
+  expect(() => readValues({ PROMETHEUS_LABELS: 'job=weir,a-b=c' })).toThrow(
+    "PROMETHEUS_LABELS must be comma-separated labels such as job=weir,namespace=shop, got 'job=weir,a-b=c'",
+  );
+  expect(readValues({ PROMETHEUS_LABELS: 'job=weir,namespace=shop' }).PROMETHEUS_LABELS).toEqual(
+    new Map([
+      ['job', 'weir'],
+      ['namespace', 'shop'],
+    ]),
+  );
 });
 
 describe('headers for limits', () => {

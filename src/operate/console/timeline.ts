@@ -14,7 +14,7 @@ export interface TimelineState {
   readonly reload: { readonly atMs: number; readonly text: string } | undefined;
   readonly problem: string | undefined;
   /** Undefined: counters are in memory. */
-  readonly store: Pick<StoreFacts, 'isUp' | 'reason'> | undefined;
+  readonly store: Pick<StoreFacts, 'isUp' | 'reason' | 'lastSuccessAtMs'> | undefined;
   readonly candidate: Pick<CandidateFacts, 'state' | 'hash'>;
   readonly overrides: readonly StandingOverride[];
 }
@@ -58,7 +58,8 @@ function* changesOfService(last: TimelineState, now: TimelineState, nowMs: numbe
     yield { atMs: reload.atMs, kind: 'reload', text: `Rules reloaded: ${reload.text}` };
   if (problem !== undefined && problem !== last.problem)
     yield { atMs: nowMs, kind: 'rejected', text: `New rules rejected: ${problem}` };
-  if (store && last.store && store.isUp !== last.store.isUp)
+  const wasReached = last.store?.lastSuccessAtMs !== undefined; // else the service has just started
+  if (store && last.store && wasReached && store.isUp !== last.store.isUp)
     yield store.isUp
       ? { atMs: nowMs, kind: 'store_up', text: 'The store answers again' }
       : { atMs: nowMs, kind: 'store_down', text: `The store does not answer: ${store.reason ?? 'no reason given'}` };

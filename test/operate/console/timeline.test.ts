@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000;
 const quiet: TimelineState = {
   reload: undefined,
   problem: undefined,
-  store: { isUp: true, reason: undefined },
+  store: { isUp: true, reason: undefined, lastSuccessAtMs: START_MS },
   candidate: { state: 'off', hash: undefined },
   overrides: [],
 };
@@ -35,7 +35,7 @@ const textsOf = (timeline: Timeline) => shown(timeline).map(({ text }) => text);
 
 test('each change is marked once', () => {
   const reload = { atMs: START_MS + 90_000, text: 'changed demo.user' };
-  const down = { store: { isUp: false, reason: 'connection refused' }, reload };
+  const down = { store: { isUp: false, reason: 'connection refused', lastSuccessAtMs: START_MS }, reload };
   expect(textsOf(after({ reload }, { reload }, down, down, { reload }))).toEqual([
     'Rules reloaded: changed demo.user',
     'The store does not answer: connection refused',
@@ -62,6 +62,14 @@ test('an override that a process finds at its start is not marked', () => {
   timeline.gather(quiet, START_MS + 1_000);
   timeline.gather({ ...quiet, overrides: [block] }, START_MS + 2_000);
   timeline.gather({ ...quiet, overrides: [block] }, START_MS + 60_000);
+  expect(shown(timeline)).toEqual([]);
+});
+
+test('reaching the store for the first time is not marked', () => {
+  const timeline = new Timeline(START_MS);
+  const unreached = { isUp: false, reason: 'not reached yet', lastSuccessAtMs: undefined };
+  timeline.gather({ ...quiet, store: unreached }, START_MS);
+  timeline.gather(quiet, START_MS + 1_000);
   expect(shown(timeline)).toEqual([]);
 });
 
