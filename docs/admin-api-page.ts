@@ -8,7 +8,7 @@ import { sessionOperations } from '../src/operate/admin/session-operations.ts';
 import { siteOperations } from '../src/operate/admin/site-operations.ts';
 import { type ConsoleOptions, consoleOperations } from '../src/operate/console/operations.ts';
 import { statusOperation } from '../src/operate/console/status.ts';
-import { wrapped } from '../test/words/wrap.ts';
+import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {

@@ -5,7 +5,6 @@ import { showUsage } from '../deploy/usage.ts';
 import { type Field, format } from '../src/engine/rules/read/format.ts';
 import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
 import { settingsTable } from '../src/settings/table.ts';
-import { wrapped } from '../test/words/wrap.ts';
 import { adminApiPage } from './admin-api-page.ts';
 import { commandLinePage } from './command-line-page.ts';
 import { withFigures } from './figures.ts';
@@ -14,6 +13,7 @@ import { ruleKeysPage } from './rule-keys-page.ts';
 import { scalingPage } from './scaling-page.ts';
 import { withScenarios } from './scenarios-page.ts';
 import { statisticsPage } from './statistics-page.ts';
+import { wrapped } from './wrap.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([

@@ -21,7 +21,6 @@ export const navigation: readonly NavigationGroup[] = [
       'why-refused',
       'change-a-limit',
       'clients',
-      'node-client',
       'engine',
       'good-client',
       'rlqs',
@@ -31,19 +30,16 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Move and connect',
-    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'gateways', 'overlay'],
+    pages: ['migrating-from-envoyproxy-ratelimit', 'gateways', 'overlay'],
   },
   { title: 'Try rules', pages: ['replay', 'advise'] },
   {
     title: 'Operate',
     pages: [
       'deploy',
-      'kubernetes',
       'counters',
-      'redis-down',
       'scaling',
       'sites',
-      'upgrades',
       'compatibility',
       'monitoring',
       'runbooks',
@@ -53,7 +49,7 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Reference',
-    pages: ['settings', 'rule-keys', 'command-line', 'admin-api', 'admin', 'statistics', 'headers', 'http2'],
+    pages: ['settings', 'rule-keys', 'command-line', 'admin-api', 'admin', 'statistics', 'headers'],
   },
   {
     title: 'Results',
@@ -64,13 +60,11 @@ export const navigation: readonly NavigationGroup[] = [
 /** Labels that are shorter than the titles of their pages. */
 const labels: ReadonlyMap<string, string> = new Map([
   ['llm-tokens', 'LLM tokens'],
-  ['clients', 'Go, Python and Java'],
-  ['node-client', 'Node'],
+  ['clients', 'From your own code'],
   ['engine', 'In a Node process'],
   ['rlqs', 'Quotas for proxies'],
   ['migrating-from-envoyproxy-ratelimit', 'From envoyproxy/ratelimit'],
-  ['envoy-gateway', 'Envoy Gateway'],
-  ['gateways', 'Istio and AI Gateway'],
+  ['gateways', 'Envoy Gateway and Istio'],
   ['admin', 'Admin API explained'],
 ]);
 

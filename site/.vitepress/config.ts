@@ -3,6 +3,7 @@ import { defineConfig } from 'vitepress';
 import { home } from '../home.ts';
 import { sidebarOf } from '../navigation.ts';
 import { repositoryLinks } from '../repository-links.ts';
+import { search } from '../search.ts';
 import { githubSlug } from '../slug.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -40,7 +41,7 @@ export default defineConfig({
   vite: { publicDir: `${ROOT}site/public`, build: { chunkSizeWarningLimit: 2_000 } },
   themeConfig: {
     logo: '/logo.svg',
-    search: { provider: 'local' },
+    search,
     nav: [
       { text: 'Get started', link: '/get-started' },
       { text: 'Tasks', link: '/#one-page-per-task' },

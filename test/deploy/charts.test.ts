@@ -294,9 +294,9 @@ function fileOf(text: string): string {
 
 describe('the pages', () => {
   test.each([
-    ...blocksOf('kubernetes.md').map((text) => ['standalone', text] as const),
+    ...blocksOf('deploy.md').map((text) => ['standalone', text] as const),
     ...blocksOf('gateways.md')
-      .filter((text) => !text.startsWith('apiVersion'))
+      .filter((text) => !/^(?:apiVersion|config):/.test(text))
       .map((text) => ['istio', text] as const),
   ])('show values that the chart accepts with the preset %s: %s', async (preset, text) => {
     const rendered = await render('--set', `preset=${preset}`, '--values', fileOf(text));
@@ -314,7 +314,7 @@ describe('the pages', () => {
   test("show the same values for Envoy Gateway's chart as the file", () => {
     const file = readFileSync(join(PROJECT, 'deploy/envoy-gateway/values.yaml'), 'utf8');
     const withoutComments = load(file) as object;
-    const [shown = ''] = blocksOf('envoy-gateway.md');
+    const [shown = ''] = blocksOf('gateways.md').filter((text) => text.startsWith('config:'));
     expect(withoutComments).toMatchObject(load(shown.replace('REGISTRY/', '')) as object);
   });
 });

@@ -7,7 +7,7 @@ import { MAX_SIDE_STREAMS } from '../../src/h2/grpc/router.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';
 import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
 
-const page = readFileSync(join(__dirname, '../../docs/http2.md'), 'utf8');
+const page = readFileSync(join(__dirname, '../../docs/security.md'), 'utf8');
 
 /** The page's name for each limit. */
 const names: Readonly<Record<keyof Http2Limits | 'frame', string>> = {
@@ -33,15 +33,15 @@ function figureOf(text: string): number {
 
 /** The first two columns of the table below this title. */
 function rowsBelow(title: string): readonly (readonly [string, string])[] {
-  const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`)) ?? '';
+  const section = page.split(/^#+ /m).find((text) => text.startsWith(`${title}\n`)) ?? '';
   return Array.from(
     section.matchAll(/^\| (.*?) \| (.*?) \|/gm),
     ([, name = '', figure = '']) => [name, figure] as const,
   );
 }
 
-test('docs/http2.md lists every limit with its value', () => {
-  const listed = rowsBelow('Limits')
+test('docs/security.md lists every limit with its value', () => {
+  const listed = rowsBelow('Limits of an HTTP/2 connection')
     .slice(2) // the head of the table
     .map(([name, figure]) => [name, figureOf(figure)] as const);
   const inForce = Object.entries({ ...defaultLimits, frame: DEFAULT_MAX_FRAME_SIZE }).map(
@@ -50,12 +50,12 @@ test('docs/http2.md lists every limit with its value', () => {
   expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(inForce));
 });
 
-test('docs/http2.md states the size limit of a message', () => {
-  const [, text = ''] = rowsBelow('gRPC').find(([name]) => name === 'messages') ?? [];
+test('docs/security.md states the size limit of a message', () => {
+  const [, text = ''] = rowsBelow('gRPC calls').find(([name]) => name === 'messages') ?? [];
   expect(figureOf(text.split(',')[0] ?? '')).toBe(MAX_REQUEST_BYTES);
 });
 
-test('docs/http2.md lists every limit of the side services with its value', () => {
+test('docs/security.md lists every limit of the side services with its value', () => {
   expect(
     Object.fromEntries(
       rowsBelow('Side services')

@@ -10,7 +10,7 @@ import { startWeir } from '../helpers/weir.ts';
 const pages = ['get-started', 'protect-a-login', 'plans-and-quotas', 'change-a-limit'] as const;
 const textOf = (page: string): string => readFileSync(`docs/${page}.md`, 'utf8');
 
-test.each(['rules', 'redis-down', ...pages])('the rules of docs/%s.md load without a warning', (page) => {
+test.each(['rules', 'reliability', ...pages])('the rules of docs/%s.md load without a warning', (page) => {
   const rules = rulesOf(textOf(page));
   if (page !== 'get-started') expect(rules).not.toEqual([]);
   for (const text of rules) expect(loadText(text)).toMatchObject({ ok: true, warnings: [] });

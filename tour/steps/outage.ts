@@ -10,7 +10,7 @@ export const outage: TourStep = {
   title: 'A Redis outage',
   async run(stage) {
     const { say, redis, pause } = stage;
-    if (!redis) return say('This step needs Redis, which is not running here: docs/redis-down.md describes it.');
+    if (!redis) return say('This step needs Redis, which is not running here: docs/reliability.md describes it.');
     say(
       'Redis is killed now. Each rule says what happens without it: /items/… stays open (on_store_failure: allow), ' +
         '/checkout is closed (deny), and users are counted by this process alone (local).',

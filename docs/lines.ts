@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { showHelp } from '../../deploy/usage.ts';
+import { showHelp } from '../deploy/usage.ts';
 import { longLines, MAX_LINE, wrapped } from './wrap.ts';
 
-showHelp(`Usage: npx tsx test/words/lines.ts [--fix]
+showHelp(`Usage: npx tsx docs/lines.ts [--fix]
 
 Lists lines of more than ${MAX_LINE} characters in the Markdown of README.md, docs/ and so on, and exits with 1 if there
 is one. Code, tables, headings, pictures and long links are exempt.
@@ -12,7 +12,7 @@ is one. Code, tables, headings, pictures and long links are exempt.
   --fix  wraps them
 `);
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'client/README.md'];
 
 const pages = [

@@ -1,4 +1,4 @@
-import { longLines, MAX_LINE, wrapped } from './wrap.ts';
+import { longLines, MAX_LINE, wrapped } from '../../docs/wrap.ts';
 
 const words = (count: number, word = 'word'): string => Array.from({ length: count }, () => word).join(' ');
 
