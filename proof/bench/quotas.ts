@@ -20,7 +20,7 @@ const BURST = 50;
 const OFFERED = 2;
 const SETTLING_MS = 20_000;
 const MEASURED_SECONDS = 30;
-/** The maximum of RLQS_MAX_BUCKETS. */
+/** Maximum number of buckets of one proxy. */
 const MAX_BUCKETS = 10_000;
 
 interface Way {

@@ -149,13 +149,16 @@ function readCounters(values: CheckedValues) {
   };
 }
 
+/** Maximum number of buckets of one proxy; RLQS_UNKNOWN applies to further ones. */
+const MAX_BUCKETS = 10_000;
+
 function readQuotas(values: CheckedValues) {
   return {
     isOn: values.RLQS,
     domains: values.RLQS_DOMAINS,
     ttlMs: values.RLQS_TTL,
     unknown: values.RLQS_UNKNOWN,
-    maxBuckets: values.RLQS_MAX_BUCKETS,
+    maxBuckets: MAX_BUCKETS,
     maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
   };
 }
@@ -288,9 +291,12 @@ function readRecording(values: CheckedValues) {
   };
 }
 
+/** Maximum number of requests of a process that are being tried or queued for it; further ones are dropped. */
+const MAX_TRIED = 4_096;
+
 const readCandidate = (values: CheckedValues) => ({
   sample: values.CANDIDATE_SAMPLE,
-  maxInFlight: values.CANDIDATE_MAX_IN_FLIGHT,
+  maxInFlight: MAX_TRIED,
   redis: values.candidateRedis,
 });
 

@@ -34,11 +34,6 @@ const quotaRows = {
     'allow',
     'what proxies do with requests of buckets without an applicable rule',
   ),
-  RLQS_MAX_BUCKETS: setting(
-    integer(1, 10_000, 'a count'),
-    '10000',
-    'maximum number of buckets of one proxy; RLQS_UNKNOWN applies to further ones',
-  ),
   RLQS_MAX_BYTES: optional(
     integer(2 ** 16, 2 ** 40, 'bytes'),
     "memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: a sixteenth of V8's heap limit, 128 MiB at most",

@@ -91,6 +91,13 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
   expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
 });
 
+test('a bucket beyond the maximum of a proxy is answered as an unknown one, and not kept', async () => {
+  const { service, receivers } = open(1);
+  receivers[0]?.report(reportOf(MAX_BUCKETS + 1));
+  await until('the others have shares', () => service.counts.assignments === MAX_BUCKETS);
+  expect(service.counts).toMatchObject({ buckets: MAX_BUCKETS, unknown: 1 });
+});
+
 test('the search for patterns counts in the slice of a report', async () => {
   const { service, receivers, seen } = open(1);
   receivers[0]?.report(reportOf(40, (at) => ({ path: `${crossing(5)}${at}` }))); // 100 units each
