@@ -94,7 +94,7 @@ class Connection {
     this.#socket.write(Buffer.concat(frames));
   }
 
-  /** The longest wait among unfinished calls. */
+  /** Longest wait among unfinished calls. */
   longestWaitMs(): number {
     const [oldest] = this.#sentMs.values();
     return oldest === undefined ? 0 : performance.now() - oldest;

@@ -8,12 +8,9 @@ export interface Sight {
   readonly refused: number;
   /** Calls that failed otherwise, by reason: `reset`, `connection lost`, `status 13`. */
   readonly failures: Readonly<Record<string, number>>;
-  /**
-   * The longest time from a call's first byte to its end, whether an answer or a failure; includes calls that still
-   * wait.
-   */
+  /** Maximum time from a call's first byte to its answer or failure, including calls that still wait. */
   readonly longestWaitMs: number;
-  /** The longest time that this client's own event loop was blocked, which `longestWaitMs` may include. */
+  /** Maximum time that this client's own event loop was blocked, which `longestWaitMs` may include. */
   readonly ownStallMs: number;
 }
 

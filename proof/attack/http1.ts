@@ -24,7 +24,10 @@ export const postTo = (path: string, body: Buffer, headers: Headers = {}, length
     body,
   ]);
 
-/** Sends a request on a new connection, and reads the answer to its end. @returns its status; undefined: no answer */
+/**
+ * Sends a request on a new connection, and reads the answer to its end. @returns its status, or undefined without an
+ * answer
+ */
 export async function readPage(attacker: Attacker, port: number, request: Buffer): Promise<number | undefined> {
   let start = '';
   const client = await attacker.tcp(port, (bytes) => {

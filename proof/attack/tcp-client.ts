@@ -6,7 +6,7 @@ interface TcpOptions {
   readonly port: number;
   /** TLS with ALPN h2; accepts any certificate. */
   readonly tls?: boolean;
-  /** Receives the bytes read; absent: they are dropped. */
+  /** Receives the bytes read. Default: they are dropped. */
   readonly onData?: (bytes: Buffer) => void;
 }
 

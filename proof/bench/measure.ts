@@ -38,9 +38,9 @@ export interface MeasureOptions {
   /** The measured time of one round. */
   readonly roundMs: number;
   readonly rounds: number;
-  /** The rate of an open loop; absent: half the rate of the slowest service in a closed loop. */
+  /** Rate of an open loop. Default: half the rate of the slowest service in a closed loop. */
   readonly callsPerSecond?: number | undefined;
-  /** The warm-up time of each service; absent: two seconds. */
+  /** Warm-up time of each service. Default: two seconds. */
   readonly warmUpMs?: number;
   /** Called before each round of a launch; rounds count from 1. */
   readonly onRound?: ((round: number) => void) | undefined;

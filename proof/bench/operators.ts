@@ -81,7 +81,7 @@ interface Use {
   readonly name: string;
   /** Called before calls are measured. */
   prepare?(site: Site): Promise<void>;
-  /** Uses the service until the signal. @returns  how often; undefined: that is no number */
+  /** Uses the service until the signal. @returns  how often, if that is a number */
   run(site: Site, end: AbortSignal): Promise<number | undefined>;
   /** Called after calls were measured. */
   clear?(site: Site): Promise<void>;

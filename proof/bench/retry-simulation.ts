@@ -45,7 +45,7 @@ export interface StormResult {
   readonly failedWhileDown: number;
   /** Polls without a response afterwards. */
   readonly failedAfter: number;
-  /** Time from the end of the outage until the last failed poll; 0: none failed. */
+  /** Time from the end of the outage until the last failed poll; 0 if none failed. */
   readonly recoveryMs: number;
 }
 

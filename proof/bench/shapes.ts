@@ -29,7 +29,7 @@ export interface Shape {
   readonly pace: 'closed loop' | 'half capacity' | number;
   /** The expected code of every answer after the warm-up. */
   readonly code: Code;
-  /** Size of the deny cache; 0: off. */
+  /** Size of the deny cache; 0 to disable it. */
   readonly denyCacheBytes: number;
 }
 

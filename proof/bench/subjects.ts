@@ -31,7 +31,7 @@ export interface Service {
 
 /**
  * @param transport  a value of GRPC_TRANSPORT
- * @param main       the program; undefined: the one that is built
+ * @param main       the program; default: the one that is built
  */
 export const weirOn = (transport: string, main?: string): Subject => ({
   name: `Weir (${transport})`,
@@ -40,7 +40,7 @@ export const weirOn = (transport: string, main?: string): Subject => ({
 });
 
 interface WeirVariant {
-  /** The program; undefined: the one that is built. */
+  /** The program. Default: the one that is built. */
   readonly main?: string | undefined;
   readonly hasCandidate?: boolean;
   readonly workers?: number;

@@ -27,7 +27,7 @@ export const faultEffects: { readonly [K in StoreFaultKind | InstanceFaultKind]?
 const AFFECTED_WITHIN_MS = 30_000;
 const POLL_MS = 25;
 
-/** Resolves when the fault is over; false: there was no target. */
+/** Resolves when the fault is over, with false if there was no target. */
 type Do<K> = (fault: PlannedFault<K>) => Promise<unknown>;
 
 /** Injects faults into the counters. */
@@ -49,7 +49,7 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
     await sleep(forMs);
     await master.restart();
   };
-  /** False: no connection lost anything, since the proxies are not in use after a failover. */
+  /** Whether a connection lost something; the proxies are not in use after a failover. */
   const lose = async (what: Loss, { forMs }: PlannedFault): Promise<boolean> => {
     const sum = (of: 'affected' | 'connections'): number =>
       store.proxies.reduce((total, proxy) => total + proxy[of], 0);

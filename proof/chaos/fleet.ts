@@ -12,7 +12,7 @@ import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './ru
 export interface Fleet {
   /** The gRPC port of each instance. */
   readonly ports: readonly number[];
-  /** Each instance's counters as Prometheus reads them; undefined: it is down, or does not answer. */
+  /** An instance's counters as Prometheus reads them; undefined if it is down, or does not answer. */
   scrape(instance: number): Promise<Scrape | undefined>;
   /** Signals all processes of the instance. */
   signal(instance: number, signal: NodeJS.Signals): void;
@@ -29,7 +29,10 @@ export interface Fleet {
    * @returns          the result of `meanwhile`
    */
   breakRules(meanwhile?: () => Promise<boolean>): Promise<boolean>;
-  /** Kills `count` workers of the instance with workers; resolves when new ones listen. False: the instance is down. */
+  /**
+   * Kills `count` workers of the instance with workers; resolves when new ones listen, with false if the instance is
+   * down.
+   */
   killWorkers(count: number): Promise<boolean>;
   stop(): Promise<void>;
 }

@@ -33,7 +33,7 @@ export interface Plan {
   readonly topology: string;
   readonly seed: number;
   readonly instances: number;
-  /** Number of processes that answer, by instance; absent: one each. */
+  /** Number of processes that answer, by instance. Default: one each. */
   readonly workers?: readonly number[];
   readonly rules: readonly ChaosRule[];
   /** Maximum time of a call unless its instance was down or frozen, STORE_TIMEOUT plus a margin. */

@@ -2,13 +2,13 @@ import type { CallRecord, FaultRecord, RunLog } from './log.ts';
 
 /** Overlapping faults, and the time until the next ones began. */
 export interface Spell {
-  /** Empty: the time before the first fault. */
+  /** The faults; empty for the time before the first one. */
   readonly faults: readonly FaultRecord[];
   readonly begunMs: number;
   readonly endedMs: number;
   /** The calls answered from its start until the start of the next spell. */
   readonly calls: readonly CallRecord[];
-  /** From the end of the faults until the last answer to a troubled call; 0: there was none afterwards. */
+  /** Time from the end of the faults until the last answer to a troubled call; 0 if there was none afterwards. */
   readonly normalAfterMs: number;
 }
 

@@ -9,7 +9,7 @@ const RETRY_MS = 1;
 /**
  * Resolves when the service on this port has answered a call.
  *
- * @param isRunning  false: the service has ended
+ * @param isRunning  whether the service still runs
  * @throws  the service ended before an answer
  */
 export async function firstAnswer(port: number, isRunning: () => boolean): Promise<void> {

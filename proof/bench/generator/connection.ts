@@ -29,7 +29,7 @@ export interface ConnectionOptions {
   readonly requests: Requests;
   /** Whether calls may be refused; otherwise a refusal is a failure. */
   readonly mayRefuse: boolean;
-  /** When calls are reset, as REFUSED; undefined: never. */
+  /** When calls are reset, as REFUSED; undefined for never. */
   readonly deadlineMs: number | undefined;
   /** @param startedMs  the argument of `call` */
   readonly onAnswer: (outcome: Outcome, startedMs: number, connection: Connection) => void;
@@ -253,7 +253,7 @@ export class Connection {
     this.#sendWaiting();
   }
 
-  /** Undefined: the call has expired. */
+  /** The call of a stream; undefined if it has expired. */
   #callOf(stream: number): Call | undefined {
     const call = this.#calls.get(stream);
     if (!call && this.#options.deadlineMs === undefined)

@@ -147,7 +147,7 @@ class HttpConnection implements Line {
   }
 }
 
-/** Undefined: the answer is incomplete. @throws  it is not a single answer of known length */
+/** Reads an answer; undefined if it is incomplete. @throws  it is not a single answer of known length */
 function readHttpAnswer(text: string): HttpOutcome | undefined {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return undefined;

@@ -15,7 +15,7 @@ export interface Load {
   readonly question: Question;
   /** Whether calls may be refused; otherwise a refusal is a failure. */
   readonly mayRefuse?: boolean;
-  /** After this time each call is reset, and counts as refused; absent: slow answers count. */
+  /** Time after which a call is reset, and counts as refused. Default: slow answers count. */
   readonly deadlineMs?: number;
 }
 

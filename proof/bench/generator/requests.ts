@@ -11,7 +11,7 @@ export interface Descriptor {
   readonly value: string;
   /**
    * The number of values, equally frequent, from `<value>-000000`: at most a million, without a factor of `STRIDE`.
-   * Absent: one value.
+   * Default: one value.
    */
   readonly values?: number;
 }

@@ -22,7 +22,7 @@ const TEN_TIMES = { connections: 40, callsInFlight: 25 };
 const HUNDRED_TIMES = { connections: 100, callsInFlight: 100 };
 const OVERLOAD_FACTOR = 10;
 const MIN_SHARE = 0.8;
-/** The most memory in the second half of an overload, as a multiple of that in the first half. */
+/** Maximum memory in the second half of an overload, as a multiple of that in the first half. */
 const MAX_GROWTH = 1.2;
 /** An overloaded service uses one whole core, unless it or the load waits for other processes. */
 const MIN_CORES = 0.8;
@@ -39,7 +39,7 @@ interface Options {
 interface Outcome extends Tally {
   /** The average number of cores that the service used. */
   readonly cores: number;
-  /** The most memory in the second half, as a multiple of that in the first half. */
+  /** Maximum memory in the second half, as a multiple of that in the first half. */
   readonly growth: number;
 }
 

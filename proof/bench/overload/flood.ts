@@ -30,7 +30,7 @@ interface Flood {
   /** How long Envoy waits for a decision. */
   readonly timeoutMs: number;
   readonly onStoreFailure?: string;
-  /** False: the figures are printed only. */
+  /** Whether the figures are judged, or only printed. */
   readonly isJudged: boolean;
 }
 

@@ -19,7 +19,7 @@ export interface LimitedService {
 interface WeirOptions {
   readonly limit: number;
   readonly env: Environment;
-  /** The rule's `on_store_failure`; absent: its default. */
+  /** The rule's `on_store_failure`. Default: its default. */
   readonly onStoreFailure?: string;
 }
 

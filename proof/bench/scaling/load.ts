@@ -24,7 +24,9 @@ export interface Switches {
   readonly leases: boolean;
   /** `REDIS_TYPE=CLUSTER`; otherwise one Redis in each group. */
   readonly cluster: boolean;
-  /** Proxies limit hot keys with shares (`RLQS`), with a rule for each of this many parts of the proxies; 0: off. */
+  /**
+   * Proxies limit hot keys with shares (`RLQS`), with a rule for each of this many parts of the proxies; 0 to disable.
+   */
   readonly quotaParts: number;
   /** The number of sites; each has its own instances and Redis, for nearby proxies. */
   readonly sites: number;

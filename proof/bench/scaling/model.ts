@@ -37,7 +37,7 @@ const SLOTS = 16_384;
 const CONNECTIONS_PER_NODE = 2;
 /** From docs/scaling.md: counters × bytes × 2. */
 const MEMORY_FACTOR = 2;
-/** The largest fleet in the model. */
+/** Maximum size of a fleet in the model. */
 const MAX_INSTANCES = 1_000;
 /** The interval between a proxy's reports of a bucket. */
 const REPORT_SECONDS = 5;

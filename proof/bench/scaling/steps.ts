@@ -51,7 +51,7 @@ export const LARGEST_SIZE = 1e9;
 /** Bisections of the logarithm of the size: far more precise than the printed size. */
 const ROUNDS = 40;
 
-/** The size at which a part is full; undefined: above the largest. */
+/** The size at which a part is full; undefined if it is above the largest. */
 export function fullAt(
   partName: string,
   switches: Switches,

@@ -21,7 +21,7 @@ interface Bucket extends AnyLimit {
 /** Hits that fit into an empty bucket, including the soft ones. */
 export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
-/** The longest that a bucket keeps hits: at least a day, since reports may add more than a debt of a whole bucket. */
+/** Maximum time that a bucket keeps hits; at least a day, since reports may add more than a debt of a whole bucket. */
 export const bucketMemoryMs = (limit: Bucket): number => Math.max(bucketRefillMs(limit), unitMs.DAY);
 
 /** How long a bucket with a debt of a whole bucket keeps hits. */

@@ -39,13 +39,13 @@ export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
  * Fixed window: counts hits from one boundary to the next, then starts again. Twin of fixed-window.lua.
  * State: window start (ms since the epoch), count.
  *
- * Refused hits are counted too, as envoyproxy/ratelimit does: 7 hits at 15 of 20 are refused whole and leave 22.
- * Up to twice the limit passes within one window's length that straddles a boundary.
+ * Refused hits are counted too, as envoyproxy/ratelimit does: 7 hits at 15 of 20 are refused whole and leave 22. Up to
+ * twice the limit passes within one window's length that straddles a boundary.
  *
  * @param nowMs   may run backwards (clock skew); the later window remains current and nothing is forgotten
  * @param hits    0 peeks: refused only if the count is already above the limit; a negative number gives hits back, at
- * most those spent
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ *                most those spent
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const [knownStartMs = 0, knownCount = 0] = state ?? [];
@@ -62,7 +62,7 @@ function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, 
 /**
  * Start and end of the window that contains a moment. A window that began with its first hit continues until its end.
  *
- * @param knownStartMs  start of the counter's window; 0: a new counter
+ * @param knownStartMs  start of the counter's window; 0 for a new counter
  */
 function windowAt(
   { alignment, windowMs, phaseMs }: FixedWindowLimit,

@@ -14,7 +14,7 @@ export interface LeakyBucketLimit extends AnyLimit {
   readonly algorithm: 'leaky_bucket';
   /** Hits that pass at once before later ones have to wait for the leak, at least 1. */
   readonly burst: number;
-  /** The longest that a request is held until its turn; 0: it is refused instead. */
+  /** Maximum time that a request is held until its turn; 0 to refuse it instead. */
   readonly maxDelayMs: number;
 }
 
@@ -27,7 +27,7 @@ export interface LeakyBucketLimit extends AnyLimit {
  *
  * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never below empty
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
 function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {

@@ -15,10 +15,10 @@ export const unitMs = {
 /** @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/ratelimit/v3/rls.proto */
 export type Unit = keyof typeof unitMs;
 
-/** The longest window a limit may have: a century, far below where milliseconds stop being exact integers. */
+/** Maximum length of a window, a century, in which milliseconds are exact integers. */
 export const MAX_WINDOW_MS = 100 * unitMs.YEAR;
 
-/** Counts stop here instead of losing precision: the largest integer that a double, and so Lua too, holds exactly. */
+/** Maximum count, the largest integer that a double, and so Lua, holds exactly. */
 export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 
 /** `retryAfterMs` of a request that can never pass, such as 5 hits on a limit of 3. */
@@ -30,7 +30,7 @@ export interface LimitNumbers {
   readonly counter: string;
   /** Hits that pass in one window, 0 to 4,294,967,295. */
   readonly requestsPerUnit: number;
-  /** Further hits that pass in a window, but flagged. 0: the limit is hard. */
+  /** Further hits that pass in a window, but flagged; 0 for a hard limit. */
   readonly soft: number;
   /** The window's length, at most `MAX_WINDOW_MS`; for calendar windows the usual length. */
   readonly windowMs: number;
@@ -43,7 +43,7 @@ export interface AnyLimit extends LimitNumbers {
 
 /** How a limit is shown to callers. */
 export interface LimitLabel {
-  /** The operator's name for it, which `replaces` refers to as well. Empty: none. */
+  /** The operator's name for it, which `replaces` refers to as well; empty if there is none. */
   readonly name: string;
   /** UNKNOWN if the window is not a whole number of units. */
   readonly unit: Unit | 'UNKNOWN';
@@ -53,29 +53,29 @@ export interface LimitLabel {
 
 /** The policy of a rule for a limit. */
 export interface LimitPolicy {
-  /** The treatment of hits that the store cannot count; absent: their request has no answer. */
+  /** Treatment of hits that the store cannot count. Default: their request has no answer. */
   readonly onStoreFailure?: StoreFailurePolicy;
-  /** The treatment of hits that an overloaded process cannot count in the store; absent: it counts them itself. */
+  /** Treatment of hits that an overloaded process cannot count in the store. Default: it counts them itself. */
   readonly onOverload?: 'error';
   /**
-   * The number of processes that share the limit while each counts separately: an integer, at least 1. Absent: as many
-   * as use the store.
+   * Number of processes that share the limit while each counts separately, at least 1. Default: as many as use the
+   * store.
    */
   readonly localShare?: number;
-  /** Hits may be answered from a block that a process debited before; absent: each is counted in the store. */
+  /** Whether hits may be answered from a block that a process debited before. Default: each is counted in the store. */
   readonly consistency?: 'leased';
-  /** Refused hits are charged, too: they report past use. Absent: the algorithm decides. */
+  /** Whether refused hits are charged, too, since they report past use. Default: the algorithm decides. */
   readonly charge?: 'always';
-  /** Counts, but never refuses; absent: false. */
+  /** Counts, but never refuses. Default: false. */
   readonly shadow?: true;
-  /** Refuses a request only together with all its other quotas; absent: false. */
+  /** Refuses a request only together with all its other quotas. Default: false. */
   readonly quota?: true;
-  /** Counters are reset if the limit's numbers change; absent: they are kept. */
+  /** What happens to counters if the limit's numbers change. Default: they are kept. */
   readonly onChange?: 'reset';
 }
 
 /**
- * The treatment of hits that the store cannot count in time.
+ * Treatment of hits that the store cannot count in time.
  *
  * allow  they pass
  * deny   they are refused
@@ -106,13 +106,13 @@ export interface LimitSource {
   report(key: LimitKey, message: string): undefined;
   /** One of the choices; the first if the key is absent. */
   choice<const C extends string>(key: LimitKey, choices: readonly [C, ...C[]]): C | undefined;
-  /** The longest that a request may be held, in milliseconds; 0 if the key is absent. */
+  /** Maximum time that a request may be held, in milliseconds; 0 if the key is absent. */
   maxDelayMs(): number | undefined;
   /** The counter's entries leave out an id: the rule's path has `not_counted: hold`. */
   readonly hasId: boolean;
   /** The windows of the limit's unit in the rule's time zone. */
   calendar(): { readonly calendar: Calendar; readonly timeZone: string } | undefined;
-  /** Windows that begin on a date; undefined: the rule has no anchor. */
+  /** Windows that begin on a date, or undefined if the rule has no anchor. */
   anchored(): AnchoredWindows | undefined;
 }
 
@@ -128,7 +128,7 @@ export interface Anchored {
 
 export interface AnchoredWindows {
   readonly anchored: Anchored;
-  /** Windows with lengths from the calendar, and their name in counters; absent: their length is constant. */
+  /** Windows with lengths from the calendar, and their name in counters; absent if their length is constant. */
   readonly byCalendar?: () => { readonly calendar: Calendar; readonly name: string };
 }
 
@@ -145,12 +145,12 @@ export type State = readonly number[];
 
 /** One run of an algorithm: the part that must be atomic. */
 export interface Step {
-  /** False: the limit is exceeded. An ordinary outcome, not an error. */
+  /** False if the limit is exceeded, which is an ordinary outcome, not an error. */
   readonly accepted: boolean;
   readonly state: State;
-  /** The time until `state` no longer matters and the counter may be forgotten; 0: it is equivalent to a new one. */
+  /** Time until `state` no longer matters and the counter may be forgotten; 0 if it is equivalent to a new one. */
   readonly ttlMs: number;
-  /** The input of `describe`; absent: the state itself. */
+  /** Input of `describe`. Default: the state itself. */
   readonly report?: State;
 }
 
@@ -166,12 +166,12 @@ export interface Outcome {
   readonly hits: number;
   readonly accepted: boolean;
   /**
-   * The `charge` argument of the step. False: the counter was only read, because another limit of the request refused.
+   * The `charge` argument of the step; false if the counter was only read because another limit of the request refused.
    */
   readonly charged: Charge;
 }
 
-/** Hits that the counter took, if it does not count refusals; negative: hits given back. */
+/** Hits that the counter took, if it does not count refusals; negative for hits given back. */
 export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
@@ -182,13 +182,13 @@ export interface Decision {
   readonly hitsBefore: number;
   /** Hits still acceptable without a flag. 10 per second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
-  /** The time until the whole limit is available; 0: it is. */
+  /** Time until the whole limit is available; 0 if it is. */
   readonly durationUntilResetMs: number;
   /** The time until this same request could pass: 0 if it passed, `NEVER_MS` if it never can. */
   readonly retryAfterMs: number;
-  /** If it passed, the time until the same request could pass once more; undefined: at once, or unknown. */
+  /** Time until the same request could pass once more, if it passed; undefined if that is now, or unknown. */
   readonly repeatAfterMs?: number | undefined;
-  /** How long to hold the request before it passes; 0: it passes now or not at all. */
+  /** Time to hold the request before it passes; 0 if it passes now or not at all. */
   readonly delayMs: number;
   /** It passed, but used the limit's soft part. */
   readonly soft: boolean;
@@ -207,13 +207,13 @@ export type Spend = (typeof spends)[number];
 
 /** How the states of a limit's counters are stored. */
 export interface StateFormat<L extends AnyLimit> {
-  /** Each version has its own counters; absent: the first. */
+  /** Version of the format, each of which has its own counters. Default: the first. */
   readonly version?: number;
-  /** The number of integers in each state; absent: it varies. */
+  /** Number of integers in each state; absent if it varies. */
   readonly length?: number;
   /**
-   * The most integers in a state of the limit, to which the cost of a step is proportional. Absent: there are few, and
-   * the cost is constant.
+   * Maximum number of integers in a state of the limit, to which the cost of a step is proportional. Absent if the cost
+   * is constant.
    */
   longest?(limit: L): number;
   /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
@@ -235,7 +235,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   list(limit: L): object;
   /** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
   capacity(limit: L): number;
-  /** The longest that a counter of the limit keeps a hit. */
+  /** Maximum time that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
   /**
    * Counts `hits` on a counter. A pure function: the store runs it atomically and stores the returned state.
@@ -243,7 +243,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param state   returned by the previous step; undefined for a new counter
    * @param nowMs   the store's clock; it may run backwards
    * @param hits    an integer; 0 peeks, a negative number gives hits back
-   * @param charge  false: returns the outcome, but leaves the counter unchanged
+   * @param charge  false to leave the counter unchanged and only return the outcome
    */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
@@ -258,13 +258,13 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
   /** The part of the limit that one of `by` processes may count separately; it may be 0. */
   divide(limit: L, by: number): L;
-  /** How long a debited block is valid, given the time until its counter resets; absent: nothing can be leased. */
+  /** Time that a debited block is valid, given the time until its counter resets; absent if nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
-  /** How long a single hit is refused after this refusal; 0: unknown. */
+  /** Time that a single hit is refused after this refusal; 0 if unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
   /**
-   * After a single hit could pass, the longest until this many more could; absent: until the counter is equivalent to a
-   * new one.
+   * Maximum time from when a single hit could pass until this many more could. Absent if that is when the counter is
+   * equivalent to a new one.
    */
   waitForMoreMs?(limit: L, hits: number): number;
   /**
@@ -304,7 +304,7 @@ export function checkProduct(product: number, key: LimitKey, { report }: Pick<Li
   );
 }
 
-/** A decision's `repeatAfterMs`. @param waitMs  until the hits fit beside those counted now; at most 0: they do */
+/** A decision's `repeatAfterMs`. @param waitMs  until the hits fit beside those counted now; 0 or less if they do */
 export const repeatWait = ({ accepted, hits }: Outcome, waitMs: number): number | undefined =>
   accepted && hits > 0 && waitMs > 0 ? waitMs : undefined;
 

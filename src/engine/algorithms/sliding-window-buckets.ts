@@ -43,7 +43,7 @@ export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
  *
  * @param nowMs   may run backwards (clock skew); the later part remains current
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 function step(
   limit: SlidingWindowBucketsLimit,
@@ -106,7 +106,9 @@ function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: re
 const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
   startMs + (limit.buckets + 1 - age) * partOf(limit);
 
-/** When enough of the oldest hits will have left the window for these hits to fit; 0: they fit now, or never. */
+/**
+ * Time at which enough of the oldest hits will have left the window for these hits to fit; 0 if they fit now, or never.
+ */
 function fitsAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
   let excess = sum(counts) + hits - windowSize(limit);
   for (let age = counts.length - 1; age >= 0 && excess > 0; age--) {

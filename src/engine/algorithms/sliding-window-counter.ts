@@ -43,7 +43,7 @@ export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
  *
  * @param nowMs   may run backwards (clock skew); the later window remains current, at its beginning
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, this window's first
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 function step(
   limit: SlidingWindowCounterLimit,

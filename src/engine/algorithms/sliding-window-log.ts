@@ -18,7 +18,7 @@ export interface SlidingWindowLogLimit extends AnyLimit {
   readonly countDenied: boolean;
 }
 
-/** The most hits in a log: each step reads and writes all of it. */
+/** Maximum number of hits in a log, all of which each step reads and writes. */
 const MAX_LOG_HITS = 1_000;
 
 /**
@@ -33,7 +33,7 @@ const MAX_LOG_HITS = 1_000;
  *
  * @param nowMs   may run backwards (clock skew); hits then get the time of the last one
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 function step(
   limit: SlidingWindowLogLimit,
@@ -117,7 +117,7 @@ function hitsIn(log: State): number {
   return hits;
 }
 
-/** When so many of the oldest hits will have left the window; 0: none need to, or there are fewer. */
+/** Time at which this many of the oldest hits will have left the window; 0 if none need to, or there are fewer. */
 function fitsAtMs({ windowMs }: SlidingWindowLogLimit, log: State, excess: number): number {
   let left = excess;
   for (let at = 0; at < log.length && left > 0; at += 2) {

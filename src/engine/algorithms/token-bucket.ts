@@ -15,7 +15,7 @@ import { listAnchor, type MayBeAnchored, readPhase, windowStart, writeAnchor } f
 export const refills = ['continuous', 'interval'] as const;
 
 /**
- * The longest that tokens are leased, since a bucket has no window's end. Tokens refilled meanwhile may pass in
+ * Maximum time that tokens are leased, since a bucket has no window that ends. Tokens refilled meanwhile may pass in
  * addition.
  */
 export const LONGEST_LEASE_MS = 1_000;
@@ -26,7 +26,7 @@ export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
   readonly burst: number;
   /** Refilled continuously, or by `requestsPerUnit` tokens at each window boundary. */
   readonly refill: (typeof refills)[number];
-  /** The longest that a request is held until its tokens are available; 0: it is refused instead. */
+  /** Maximum time that a request is held until its tokens are available; 0 to refuse it instead. */
   readonly maxDelayMs: number;
 }
 
@@ -41,8 +41,8 @@ export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
  *
  * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
  * @param hits    tokens to take; 0 peeks: refused if a single hit would be; a negative number gives hits back, never
- * beyond full
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ *                beyond full
+ * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
 function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {

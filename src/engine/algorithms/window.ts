@@ -25,7 +25,7 @@ export const windowStart = (atMs: number, windowMs: number, phaseMs = 0): number
 export const phaseName = ({ phaseMs }: Anchored): string => (phaseMs === 0 ? '' : `@${phaseMs}`);
 
 /**
- * Reads where windows of constant length begin, for algorithms without calendar windows. Undefined: invalid.
+ * Reads where windows of constant length begin, for algorithms without calendar windows. Undefined if it is invalid.
  *
  * @returns the counter's name, and the anchor if there is one
  */

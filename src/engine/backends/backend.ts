@@ -46,7 +46,7 @@ export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'pee
 export interface TriedHits {
   /** The hits requested from the counter so far, including its own: these must fit for the same request to pass. */
   readonly cumulative: number;
-  /** What the earlier hits would add to the count, and the least count that they would leave. */
+  /** Hits that the earlier operations add to the count, and the lowest count that they leave. */
   readonly added: number;
   readonly least: number;
 }
@@ -99,7 +99,7 @@ export type Replies = readonly Reply[];
 export interface RunOptions {
   readonly spend: Spend;
   readonly timeoutMs: number;
-  /** The most that `timeoutMs` is extended to by time in which this process does not run; absent: it is not. */
+  /** Maximum of `timeoutMs` when time in which this process does not run is added to it. Default: nothing is added. */
   readonly longestMs?: number;
   /** Replies carry the backend's time of the charge. */
   readonly receipts?: boolean;
@@ -136,7 +136,7 @@ export interface InvalidationListener {
 /** A page of a backend's counters. */
 export interface CounterPage {
   readonly keys: readonly CounterKey[];
-  /** Where the next page begins; absent: this is the last. */
+  /** Start of the next page; absent on the last one. */
   readonly next?: string;
 }
 
@@ -145,9 +145,9 @@ export interface Fork {
   readonly backend: Backend;
   /** The clock used to decide on the counter. */
   nowMs(key: CounterKey): number;
-  /** The current state in the copy; undefined: the counter is new, or could not be read. */
+  /** Current state in the copy; undefined if the counter is new, or could not be read. */
   stateOf(key: CounterKey): State | undefined;
-  /** Why the counter could not be read; undefined: it was. */
+  /** Reason why the counter could not be read; undefined if it was. */
   failureOf(key: CounterKey): string | undefined;
 }
 
@@ -183,9 +183,9 @@ export interface Backend {
   fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
   /**
    * Lists about `count` counters, in no order, and each at least once if none is added or removed meanwhile; there may
-   * be other keys. Absent: the engine cannot list.
+   * be other keys. Absent if the engine cannot list.
    *
-   * @param after  `next` of the previous page; undefined: from the beginning
+   * @param after  `next` of the previous page; undefined for the first page
    * @throws StoreUnavailable
    */
   list?(after: string | undefined, count: number): CounterPage | Promise<CounterPage>;

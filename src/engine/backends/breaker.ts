@@ -58,7 +58,7 @@ export class Breaker {
     return this.#isProbing || this.#nowMs() >= this.#openUntilMs ? 'half_open' : 'open';
   }
 
-  /** Why no call may be made now; undefined: it may. */
+  /** Reason why no call may be made now, or undefined if one may. */
   get refusal(): string | undefined {
     if (this.#timesOpened === 0) return undefined;
     const isOpen = this.#isProbing || this.#nowMs() < this.#openUntilMs;

@@ -16,17 +16,17 @@ export interface SwapStore {
 /** The result of a step. */
 interface Stepped<T> {
   readonly result: T;
-  /** Absent: the value is unchanged. */
+  /** The new value; absent to leave it unchanged. */
   readonly next?: { readonly value: Buffer; readonly exptime: number };
 }
 
-/** The most attempts at a value that others keep changing. */
+/** Maximum number of attempts to change a value that others keep changing. */
 const MAX_TRIES = 100;
 
 /**
  * Reads a value, steps it, and swaps it for the result; repeats with the current value if another writer was faster.
  *
- * @param step  undefined: there is no value. Called again for each attempt; only the last result is used
+ * @param step  gets undefined if there is no value; called again for each attempt, and only the last result is used
  * @throws Error  others changed the value at each attempt
  */
 export async function swap<T>(

@@ -34,7 +34,7 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
     const snapshot = snapshots.get(partOf({ key }));
     return snapshot ? snapshot.failures.get(key) : 'the counter was not read';
   };
-  /** Undefined: no copy for the operation. */
+  /** Copy that has the operation's counter, or undefined. */
   const copyOf = ({ key }: Pick<Operation, 'key'>): MemoryBackend | undefined =>
     failureOf(key) === undefined ? copies.get(partOf({ key })) : undefined;
   const run = (operations: readonly Operation[], how: RunOptions) =>
@@ -71,6 +71,6 @@ export const failedSnapshot = (nowMs: number, keys: readonly CounterKey[], reaso
   failures: new Map(keys.map((key) => [key, reason])),
 });
 
-/** The most counters that a request may have. */
+/** Bounds for the counters of a request. */
 const boundsOf = (states: ReadonlyMap<CounterKey, State>) => ({ maxCounters: states.size + MORE_COUNTERS });
 const MORE_COUNTERS = 256 * 16;

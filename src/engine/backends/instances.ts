@@ -11,7 +11,7 @@ const RETRY_MS = 500;
 
 /** No counter of a rule has this name: theirs begin with their algorithm. */
 const COUNTER = 'weir_instances';
-/** The most processes that are counted. */
+/** Maximum number of processes that are counted. */
 const MAX_COUNTED = 1_000;
 
 interface InstancesOptions {

@@ -39,7 +39,7 @@ export const ownCounters =
   (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
 
 /**
- * The longest part of a key for domain and entries; longer ones are replaced by their digest, to bound a store's
+ * Maximum length of a key's part for domain and entries; longer ones are replaced by their digest, to bound a store's
  * memory.
  */
 const MAX_NAME_LENGTH = 512;
@@ -137,8 +137,8 @@ export const inOnePiece = <T extends string>(text: T): T =>
 const LEAST_PARTED_LENGTH = 13;
 
 /**
- * The longest key that a store in memory keeps unchanged; longer ones are replaced by their digest. Only keys of
- * envoyproxy/ratelimit, and prefixes, are longer.
+ * Maximum length of a key that a store in memory keeps unchanged; longer ones, which only prefixes and keys of
+ * envoyproxy/ratelimit reach, are replaced by their digest.
  */
 const MAX_KEPT_LENGTH = 1_024;
 

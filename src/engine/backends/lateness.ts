@@ -7,7 +7,7 @@ export interface Lateness {
   began(): void;
   /** A call has ended, with any result. */
   ended(): void;
-  /** The largest lag of the last 50 milliseconds; 0 while no call is in flight. */
+  /** Maximum lag in the last 50 milliseconds; 0 while no call is in flight. */
   latenessMs(): number;
   /** How long this process has not run while calls were in flight, since its start; whole milliseconds. */
   readonly stoodMs: number;

@@ -13,8 +13,8 @@ export function packState(state: State): Buffer {
 }
 
 /**
- * Undefined: not written by this service, since a number is no integer below 2^53. Twin of `state_of` in
- * redis/dispatcher.lua.
+ * Reads a state; undefined if a number is no integer below 2^53, so that this service has not written it. Twin of
+ * `state_of` in redis/dispatcher.lua.
  */
 export function unpackState(packed: Buffer): State | undefined {
   if (packed.length === 0 || packed.length % BYTES !== 0) return undefined;

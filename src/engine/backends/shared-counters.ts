@@ -9,9 +9,7 @@ interface SharedCountersOptions {
   readonly prefix: string;
   /** Keys of counters that envoyproxy/ratelimit could not have. */
   readonly own: CounterKeys;
-  /**
-   * An integer, at least 1: up to one second less than this is added to the time that a counter is kept; 0: nothing.
-   */
+  /** Jitter of the time that a counter is kept: up to one second less than this is added to it; 0 to add nothing. */
   readonly jitterMaxSeconds: number;
   /** This process's clock, which determines the window of a hit, as in each instance of envoyproxy/ratelimit. */
   readonly clock: Clock;

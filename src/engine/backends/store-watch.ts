@@ -6,11 +6,11 @@ import type { CounterKeys } from './key.ts';
 /** The state of the store. */
 interface StoreState {
   readonly isUp: boolean;
-  /** Why it is down; undefined: it is up. */
+  /** Reason why it is down; undefined if it is up. */
   readonly reason: string | undefined;
-  /** Time of its last answer, in milliseconds since the epoch; undefined: none yet. */
+  /** Time of its last answer, in milliseconds since the epoch; undefined before the first. */
   readonly lastSuccessAtMs: number | undefined;
-  /** Latency of its last answer; undefined: none yet. */
+  /** Latency of its last answer; undefined before the first. */
   readonly latencyMs: number | undefined;
 }
 

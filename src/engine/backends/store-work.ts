@@ -4,7 +4,7 @@ import type { CounterKey } from './key.ts';
 
 /** The work of an ordinary script call. */
 export const MAX_CALL_WORK = 1_024;
-/** The most work of a request: about 12 ms of Redis's time, in which it serves no other. */
+/** Maximum work of a request, about 12 ms of Redis's time, in which it serves no other. */
 export const MAX_REQUEST_WORK = 4_096;
 
 /** Numbers of a state that take Redis as long to read and write as a plain spend. */
@@ -15,13 +15,13 @@ const NUMBERS_STEPPED = 512;
 /** The part of an operation that its work depends on. */
 type WorkOperation = Pick<Operation, 'key' | 'limit' | 'holder'>;
 
-/** The work of a step on the longest state of the limit, besides reading it. */
+/** Work of a step on the longest state of the limit, besides reading it. */
 export const stepWork = (operation: WorkOperation): number =>
   longestState(operation.limit, operation) / NUMBERS_STEPPED;
 
 /**
- * The most work that operations can cause together, in spends on counters with short states: each long state is read
- * and written once.
+ * Maximum work that operations can cause together, in spends on counters with short states; each long state is read and
+ * written once.
  */
 export class StoreWork {
   #sum = 0;
@@ -43,7 +43,7 @@ export class StoreWork {
   }
 }
 
-/** The most work of one request's operations. */
+/** Maximum work of one request's operations. */
 export function workOf(operations: readonly WorkOperation[]): number {
   const work = new StoreWork();
   for (const operation of operations) work.add(operation);

@@ -5,7 +5,7 @@ import { firstUsable, keepUsable, onPass } from '../../h2/listen/usable-files.ts
 
 /** How a server of counters is known, and this client to it: paths of files in PEM, empty where there are none. */
 export interface ClientTls {
-  /** Empty: the system's CAs. */
+  /** File with the CA; empty for the system's CAs. */
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;

@@ -46,7 +46,7 @@ export type Verdict =
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
-      /** Further limits in shadow mode that would have refused; undefined: none. */
+      /** Further limits in shadow mode that would have refused; undefined if there are none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
       /**
        * All limits that apply, if there are several, and `Decider.reportsEveryLimit` is set or the request has an id.
@@ -85,7 +85,7 @@ export interface Answer {
   readonly delayMs: number;
   /**
    * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;
-   * `NEVER_MS`: never. Absent: it passed. An estimate where holds, leases, shared limits, cached refusals or
+   * `NEVER_MS` if it never can, absent if it passed. An estimate where holds, leases, shared limits, cached refusals or
    * failure policies decide.
    */
   readonly retryAfterMs?: number | undefined;
@@ -106,11 +106,11 @@ export interface Decider {
   readonly quotaMode: boolean;
   /** The spending mode of domains that do not set one: what a request spends if a limit refuses it. */
   readonly spend: Spend;
-  /** Verdicts report every limit of a rule, not only the tightest; absent: only the tightest. */
+  /** Whether verdicts report every limit of a rule. Default: only the tightest. */
   readonly reportsEveryLimit?: boolean;
-  /** Estimates from the usage of earlier requests; absent: there are none. */
+  /** Estimates from the usage of earlier requests, if any. */
   readonly estimates?: Estimates;
-  /** Operators' overrides for single descriptors; absent: there are none. */
+  /** Operators' overrides for single descriptors, if any. */
   readonly overrides?: Overrides;
   /** Charges the work of requests whose callers do not: see `RequestWork`. */
   readonly onWork?: (units: number) => void;

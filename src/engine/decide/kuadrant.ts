@@ -31,13 +31,13 @@ export interface KuadrantLimits {
   /**
    * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
    *
-   * @returns the id of the reservation; undefined: refused
+   * @returns the id of the reservation, or undefined if it was refused
    */
   reserve(request: RateLimitRequest, caller: TimedCaller): Promise<string | undefined>;
   /**
    * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
    *
-   * @param reservation  the result of `reserve`; empty: none
+   * @param reservation  the result of `reserve`, or empty
    * @returns whether it had hits on hold
    * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
    */

@@ -78,7 +78,7 @@ export class Overrides {
     this.#byKey = next;
   }
 
-  /** The override of a descriptor; undefined: there is none, or it has expired. */
+  /** The override of a descriptor; undefined if there is none, or it has expired. */
   find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
     const found = this.#byKey.get(descriptorKey(domain, entries));
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;

@@ -18,9 +18,9 @@ interface CommitWithCharges {
 
 /** The state of a commit that failed or is in flight. */
 interface Unsettled {
-  /** The charges still to be made; undefined: no attempt has tried to charge. */
+  /** Charges still to be made; undefined if no attempt has tried to charge. */
   uncharged: readonly Debit[] | undefined;
-  /** The answer of the attempt that was counted; undefined: unknown. */
+  /** Answer of the attempt that was counted; undefined if unknown. */
   counted: CommitAnswer | undefined;
   bytes: number;
 }
@@ -37,7 +37,7 @@ const UNSETTLED_BYTES = 512;
  */
 export class PlainCharges {
   readonly #decider: Pick<SlotsDecider, 'ledger' | 'storeBudget'>;
-  /** The most recently failed commit is last. */
+  /** Unsettled commits by name; the most recently failed one is last. */
   readonly #unsettled = new Map<string, Unsettled>();
   #bytes = 0;
 

@@ -1,6 +1,6 @@
 /** The interval at which the first in a queue tries again, since other instances and proxies release slots, too. */
 const POLL_MS = 50;
-/** The most callers that may wait; further ones are answered at once. */
+/** Maximum number of waiting callers; further ones are answered immediately. */
 const MAX_WAITING = 10_000;
 
 /** A caller's request for slots. `take` may be called again after it has succeeded. */
@@ -32,7 +32,7 @@ interface Waiter<A> extends Try {
   readonly resolve: (answer: A) => void;
   readonly reject: (cause: unknown) => void;
   timer: NodeJS.Timeout | undefined;
-  /** How it was answered; undefined: not yet. */
+  /** Outcome; undefined while it waits. */
   outcome: 'taken' | 'not_taken' | undefined;
 }
 
@@ -193,7 +193,7 @@ interface Try {
 }
 
 /**
- * Why a try is made, the most urgent first.
+ * Reasons for a try, in order of urgency.
  *
  * last   its caller has waited for as long as it may
  * woken  slots may have become free
@@ -203,7 +203,7 @@ const reasons = ['last', 'woken', 'poll'] as const;
 type Reason = (typeof reasons)[number];
 
 const PERIOD_MS = 10;
-/** The most counters queried in a period: about a millisecond of work if they are in memory. */
+/** Maximum number of counters queried in a period, about a millisecond of work if they are in memory. */
 const COUNTERS_A_PERIOD = 256;
 
 /**

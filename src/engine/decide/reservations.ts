@@ -14,7 +14,7 @@ export interface ReserveAnswer {
   readonly hits: number;
   /** The time until they are free again unless they are committed; of several limits the shortest. */
   readonly ttlMs: number;
-  /** The longest time until they could be reserved; `NEVER_MS`: never. 0: they are reserved. */
+  /** Maximum time until they could be reserved; 0 if they are, `NEVER_MS` if they never can be. */
   readonly retryAfterMs: number;
 }
 

@@ -18,7 +18,7 @@ interface Refused {
 }
 
 /**
- * How long until a refused request could pass, if it is sent again and nothing else is. `NEVER_MS`: never.
+ * Time until a refused request could pass, if it is sent again and nothing else is; `NEVER_MS` if it never can.
  *
  * Every ordinary limit must have room, including those that passed and have counted the request's hits since. Quotas
  * only refuse together, so one descriptor whose quotas all have room suffices.
@@ -60,7 +60,7 @@ export interface RepeatedCounters {
   peekOf(debit: number): number | undefined;
 }
 
-/** Undefined: the request uses each counter once. Requests with an id hold or reserve hits once. */
+/** The peeks of a request; undefined if it uses each counter once. Requests with an id hold or reserve hits once. */
 export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
   if (haveOwnCounters(debits)) return undefined;
   const byKey = new Map<CounterKey, number[]>();
@@ -118,7 +118,7 @@ export function endInTime(decisions: LedgerEntry[], limits: readonly RuleLimit[]
 /**
  * The decision, with its promises cut to the limit's end: another limit applies then.
  *
- * @param endsAtMs  undefined: the limit does not end
+ * @param endsAtMs  undefined if the limit does not end
  */
 export function endingAt(decision: LedgerEntry, endsAtMs: number | undefined, nowMs: number): LedgerEntry {
   if (endsAtMs === undefined) return decision;

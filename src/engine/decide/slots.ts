@@ -13,7 +13,7 @@ export interface SlotAnswer {
   readonly held: boolean;
   /** The time until the slots expire; of several limits the shortest. */
   readonly ttlMs: number;
-  /** The longest time until the slots are free; `NEVER_MS`: never. 0: they are held. */
+  /** Maximum time until the slots are free; 0 if they are held, `NEVER_MS` if they never will be. */
   readonly retryAfterMs: number;
 }
 
@@ -30,7 +30,7 @@ export interface Slots {
 
 /** A caller that waits for an answer. */
 export interface TimedCaller {
-  /** The time left until its deadline; Infinity: it set none. */
+  /** Time left until its deadline; Infinity if it set none. */
   timeLeftMs(): number;
 }
 

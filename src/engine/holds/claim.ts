@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 
 /** What an operation states besides its hits. Counters without holders ignore it. */
 export interface Claim {
-  /** Identifies the request that takes or returns hits: an integer below 2^53. 0, absent: it has no id. */
+  /** Identifies the request that takes or returns hits, an integer below 2^53. Default: 0, for no id. */
   readonly holder?: number;
   /** The hits are those that the holder has used of its reservation. */
   readonly commits?: boolean;
-  /** One side of moving hits between two sites; absent: the hits are counted. */
+  /** One side of moving hits between two sites; absent if the hits are counted. */
   readonly transfer?: SiteTransfer;
 }
 

@@ -12,9 +12,9 @@ type OfRates = 'keys' | 'parse' | 'divide' | 'leaseMs' | 'refusalHoldsMs' | 'wai
 export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates> {
   /** Hits have holders. */
   readonly hasHolders?: true;
-  /** Whether hits are counted independently of the request's other limits and of its `spend`; absent: never. */
+  /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
-  /** @param claim  absent: the operation states only its hits */
+  /** @param claim  absent if the operation states only its hits */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;

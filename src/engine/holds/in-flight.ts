@@ -20,7 +20,7 @@ export interface InFlightLimit extends AnyLimit {
 
 const holderOf = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
 
-/** The most slots of a limit whose requests have ids: each step reads and writes all holds. */
+/** Maximum number of slots of a limit whose requests have ids; each step reads and writes all holds. */
 const MAX_HELD_SLOTS = 1_000;
 
 /**
@@ -46,7 +46,7 @@ const SIZE = 3;
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 const step: Counting<InFlightLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {
   const holder = holderOf(claim);
@@ -144,7 +144,7 @@ function release(holds: number[], holder: number, slots: number): void {
   }
 }
 
-/** When holds of so many slots will have expired; 0: none need to, or there are fewer. */
+/** Time at which holds of this many slots will have expired; 0 if none need to, or there are fewer. */
 function freeAtMs(holds: State, excess: number): number {
   let left = excess;
   for (let at = 0; at < holds.length && left > 0; at += SIZE) {

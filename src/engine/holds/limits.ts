@@ -79,10 +79,13 @@ export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).cap
 /** Hits that fit into an unused counter, including the soft ones. */
 export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
 
-/** The longest that a counter of the limit keeps a hit. */
+/** Maximum time that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
-/** The most numbers in a state of the limit, to which the cost of a step is proportional; 0: the cost is constant. */
+/**
+ * Maximum number of integers in a state of the limit, to which the cost of a step is proportional; 0 if the cost is
+ * constant.
+ */
 export const longestState = (limit: Limit, claim?: Claim): number =>
   algorithmFor(limit).state.longest?.(limit, claim) ?? 0;
 

@@ -12,7 +12,7 @@ export interface Reports {
 interface HoldsReport {
   /** Slots that are taken now. */
   readonly held: number;
-  /** The time since the first of them to expire was taken; 0: there is none. */
+  /** Time since the first of them to expire was taken; 0 if there is none. */
   readonly oldestMs: number;
   /** Slots that had expired before they were released, and are free again. */
   readonly expired: number;
@@ -29,7 +29,7 @@ export const reservationEvents = [
   'unknown', // used, but not reserved here
   'repeated', // committed before: no effect
   'given_back',
-  'full', // the counter holds the most requests that it can
+  'full', // the counter holds its maximum of requests
 ] as const;
 export type ReservationEvent = (typeof reservationEvents)[number];
 
@@ -49,7 +49,7 @@ export interface ReservationReport {
   readonly held: number;
   /** Requests with hits on hold. */
   readonly open: number;
-  /** The time since the first of them to expire was made; 0: there is none. */
+  /** Time since the first of them to expire was made; 0 if there is none. */
   readonly oldestMs: number;
 }
 
@@ -62,7 +62,7 @@ export interface SiteReport {
   readonly nowMs: number;
   /** Recent demand: hits requested in half a second. */
   readonly demand: number;
-  /** Hits that the site may still admit; negative: it has admitted hits in advance. */
+  /** Hits that the site may still admit; negative if it has admitted hits in advance. */
   readonly room: number;
   /** Hits that it has admitted; for a bucket, those that have not been refilled, and those that it has lent. */
   readonly used: number;

@@ -67,7 +67,7 @@ export function describeReservation(
   };
 }
 
-/** The longest time until the request could pass, by the kind of refusal. */
+/** Maximum time until the request could pass, by the kind of refusal. */
 function waitMs(
   event: ReservationEvent,
   untilFreeMs: number,

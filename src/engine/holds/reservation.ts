@@ -36,7 +36,7 @@ interface StepInput {
   readonly commits: boolean;
   readonly row: Algorithm<RateLimit>;
   readonly state: State;
-  /** Undefined: nothing has been charged. */
+  /** State of the counter of charged hits; undefined if nothing has been charged. */
   readonly inner: State | undefined;
   readonly entries: ReservationList;
   readonly nowMs: number;
@@ -71,8 +71,8 @@ interface Done {
  * charged to the window of its own time.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
- * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
+ * @param charge  false to leave the counter unchanged and only return the outcome
  */
 function run(input: StepInput): Step {
   const { limit, commits, row, inner, entries, nowMs, hits, charge } = input;
@@ -134,7 +134,7 @@ function commit(input: StepInput): Step {
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
 
-/** When the current window began; 0: reservations do not end with a window. @param peek  of the counter */
+/** Start of the current window; 0 if reservations do not end with a window. @param peek  of the counter */
 const startOf = ({ limit }: StepInput, { state }: Step): number => (endsTogether(limit.inner) ? (state[0] ?? 0) : 0);
 
 /** @param next  of the counter */
@@ -215,20 +215,20 @@ export const reservation: Counting<ReservationLimit> = {
   ],
 };
 
-/** The most requests that a counter holds: those with a reservation, then the most recently settled ones. */
+/** Maximum number of requests that a counter holds: those with a reservation, then the most recently settled ones. */
 const MAX_RESERVATIONS = 1_000;
 
-/** Numbers in an entry: holder, hits (0: settled), when it expires or was settled, when it was made. */
+/** Numbers in an entry: holder, hits (0 if settled), when it expires or was settled, when it was made. */
 const SIZE = 4;
 
-/** The most numbers in a list of reservations. */
+/** Maximum number of integers in a list of reservations. */
 const MAX_RESERVATION_NUMBERS = MAX_RESERVATIONS * SIZE;
 
 /** The reservations that count now. */
 interface OnHold {
   readonly hits: number;
   readonly count: number;
-  /** When the first of them to expire was made, and when the last expires; 0: there is none. */
+  /** When the first of them to expire was made, and when the last expires; 0 if there is none. */
   readonly firstMadeMs: number;
   readonly lastMs: number;
 }
@@ -299,12 +299,12 @@ function insert(entries: number[], entry: readonly [number, number, number, numb
 }
 
 /**
- * When enough reservations will have expired, at the latest; 0: never. Reads each entry only a few times, independent
- * of `passes`.
+ * Latest time at which enough reservations will have expired; 0 if there is none. Reads each entry only a few times,
+ * independent of `passes`.
  *
  * @param own     index of an entry to leave out
  * @param passes  whether the request passes beside this many hits on hold; must be monotonic: if it passes, it also
- * passes beside fewer
+ *                passes beside fewer
  */
 function freeAtMs(
   { numbers: entries, first: begin }: ReservationList,

@@ -6,9 +6,9 @@ interface ShareNumbers extends AnyLimit {
   readonly burst: number;
   readonly sites: number;
   readonly site: number;
-  /** Indices of sites that an operator declared lost, whose parts the others divide. Absent: none. */
+  /** Indices of sites that an operator declared lost, whose parts the others divide. Default: none. */
   readonly lost?: readonly number[];
-  /** By how much all sites together may exceed the limit, in percent of it; 0: not at all. */
+  /** Percentage by which all sites together may exceed the limit. */
   readonly maxErrorPercent: number;
 }
 
@@ -16,7 +16,7 @@ interface ShareNumbers extends AnyLimit {
 export const SLOT_MS = 500;
 /** The time after which tokens lent from a bucket are void. */
 const EPOCH_MS = 60_000;
-/** The largest difference between the clocks of two sites; beyond it, nothing is taken. */
+/** Maximum difference between the clocks of two sites; beyond it, nothing is taken. */
 export const MAX_SKEW_MS = 1_000;
 
 /** Numbers before the table, and numbers of each site in the table: given to it, confirmed by it, taken from it. */

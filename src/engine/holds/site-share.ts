@@ -14,7 +14,7 @@ export const siteModes = ['escrow', 'optimistic'] as const;
 interface SitePart {
   readonly sites: number;
   readonly site: number;
-  /** Indices of sites whose parts the others divide; absent: none is lost. */
+  /** Indices of sites whose parts the others divide. Default: none. */
   readonly lost?: readonly number[];
 }
 
@@ -31,7 +31,7 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
   readonly of: (typeof sharedAlgorithms)[number];
   /** For a bucket; for a window equal to `requestsPerUnit`. */
   readonly burst: number;
-  /** By how much all sites together may exceed the limit, in percent of it; 0: `mode: escrow`. */
+  /** Percentage by which all sites together may exceed the limit; 0 for `mode: escrow`. */
   readonly maxErrorPercent: number;
 }
 
@@ -51,8 +51,8 @@ const AHEAD_SLOTS = 2;
  * transit, are at most the limit.
  *
  * @param nowMs   the clock of the site's store; it may run backwards
- * @param hits    0 peeks, a negative number gives hits back; for `lend`, the most to lend
- * @param charge  false: returns the outcome, but leaves the counter unchanged
+ * @param hits    0 peeks, a negative number gives hits back; for `lend`, the maximum to lend
+ * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
 const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {

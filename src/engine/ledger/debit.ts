@@ -51,7 +51,7 @@ export interface LedgerEntry extends CounterDecision {
   readonly fromLease?: true;
   /** The store could not count the hits: the limit's policy decided. */
   readonly degraded?: StoreFailurePolicy;
-  /** Absent: the hits were not charged, or no receipts were requested. @internal */
+  /** Receipt for charged hits; absent if none were charged, or none was requested. @internal */
   readonly receipt?: Receipt;
 }
 

@@ -16,9 +16,9 @@ export interface DebtsOptions {
   readonly monotonicMs: Monotonic;
   /** Identifies this process; differs after each start. */
   readonly instance: string;
-  /** The most counters kept in this process while the backend is away. */
+  /** Maximum number of counters kept in this process while the backend is away. */
   readonly maxCounters: number;
-  /** The most memory of these counters and of the hits to settle later: half of it each. */
+  /** Maximum memory of these counters and of the hits to settle later, half of it each. */
   readonly maxBytes: number;
   /** The number of processes that share the limits whose rule does not state it: each may pass a hit. */
   readonly instances: () => number;
@@ -26,7 +26,7 @@ export interface DebtsOptions {
 
 /** Retry-After of a hit that may pass once the counters can be reached again. */
 export const RETRY_MS = 1_000;
-/** The longest that debts are settled at shutdown, if the backend is available: the remaining ones are lost. */
+/** Maximum time that shutdown settles debts for, if the backend is available; the remaining ones are lost. */
 const CLOSE_WITHIN_MS = 1_000;
 /** How long a peek or a settlement may take. */
 const TIMEOUT_MS = 1_000;
@@ -34,7 +34,7 @@ const TIMEOUT_MS = 1_000;
 const SLICE = 64;
 /** Shards that are settled at the same time. */
 const MAX_SHARDS = 64;
-/** The most debts that one call of `settle` checks for expiry. */
+/** Maximum number of debts that one call of `settle` checks for expiry. */
 const MAX_EXAMINED = 10_000;
 
 type LocalCounters = Pick<MemoryBackend, 'run' | 'fork' | 'close'>;
@@ -337,7 +337,7 @@ function hitsIn(limit: Limit, state: State | undefined, nowMs: number): number {
   return describe(limit, report, nowMs, { hits: 0, accepted: true, charged: false }).hitsBefore;
 }
 
-/** @param hits  negative: they are given back */
+/** @param hits  negative to give them back */
 function stateAfter(limit: Limit, state: State | undefined, nowMs: number, hits: number): State | undefined {
   if (hits === 0) return state;
   const next = algorithmFor(limit).step(limit, state, nowMs, hits, hits < 0 ? true : 'regardless');

@@ -2,19 +2,19 @@ import type { Counter, CounterKey } from '../backends/key.ts';
 import { capacityOf, isReservation, type Limit } from '../holds/limits.ts';
 import { type Debit, debitOf } from './debit.ts';
 
-/** The largest part of a limit that is reserved for one request based on other requests' use. */
+/** Maximum fraction of a limit that is reserved for one request based on other requests' use. */
 const LARGEST_SHARE = 0.5;
 
-/** The most recent amounts kept for a counter. */
+/** Number of recent amounts kept for a counter. */
 const MAX_SAMPLES = 128;
-/** The least amounts for an estimate. */
+/** Minimum number of amounts for an estimate. */
 const MIN_SAMPLES = 20;
-/** The most recently used counters, about 1 kB each. */
+/** Number of recently used counters that are kept, about 1 kB each. */
 const MAX_COUNTERS = 4_096;
 
 /** The 95th percentile of the hits that requests use. */
 export interface Estimates {
-  /** Undefined: too few amounts are known. */
+  /** The percentile of a counter; undefined if too few amounts are known. */
   of(key: CounterKey): number | undefined;
   /** Records the hits that a request has used. */
   note(key: CounterKey, hits: number): void;
@@ -23,7 +23,7 @@ export interface Estimates {
 interface Samples {
   readonly amounts: Float64Array;
   noted: number;
-  /** The percentile; undefined: the amounts have changed. */
+  /** The percentile; undefined after the amounts have changed. */
   p95: number | undefined;
 }
 

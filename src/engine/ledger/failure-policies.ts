@@ -63,8 +63,8 @@ export class FailurePolicies {
 }
 
 /**
- * What answers a debit without a reply; undefined: there is a reply, or nothing does. While this process is overloaded,
- * it counts what can be counted in parts.
+ * The policy that answers a debit without a reply; undefined if there is a reply or no policy. An overloaded process
+ * counts what can be counted in parts.
  */
 function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
   if (!isUnavailable(reply)) return undefined;

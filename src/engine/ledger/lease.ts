@@ -10,7 +10,7 @@ import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 export interface LeasesOptions {
   readonly monotonicMs: Monotonic;
-  /** The most leases at a time; hits on other counters are counted one by one. */
+  /** Maximum number of leases at a time; hits on other counters are counted one by one. */
   readonly maxLeases: number;
   /** Leased hits that are unused for this time are given back. */
   readonly idleMs: number;

@@ -28,11 +28,11 @@ interface LedgerOptions {
   readonly monotonicMs: Monotonic;
   /** Identifies this process to the backends; differs after each start. */
   readonly instance: string;
-  /** Approximate memory for remembered refusals; 0: none are remembered. */
+  /** Approximate memory for remembered refusals; 0 to remember none. */
   readonly denyCacheBytes: number;
-  /** Absent: nothing is leased. */
+  /** Bounds of leases; absent if nothing is leased. */
   readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
-  /** Absent: hits that the backends cannot count get no answer. */
+  /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
   readonly local?: Pick<DebtsOptions, 'maxCounters' | 'maxBytes' | 'instances'> | undefined;
   /** Calls the function repeatedly, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
@@ -69,9 +69,9 @@ export interface LedgerFork {
   readonly ledger: Ledger;
   /** The clock used to decide the debit. */
   nowMs(debit: Pick<Debit, 'key' | 'limit'>): number;
-  /** The state of the backend's counter in the copy; undefined: it is new, or could not be read. */
+  /** State of the backend's counter in the copy; undefined if it is new, or could not be read. */
   stateOf(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
-  /** Why the backend's counter could not be read; undefined: it was. */
+  /** Reason why the backend's counter could not be read; undefined if it was. */
   failureOf(debit: Pick<Debit, 'key' | 'limit'>): string | undefined;
 }
 
@@ -95,14 +95,14 @@ const OPERATION_TIMEOUT_MS = 1_000;
  * policy. Owns all leases, remembered refusals and local debts. Answers that need no waiting come without a promise.
  */
 export class Ledger {
-  /** The deny cache; undefined: it is off. */
+  /** The deny cache; undefined if it is disabled. */
   readonly refusals: Refusals | undefined;
   readonly leases: Leases | undefined;
-  /** Undefined: the backend is always available. */
+  /** Commits to send again; undefined if the backend is always available. */
   readonly pendingCommits: PendingCommits | undefined;
   readonly #backends: LedgerBackends;
   readonly #debts: Debts | undefined;
-  /** What the deny cache remembers, or less. Undefined: the backend is always available. */
+  /** What the deny cache remembers, or less; undefined if the backend is always available. */
   readonly #remembered: Refusals | undefined;
   readonly #options: LedgerOptions;
   readonly #policies: FailurePolicies | undefined;
@@ -271,7 +271,7 @@ export class Ledger {
     });
   }
 
-  /** The answers from memory; undefined: there are none. */
+  /** The answers from memory; undefined if there are none. */
   #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (LedgerEntry | undefined)[] | undefined {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {

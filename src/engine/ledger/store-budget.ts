@@ -4,7 +4,7 @@ import type { RunOptions } from '../backends/backend.ts';
 /** The part of a caller's deadline that is kept for everything but the store. */
 const KEPT_SHARE = 1 / 4;
 
-/** The most time for the store. */
+/** Maximum time for the store. */
 const LONGEST_MS = 1_000;
 /** The time for the store if the caller has set no deadline. */
 const WITHOUT_DEADLINE_MS = 250;
@@ -12,7 +12,7 @@ const WITHOUT_DEADLINE_MS = 250;
 /**
  * The time that the store may take for a request, in whole milliseconds. Not positive: there is none left.
  *
- * @param callerTimeoutMs  the time until the caller's deadline; Infinity: it set none
+ * @param callerTimeoutMs  the time until the caller's deadline; Infinity if it set none
  */
 export type StoreBudget = (callerTimeoutMs: number) => number;
 
@@ -25,7 +25,7 @@ export const storeCall = (spend: Spend, storeBudget: StoreBudget, callerTimeoutM
 
 /**
  * @param latenessMs      the present timer lag of this process, which an answer may be late by
- * @param storeTimeoutMs  the operator's bound; undefined: a second, or 250 ms without a deadline
+ * @param storeTimeoutMs  the operator's bound; default: a second, or 250 ms without a deadline
  */
 export const createStoreBudget =
   (latenessMs: () => number, storeTimeoutMs: number | undefined): StoreBudget =>

@@ -21,13 +21,13 @@ export interface BackendContext {
 
 /** Open backends, and their description. */
 export interface OpenBackends {
-  /** Undefined: counters are not in memory. */
+  /** The counters, if they are in memory. */
   readonly memory?: MemoryBackend;
   readonly backends: Backends;
   /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
-  /** Stores operators' changes; undefined: the store cannot. */
+  /** Stores operators' changes; undefined if the store cannot. */
   readonly records?: Records;
-  /** Opens the storage of shares, with a limit for this process's memory; undefined: the store has none. */
+  /** Opens the storage of shares, with a limit for this process's memory; undefined if the store has none. */
   readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
 }

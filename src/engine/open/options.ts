@@ -32,14 +32,14 @@ export interface RedisStore {
    * an object for sentinels, a Cluster or certificates.
    */
   readonly redis: string | RedisOptions;
-  /** A separate Redis for the counters of limits per second; absent: there is none. */
+  /** A separate Redis for the counters of limits per second, if any. */
   readonly perSecond?: string | RedisOptions | undefined;
 }
 
 /** The connection to one Redis. */
 export interface RedisOptions {
   readonly address: RedisAddress;
-  /** Absent: plain text, unless the address requires TLS. */
+  /** Options of TLS. Default: plain text, unless the address requires TLS. */
   readonly tls?: ClientTls | undefined;
   /** Credentials for the sentinels. */
   readonly sentinelCredentials?: Credentials;
@@ -49,9 +49,9 @@ export interface RedisOptions {
 
 /** Counters in memcached. */
 export interface MemcachedStore {
-  /** `host:port` of each server, or the DNS record that names them; `refreshMs` 0: it is resolved once. */
+  /** `host:port` of each server, or the DNS record that names them; `refreshMs` is 0 to resolve it once. */
   readonly memcached: readonly string[] | { readonly srv: string; readonly refreshMs: number };
-  /** Absent: plain text. */
+  /** Options of TLS. Default: plain text. */
   readonly tls?: ClientTls | undefined;
 }
 
@@ -95,7 +95,7 @@ export interface CounterOptions {
   /** Maximum number of counters whose hits are leased in blocks, in Redis only; default: 100,000. */
   readonly maxLeases?: number;
   /**
-   * The longest wait of a decision for the store; absent: three quarters of the caller's timeout, at most 1,000, and
+   * Maximum time that a decision waits for the store. Default: three quarters of the caller's timeout, at most 1,000;
    * 250 without a timeout.
    */
   readonly storeTimeoutMs?: number | undefined;

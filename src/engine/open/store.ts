@@ -20,7 +20,7 @@ export interface OpenStore extends Pick<OpenBackends, 'memory' | 'description' |
   /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;
   readonly lateness: Lateness;
-  /** Undefined: counters are in memory, and always reachable. */
+  /** Whether the store is reachable; undefined for counters in memory, which always are. */
   readonly watch: StoreWatch | undefined;
   /** Stores operators' changes. */
   readonly records: Records;

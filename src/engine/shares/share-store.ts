@@ -14,7 +14,7 @@ interface SharesUnavailable {
   readonly reason: string;
 }
 
-/** A share to be sent; undefined: none. */
+/** A share to be sent, if any. */
 export type ShareReply = Share | SharesUnavailable | undefined;
 
 /** Stores pools. Each report is one atomic step on its pool, on the store's clock. */

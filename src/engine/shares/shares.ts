@@ -12,7 +12,7 @@ export interface Pool {
 export interface ShareTerms {
   /** From its receipt, unless it is renewed. */
   readonly ttlMs: number;
-  /** The longest total transit time of a message to a holder and its next report. */
+  /** Maximum total transit time of a message to a holder and its next report. */
   readonly transitMs: number;
   /** A holder that has not reported for this time has no demand. */
   readonly silenceMs: number;
@@ -34,7 +34,7 @@ export interface ShareReport {
    * The time since the last report that had one; below `MIN_ELAPSED_MS`: too short or unknown, its demand is unchanged.
    */
   readonly elapsedMs: number;
-  /** Number of the last share sent on the report's connection; 0: none. */
+  /** Number of the last share sent on the report's connection; 0 before the first. */
   readonly sent: number;
   /** The holder had received that share before it sent the report. */
   readonly isConfirmed: boolean;
@@ -50,7 +50,7 @@ export interface ShareReport {
 export interface Share {
   /** Increases from 1 with each share sent to the holder. */
   readonly number: number;
-  /** Tokens per fill; 0: none. */
+  /** Tokens per fill. */
   readonly units: number;
   readonly burst: number;
 }
@@ -66,7 +66,7 @@ interface ShareHolder {
   readonly units: number;
   readonly burst: number;
   readonly endsAtMs: number;
-  /** The largest earlier share that the holder may still use, and until when. */
+  /** Largest earlier share that the holder may still use, and until when. */
   readonly earlierUnits: number;
   readonly earlierBurst: number;
   readonly earlierEndsAtMs: number;
@@ -77,13 +77,13 @@ export type ShareState = readonly ShareHolder[];
 
 interface ShareStep {
   readonly state: ShareState;
-  /** Undefined: nothing to send. */
+  /** Share to send, if any. */
   readonly share: Share | undefined;
   /** The time until the state no longer matters. */
   readonly ttlMs: number;
 }
 
-/** The most holders of a pool; further ones get no share. */
+/** Maximum number of holders of a pool; further ones get no share. */
 export const MAX_HOLDERS = 256;
 /** Each holder gets at least this part of an equal share, so that one with an unknown or new demand can start. */
 const FLOOR_PART = 8;
@@ -161,7 +161,7 @@ function reported(
   return { ...holder, ...earlier, demand, reportedAtMs };
 }
 
-/** The most that the holder may use now, counting a share that it may not have given up yet. */
+/** Maximum that the holder may use now, including a share that it may not have given up yet. */
 function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): number {
   const now = holder.endsAtMs > nowMs ? holder[what] : 0;
   const earlier = what === 'units' ? holder.earlierUnits : holder.earlierBurst;
@@ -242,7 +242,7 @@ function sent(holder: ShareHolder, share: Share, { ttlMs, transitMs }: ShareTerm
 
 /** The division of units among demands. */
 interface FairLevel {
-  /** Larger demands get this; Infinity: every demand is met. */
+  /** What larger demands get; Infinity if every demand is met. */
   readonly level: number;
   /** The remaining units, and the sum of the demands, if every demand is met. */
   readonly left: number;

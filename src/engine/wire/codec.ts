@@ -66,7 +66,7 @@ const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unit
 /**
  * Converts an answer to a wire message, with its response headers and dynamic metadata.
  *
- * @param detail  added to the metadata under `weir`; absent: none
+ * @param detail  added to the metadata under `weir`, if any
  */
 export function encodeAnswer(
   answer: Answer,
@@ -116,7 +116,7 @@ export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limit
   Math.min(decision.limitRemaining, limit.requestsPerUnit);
 
 /**
- * The longest duration of the protocol: ten thousand years.
+ * Maximum duration of the protocol, ten thousand years.
  *
  * @see https://protobuf.dev/reference/protobuf/google.protobuf/#duration
  */

@@ -6,7 +6,7 @@ import type { Settings } from '../../settings/settings.ts';
 import type { About } from '../link/messages.ts';
 import type { SourcedRules } from './rules.ts';
 
-/** The most rules that are listed individually; the rest are counted. */
+/** Maximum number of rules that are listed; the rest are counted. */
 const LISTED_RULES = 10;
 
 interface Opened {

@@ -44,9 +44,9 @@ export interface AdminSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'ver
   };
   /** The exchange with other sites, summed over all processes of this instance. */
   readonly sites: () => SitesReport | undefined;
-  /** Undefined: arrivals are not followed. */
+  /** Source of advice; undefined if arrivals are not followed. */
   readonly advice: AdviceSource | undefined;
-  /** The overrides that the deciders follow; undefined: they have none. */
+  /** Overrides that the deciders follow, if any. */
   readonly standing: readonly StandingOverride[] | undefined;
   /** Operations of the console. */
   readonly console: readonly ApiOperation[];

@@ -8,7 +8,7 @@ import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 
-/** The most problems of a candidate that are logged. */
+/** Maximum number of a candidate's problems that are logged. */
 const MAX_CANDIDATE_PROBLEMS = 20;
 
 interface CandidateLoading {

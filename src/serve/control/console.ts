@@ -35,7 +35,7 @@ interface ConsoleSources {
   readonly records: Records;
   readonly rules: SourcedRules;
   readonly overrides: Pick<Overrides, 'all'>;
-  /** Undefined: values are shown unchanged. */
+  /** Hashes values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly responders: Responders;
   readonly statistics: Statistics;

@@ -36,7 +36,7 @@ interface OpsSources {
   /** The part of the statistics that earlier control processes have sent. */
   readonly earlier: Statistics;
   readonly version: string;
-  /** The overrides that the deciders follow; undefined: they have none. */
+  /** Overrides that the deciders follow, if any. */
   readonly overrides: AdminSources['standing'];
 }
 

@@ -34,9 +34,9 @@ export interface SourcedRules {
   readonly book: RuleBook;
   /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  /** The rules in force; undefined: none. */
+  /** The rules in force, if any. */
   inForce(): RulesLoaded | undefined;
-  /** Undefined: the rules are the first. */
+  /** The last reload; undefined for the first rules. */
   lastReload(): LastReload | undefined;
   /** For messages: a path or a control plane. */
   readonly description: string;

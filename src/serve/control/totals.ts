@@ -16,9 +16,9 @@ interface Totals {
   openCircuits(): ReadonlyMap<string, number>;
   /** Whether there is a decider, and every one can decide requests. */
   isReady(): boolean;
-  /** The state of the store, as the decider sees it that reaches it least; undefined: counters are in memory. */
+  /** State of the store according to the decider that reaches it least; undefined for counters in memory. */
   store(): StoreFacts | undefined;
-  /** The exchanges with other sites; undefined: this is the only one. */
+  /** Exchanges with other sites; undefined if this is the only one. */
   sites(): SitesReport | undefined;
 }
 

@@ -46,15 +46,18 @@ interface Reporter extends ServiceObserver {
    * The counts since the last report, or since the start, for a control process that has none of the earlier reports.
    * Durations of calls are those since the last report.
    *
-   * @param state  undefined: the decider is not open
+   * @param state  undefined if the decider is not open
    */
   take(since: 'start' | 'last', state?: DeciderState): Report;
 }
 
-/** The most names in a part of a report: about a millisecond of work. */
+/** Maximum number of names in a part of a report, about a millisecond of work. */
 const PART_NAMES = 1_000;
 
-/** The most timed calls per method and status in a report: bounds memory even if no reports are requested. */
+/**
+ * Maximum number of timed calls per method and status in a report, which bounds memory even if no reports are
+ * requested.
+ */
 const MAX_TIMES = 100_000;
 
 /**

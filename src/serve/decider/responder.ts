@@ -39,7 +39,7 @@ interface Responder extends Part {
   /** Serves operators. */
   readonly agent: AdminAgent;
   readonly figures: () => ReportedFigures;
-  /** The exchanges with other sites; undefined: this is the only one. */
+  /** Exchanges with other sites; undefined if this is the only one. */
   readonly sites: () => SitesReport | undefined;
   /**
    * Opens the gRPC and HTTP servers.
@@ -145,11 +145,11 @@ interface ObserverSources {
   readonly serviceObserver: ServiceObserver;
   readonly agent: AdminAgent;
   readonly decider: Pick<Decider, 'rules' | 'counters'>;
-  /** Undefined: values are logged unchanged. */
+  /** Hashes values; undefined if they are logged unchanged. */
   readonly hash: Hash | undefined;
-  /** Undefined: requests are not recorded. */
+  /** The recording, if requests are recorded. */
   readonly recording: Recording | undefined;
-  /** Undefined: arrivals are not followed. */
+  /** Source of advice; undefined if arrivals are not followed. */
   readonly arrivals: ArrivalLog | undefined;
 }
 

@@ -22,7 +22,7 @@ type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 
 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
-  /** Wraps the pages for callers; undefined: not wrapped. */
+  /** Wraps the pages for callers, if given. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
 }
 

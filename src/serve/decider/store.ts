@@ -104,11 +104,11 @@ function logMemcached(log: Logger): (event: StoreEvent) => void {
 /** How often the first contact with the store is polled. */
 const POLL_INTERVAL_MS = 100;
 
-/** The least time for the first contact, even if opening the other parts has taken longer than the store was given. */
+/** Minimum time for the first contact, even if opening the other parts has taken longer than the store was given. */
 const MIN_CONTACT_MS = 500;
 
 /**
- * Resolves if the store was never reached within this time after the start; 0: never resolves.
+ * Resolves if the store was never reached within this time after the start; 0 for no limit.
  *
  * @param upMs  the time since the start
  */

@@ -43,7 +43,7 @@ export async function openTrial(
   });
 }
 
-/** The time of the counters that decided; undefined: none did, or they were not asked. */
+/** Time of the counters that decided; undefined if none did, or they were not asked. */
 function decidedAtMs({ verdicts }: Answer, memory: OpenStore['memory']): number | undefined {
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;

@@ -24,10 +24,10 @@ export interface Report {
   /** Its circuits, by node of the store. */
   readonly circuits: ReadonlyMap<string, BreakerState>;
   readonly figures: ReportedFigures;
-  /** Its exchanges with other sites; undefined: this is the only one. */
+  /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;
   readonly isReady: boolean;
-  /** The state of the store; undefined: counters are in its memory. */
+  /** State of the store; undefined for counters in its memory. */
   readonly store: StoreFacts | undefined;
 }
 
@@ -62,7 +62,7 @@ export type DeciderQuestion =
 
 /** A decider's answers to the control process. */
 export type DeciderReply =
-  /** A part of the report with this number; undefined: the last one, sent without a question. */
+  /** A part of the report with this number; undefined for the last one, which is sent unasked. */
   | {
       readonly kind: 'report';
       readonly number: number | undefined;
@@ -105,7 +105,7 @@ export interface ControlStart {
   readonly rules: string | undefined;
   /** Another control process has served operators before. */
   readonly isReplacement: boolean;
-  /** The overrides in force; undefined: none have been set since the service started. */
+  /** Overrides in force; undefined if none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
   /** Its questions have this number and higher ones: replies with lower numbers are for a process before it. */
   readonly firstNumber: number;
@@ -152,6 +152,6 @@ export interface About {
   readonly rules: string;
   /** Details of how they are read, and the first rules, a line each. */
   readonly details: readonly string[];
-  /** A request that matches the first rule, as arguments of `weir ask`; undefined: there are no rules. */
+  /** A request that matches the first rule, as arguments of `weir ask`; undefined if there are no rules. */
   readonly example: string | undefined;
 }

@@ -94,7 +94,7 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   return { book, arrived, candidate, receive: ({ kind, message }) => receivers[kind](message) };
 }
 
-/** Joins the parts of rules. @param onEnd  called with all of them at the end; undefined: none are loaded */
+/** Joins the parts of rules. @param onEnd  called with all of them at the end, or with undefined if none are loaded */
 function receiver(onEnd: (packed: PackedRules | undefined) => void): (message: RulesMessage) => void {
   let parts: PackedDomain[] = [];
   return (message) => {

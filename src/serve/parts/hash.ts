@@ -7,7 +7,7 @@ import type { Part } from './start-up.ts';
 
 /** The hashes of callers' values. */
 interface OpenHash extends Part {
-  /** Undefined: values are shown unchanged. */
+  /** Hashes values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   /** Uses the records of all instances, which then have the first key that one of them generated. */
   shareIn(records: Records): void;

@@ -124,7 +124,7 @@ const MAX_SILENT_CHECKS = (MAX_SILENT_S * 1_000) / CHECK_INTERVAL_MS + 1;
 
 /** Calls back when a control process hangs. Time in which this process does not run counts as one check at most. */
 function watchSilence(onHanging: () => void) {
-  /** Since the last message; undefined: the control process is starting. */
+  /** Checks since the last message; undefined while the control process is starting. */
   let silentChecks: number | undefined;
   const stop = every(CHECK_INTERVAL_MS, () => {
     if (silentChecks === undefined || ++silentChecks < MAX_SILENT_CHECKS) return;

@@ -36,6 +36,6 @@ export interface DeciderProcesses {
 export interface KeptState {
   /** The rules in force and the candidate, as they were spread. */
   rules(): Iterable<SpreadMessage>;
-  /** Undefined: none have been set. */
+  /** The overrides; undefined if none have been set. */
   overrides(): readonly StandingOverride[] | undefined;
 }

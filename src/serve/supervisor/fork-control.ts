@@ -34,7 +34,7 @@ export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
  * The first message to a control process.
  *
  * @param number     of the control processes before it
- * @param overrides  those in force; undefined: none have been set
+ * @param overrides  those in force; undefined if none have been set
  */
 export const startMessage = (
   source: ControlSource,

@@ -6,7 +6,7 @@ interface ClusterMessage {
   readonly seq?: number;
   /** The number of the message that this one acknowledges. */
   readonly ack?: number;
-  /** False: the worker has stopped listening, and another one must take the connection. */
+  /** False if the worker has stopped listening, so that another one must take the connection. */
   readonly accepted?: boolean;
 }
 
@@ -18,7 +18,7 @@ interface Handle {
 /** A connection that was passed to a worker, whose acknowledgement Node has not read yet. */
 interface Handed {
   readonly handle: Handle;
-  /** Lets Node read the acknowledgement; undefined: it has not arrived. */
+  /** Lets Node read the acknowledgement; undefined until that has arrived. */
   acknowledge?: () => void;
 }
 

@@ -7,7 +7,7 @@ import type { Item, SwapStore } from '../cas.ts';
 
 /** One memcached server. Keys must be made by `safeKey`. Calls reject while the server cannot be reached. */
 export interface MemcachedClient extends SwapStore {
-  /** Adds to a decimal number, or subtracts, not below 0; undefined: there is none. */
+  /** Adds to a decimal number, or subtracts, not below 0. Undefined if there is none. */
   change(key: string, by: number): Promise<number | undefined>;
   /** Stores a value unconditionally. */
   set(key: string, value: Buffer, exptime: number): Promise<void>;
@@ -62,7 +62,7 @@ function unexpected(command: string, reply: MemcachedReply): Error {
   return new Error(`'${typeof reply === 'string' ? reply : 'items'}' is not a reply to ${command}`);
 }
 
-/** The longest key that memcached accepts. */
+/** Maximum length of a key in memcached. */
 const MAX_KEY_BYTES = 250;
 
 /**
@@ -77,7 +77,7 @@ export function safeKey(key: string): string {
 }
 
 /**
- * The decimal count in a value; 0: there is no value.
+ * The decimal count in a value; 0 if there is no value.
  *
  * @throws Error  the counter is not a number
  */
@@ -87,20 +87,19 @@ export function countIn(value: Buffer | undefined): number {
   return Number(text);
 }
 
-/** The longest time that memcached accepts as relative; longer ones are interpreted as dates. */
+/** Maximum relative time in memcached, which interprets longer ones as dates. */
 const MAX_SPAN_S = 30 * 24 * 3600;
 /** The last date that memcached supports, in 2038. */
 const MAX_DATE_S = 2 ** 31 - 1;
 
 /**
- * The most that memcached's clock may lag: it is read about once per second, in whole seconds, and advances by two when
- * a reading just misses one. A counter with a second to live could otherwise be gone at once.
+ * Maximum lag of memcached's clock, which is read about once per second, in whole seconds, and advances by two when a
+ * reading just misses one. Without this allowance, a counter with a second to live could be gone immediately.
  */
 const CLOCK_LAG_S = 2;
 
 /**
- * When memcached may drop a counter: whole seconds, from now or since the epoch; negative: at once, since nothing is
- * left to keep.
+ * Time at which memcached may drop a counter, in whole seconds from now or since the epoch; negative for immediately.
  */
 export function exptimeOf(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return -1;
@@ -111,7 +110,7 @@ export function exptimeOf(ttlMs: number, nowMs: number): number {
 interface ConnectionSettings {
   readonly host: string;
   readonly port: number;
-  /** Undefined: plain text. */
+  /** Options of TLS; undefined for plain text. */
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
   /** Called when a server has answered on a new connection, and when a connection fails or ends, respectively. */
@@ -123,7 +122,7 @@ interface ConnectionSettings {
  * If a server is silent for this long while calls wait, the connection is closed, its calls fail, and it is reopened.
  */
 const SILENCE_MS = 1_000;
-/** The longest wait between two attempts to connect. Together with the attempt it is less than a second. */
+/** Maximum wait between two attempts to connect; less than a second together with the attempt. */
 const MAX_RETRY_MS = 250;
 /** How long the first connection may take to open: after that, the usual time is known. */
 const FIRST_CONNECT_MS = 5_000;

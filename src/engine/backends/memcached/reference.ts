@@ -5,7 +5,7 @@ import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';
 import { countIn, exptimeOf, type MemcachedClient } from './client.ts';
 
-/** The most attempts if a counter appears and disappears between two commands. */
+/** Maximum number of attempts if a counter appears and disappears between two commands. */
 const MAX_TRIES = 100;
 
 /**

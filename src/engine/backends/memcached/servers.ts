@@ -15,7 +15,7 @@ export interface MemcachedServers {
 
 interface ServersOptions {
   /**
-   * `host:port` each, or the DNS record that names them and its refresh interval; 0: it is only resolved until it is
+   * `host:port` each, or the DNS record that names them and its refresh interval; 0 to resolve it only until it is
    * found.
    */
   readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };

@@ -31,7 +31,7 @@ export interface MemoryBackend extends Backend {
   held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
   /** The time of the last request. */
   ranAtMs(): number;
-  /** The counter's current state; undefined: it is new. */
+  /** The counter's current state; undefined if it is new. */
   stateOf(key: CounterKey): State | undefined;
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
 }
@@ -175,7 +175,9 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
   });
 }
 
-/** Charges an operation of a refused request: its own refusal, or if it stands alone. Undefined: it is not charged. */
+/**
+ * Charges an operation of a refused request if it is refused itself or stands alone. Undefined if it is not charged.
+ */
 function chargeRefused(
   counters: BoundedCounters,
   operation: Operation,

@@ -4,11 +4,13 @@ import { CounterSlots, slotBytes } from './counter-slots.ts';
 
 export interface CounterBounds {
   readonly maxCounters: number;
-  /** The most memory of all counters, as measured by `bytes`; absent: unlimited. */
+  /** Maximum memory of all counters, as measured by `bytes`. Default: unlimited. */
   readonly maxBytes?: number;
 }
 
-/** The most counters that the hand passes in search of one to evict; then it evicts the next one in any case. */
+/**
+ * Maximum number of counters that the hand passes in search of one to evict; then it evicts the next one in any case.
+ */
 const MAX_SWEEP = 16;
 
 /**
@@ -51,12 +53,12 @@ export class BoundedCounters {
     return this.#evicted;
   }
 
-  /** The slot of the key's counter, valid until the next `set`; undefined: there is none. */
+  /** The slot of the key's counter, valid until the next `set`; undefined if there is none. */
   find(key: CounterKey): number | undefined {
     return this.#index.slotOf(keptKey(key));
   }
 
-  /** The state of the counter in that slot; undefined: it has expired. */
+  /** The state of the counter in that slot; undefined if it has expired. */
   stateAt(found: number | undefined, nowMs: number): State | undefined {
     return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateOf(found) : undefined;
   }
@@ -158,8 +160,8 @@ interface KeyIndex {
 }
 
 /**
- * The most keys in one Map, on average. A Map that grows or shrinks moves all its keys: for this number, that takes
- * tens of microseconds.
+ * Average number of keys in one Map. A Map that grows or shrinks moves all its keys, which takes tens of microseconds
+ * for this number.
  */
 const SHARD_KEYS = 1_024;
 
@@ -167,7 +169,7 @@ const SHARD_KEYS = 1_024;
  * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that
  * chooses keys of a single shard only gets the behaviour of a large Map: Maps hash with a secret.
  *
- * @param maxKeys  the most keys to expect
+ * @param maxKeys  the maximum number of keys to expect
  */
 function createKeyIndex(maxKeys: number): KeyIndex {
   const shards = Array.from(

@@ -4,7 +4,7 @@ import { type CounterKey, isWide, keyBytes } from '../key.ts';
 /** The number of slots that are allocated together. */
 const CHUNK_SLOTS = 1_024;
 
-/** The longest state that fits into the slot. Only logs and windows in parts have longer ones. */
+/** Maximum length of a state that fits into the slot; only logs and windows in parts have longer ones. */
 const SHORT_STATE = 3;
 
 /** Numbers in a slot: when its counter expires, then a short state. */
@@ -29,7 +29,7 @@ interface Chunk {
   readonly lengths: Uint8Array;
   readonly flags: Uint8Array;
   readonly keys: (CounterKey | undefined)[];
-  /** Undefined: no slot of the chunk had one yet. */
+  /** Long states by slot; undefined while the chunk has had none. */
   longStates: (State | undefined)[] | undefined;
 }
 

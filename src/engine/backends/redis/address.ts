@@ -60,8 +60,8 @@ export const expectedAddress = {
 } as const;
 
 /**
- * Parses an address as written for envoyproxy/ratelimit; undefined: malformed. Every part of a URL is used or refused,
- * none is ignored.
+ * Parses an address as written for envoyproxy/ratelimit; undefined if it is malformed. Every part of a URL is used or
+ * refused, none is ignored.
  *
  * @param auth  `password` or `user:password`; overrides the address's
  */
@@ -149,7 +149,7 @@ function parseTcpAddress(written: string): Extract<RedisAddress, { kind: 'tcp' }
   };
 }
 
-/** A part of a URL without its percent-escapes; undefined: they are invalid. */
+/** A part of a URL without its percent-escapes; undefined if they are invalid. */
 function decoded(part: string): string | undefined {
   try {
     return decodeURIComponent(part);

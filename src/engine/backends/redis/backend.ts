@@ -73,7 +73,7 @@ export class RedisBackend implements Backend {
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
   #listener: InvalidationListener | undefined;
-  /** By slot, the least lead of its node's clock over the monotonic clock since that clock last stepped forward. */
+  /** Minimum lead of each slot's node's clock over the monotonic clock since that clock last stepped forward. */
   readonly #leadsMs = new Map<number, number>();
 
   /**
@@ -323,11 +323,11 @@ export class RedisBackend implements Backend {
 /** Represents all slots if one node has them all. */
 const ONE_NODE = -1;
 /**
- * The longest silence of a node before a call counts as failed, whatever the deadlines of callers are. With a shorter
- * one, a pause would count as a failure; with a longer one, callers of a dead node would wait longer.
+ * Maximum silence of a node before a call counts as failed, whatever the deadlines of callers are. A shorter one would
+ * count a pause as a failure; a longer one would make callers of a dead node wait longer.
  */
 const SLOW_MS = 250;
-/** The most concurrent calls to a node: while one is counted, the next is collected. */
+/** Maximum number of concurrent calls to a node; while one is counted, the next is collected. */
 const MAX_IN_FLIGHT = 2;
 /** A node's clock that gains more than this on the monotonic clock has stepped forward. */
 const CLOCK_STEP_MS = 100;
@@ -346,7 +346,7 @@ const isNoScript = (error: unknown): boolean => error instanceof Error && error.
 /** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
 interface SlotKeys {
   readonly slotOf: (key: string) => number;
-  /** @param slot  undefined: one node has all slots */
+  /** @param slot  undefined if one node has all slots */
   name(slot: number | undefined, name: string): string;
 }
 

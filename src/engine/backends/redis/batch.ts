@@ -154,7 +154,7 @@ class BatchKeys {
 
 /** The limits of a batch. */
 interface LimitTable {
-  /** The first ones by place, from 0: most batches have few, and comparing them is faster than a map lookup. */
+  /** The first limits, by place; most batches have few, which are faster to compare than to find in a map. */
   readonly few: Limit[];
   /** The places of limits, from 1; those of foreign limits by their packed form. Without those of claims. */
   readonly places: Map<Limit | string, number>;

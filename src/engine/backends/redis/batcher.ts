@@ -31,7 +31,9 @@ function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
-/** Waits of the most patient caller of a call, or average calls, after which the node counts as silent. */
+/**
+ * Multiple of a call's longest time limit, or of the average duration of calls, after which the node counts as silent.
+ */
 const WAITS_OF_SILENCE = 4;
 /** Shortest silence of a node that counts as a failure, for callers with Envoy's default timeout or a shorter one. */
 const MIN_SILENCE_MS = 60;
@@ -39,7 +41,7 @@ const MIN_SILENCE_MS = 60;
 /** Shortest time without a reply that counts as longer than usual. */
 const MIN_PAUSE_MS = 5;
 
-/** The longest time that a request of a call may wait. */
+/** Maximum time that a request of a call may wait. */
 const patienceOf = (requests: readonly Waiting[]): number =>
   requests.reduce((longestMs, { timeoutMs }) => Math.max(longestMs, timeoutMs), 0);
 
@@ -51,7 +53,7 @@ class Waiting extends Later<Replies> implements BatchRequest {
   /** The end of its wait, unless time in which this process does not run extends it. */
   readonly untilMs: number;
   readonly timeoutMs: number;
-  /** The longest that it may wait, however long this process does not run. */
+  /** Maximum wait, however long this process does not run. */
   readonly longestMs: number;
   /** How long this process had not run when the wait began. */
   readonly stoodMs: number;
@@ -112,7 +114,7 @@ export class Batcher {
   #queuedHits = 0;
   /** Approximate duration of a call. */
   #callMs = 0;
-  /** The time of the longest recent call, which decays. */
+  /** Duration of the longest recent call, which decays. */
   #peakMs = 0;
   /** The time of the earliest call since the last reply, or of that reply if calls are in flight; undefined: none are. */
   #waitsSinceMs: number | undefined;
@@ -159,8 +161,8 @@ export class Batcher {
   }
 
   /**
-   * Why a request with this time limit is refused; undefined: it may wait. The next call is never refused, so that
-   * recovery is measured.
+   * Reason to refuse a request with this time limit, or undefined if it may wait. The next call is never refused, so
+   * that recovery is measured.
    */
   #tooManyBefore(timeoutMs: number): string | undefined {
     const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);

@@ -11,7 +11,7 @@ export type RedisConnection = Redis | Cluster;
 /** The options of a connection. */
 interface RedisConnectOptions {
   readonly address: RedisAddress;
-  /** Undefined: plain text, unless the address requires TLS. */
+  /** Options of TLS; undefined for plain text, unless the address requires TLS. */
   readonly tls: ClientTls | undefined;
   /** Credentials for the sentinels. */
   readonly sentinelCredentials: Credentials;
@@ -23,7 +23,7 @@ interface RedisConnectOptions {
   readonly onTlsProblem?: (problem: string) => void;
 }
 
-/** The longest wait between two attempts to reconnect. Together with the attempt it is less than a second. */
+/** Maximum wait between two attempts to reconnect; less than a second together with the attempt. */
 const MAX_RETRY_MS = 300;
 /**
  * The shortest time allowed for an attempt to reconnect: packets lost with the network are only resent after a second.

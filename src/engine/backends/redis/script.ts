@@ -144,8 +144,7 @@ function headOf(length: number): string {
 }
 
 /**
- * The most octets of one character. With this spare room, text that is not ASCII is written with more octets than its
- * length.
+ * Maximum octets of one character; the spare room holds text that is not ASCII, which has more octets than its length.
  */
 const SPARE_OCTETS = 4;
 

@@ -14,7 +14,7 @@ export interface StoreTraits {
   readonly without: readonly Limit['algorithm'][];
   /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;
-  /** The division of limits that sites share; undefined: SITE is not set. */
+  /** Division of limits that sites share; undefined if SITE is not set. */
   readonly split?: SiteSplit | undefined;
   /** The `spend` of domains that do not set it. */
   readonly spend: Spend;

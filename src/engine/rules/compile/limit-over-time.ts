@@ -11,7 +11,7 @@ type LimitBlock = Block<'rate_limit'>;
 interface NodeLimits {
   /** For listing: the node's own in order, then those of schedules. */
   readonly limits: readonly RuleLimit[];
-  /** When each limit applies; undefined: all always apply. */
+  /** When each limit applies; undefined if all always apply. */
   readonly schedule: RuleSchedule | undefined;
 }
 
@@ -60,7 +60,7 @@ function buildLimitOverTime(
 interface Scheduling {
   readonly block: LimitBlock;
   readonly of: number;
-  /** The limit of the block itself; undefined: invalid. */
+  /** The limit of the block itself; undefined if it is invalid. */
   readonly own: RuleLimit | undefined;
   readonly modes: NodeModes;
 }
@@ -151,9 +151,9 @@ function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTi
 type LimitOverTime = readonly LimitAtTimes[];
 
 interface LimitAtTimes {
-  /** Absent: always. */
+  /** When it applies. Default: always. */
   readonly active?: ActiveTimes;
-  /** Undefined: unlimited at these times. */
+  /** The limit; undefined if these times are unlimited. */
   readonly limit: RuleLimit | undefined;
 }
 

@@ -46,7 +46,7 @@ export interface NodeModes {
   readonly quota: boolean;
   /** Requests have an id: an entry with `not_counted: hold`. */
   readonly hasId?: boolean;
-  /** The division of limits that sites share; absent: this is the only site. */
+  /** Division of limits that sites share; absent if this is the only site. */
   readonly split?: SiteSplit | undefined;
 }
 
@@ -247,7 +247,7 @@ function expected(written: string | undefined, names: readonly string[], more = 
 /** Reports a problem with a key of a limit. */
 type LimitProblem = (key: Key, message: string) => undefined;
 
-/** The longest `max_delay`. */
+/** Maximum `max_delay`. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
 /** The input of the algorithm's parser. */
@@ -271,7 +271,7 @@ function sourceOf(
   };
 }
 
-/** The choice that was written, or the first if the key is absent. Undefined: it is none of them. */
+/** The choice that was written, or the first if the key is absent. Undefined if it is none of them. */
 function choice<const C extends string>(
   written: string | undefined,
   key: Key,

@@ -128,7 +128,7 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   ];
 }
 
-/** Why the node's `value_to_metric` has no effect; undefined: it has one, or is absent. */
+/** Reason why the node's `value_to_metric` has no effect; undefined if it has one, or is absent. */
 function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): string | undefined {
   const { key = '', value = '', value_to_metric: isWanted = false, descriptors = [] } = values;
   if (!isWanted) return undefined;

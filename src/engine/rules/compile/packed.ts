@@ -208,7 +208,7 @@ function mapBlocks(
   return Object.fromEntries(entries);
 }
 
-/** The shape of the blocks in a value; undefined: it has none. */
+/** The shape of the blocks in a value; undefined if it has none. */
 function innerShape(field: Field | undefined, value: unknown): Shape | undefined {
   const isBlock = field?.type === 'list' || field?.type === 'block';
   const of = isBlock ? field.of : field?.type === 'text' && typeof value === 'object' ? field.orBlock : undefined;
@@ -261,7 +261,7 @@ class LazyNode implements Node {
   readonly hasRule: boolean;
   children: Level | undefined = undefined;
   #rule: Rule | undefined = undefined;
-  /** The source of the rule; undefined: there is none, or the rule has been built. */
+  /** Source of the rule; undefined if there is none, or the rule has been built. */
   #source: RuleSource | undefined;
 
   constructor({ head, from }: UnpackedNode, above: Above, here: Above | undefined) {
@@ -293,6 +293,6 @@ class LazyNode implements Node {
 interface RuleSource {
   readonly from: NodePlace;
   readonly above: Above;
-  /** Absent: not built yet. */
+  /** The rule; absent until it is built. */
   readonly here: Above | undefined;
 }

@@ -16,7 +16,7 @@ const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 /**
  * This site's share of the limit, if the rule divides it among sites.
  *
- * @param split  undefined: this is the only site
+ * @param split  undefined if this is the only site
  */
 export function readSites(
   { values, place }: Block<'rate_limit'>,
@@ -44,7 +44,7 @@ export function readSites(
 /** The highest `max_error`, in percent. */
 const MAX_ERROR_PERCENT = 50;
 
-/** In percent; 0: the limit is never exceeded. Undefined: invalid. */
+/** Percentage by which the limit may be exceeded; undefined if it is invalid. */
 function readMaxError({ values, place }: Block<'sites'>, problems: Problems): number | undefined {
   const { mode: written = siteModes[0], max_error: error } = values;
   const mode = siteModes.find((one) => one === written);
@@ -78,7 +78,7 @@ const isUsual = {
   on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
 } as const;
 
-/** Undefined: the limit's hits cannot be moved. */
+/** The share of this site; undefined if the limit's hits cannot be moved. */
 function shareOf(
   whole: Limit,
   { sites, site, group, lost }: SiteSplit,

@@ -30,7 +30,7 @@ export class BlockTable<T> {
     return this.#items.push(undefined) - 1;
   }
 
-  /** The item of the longest block that contains all addresses of another one. */
+  /** The item of the longest block that contains the given one. */
   find(block: AddressBlock): T | undefined {
     let node = rootOf(block);
     let found = this.#items[node];
@@ -41,7 +41,7 @@ export class BlockTable<T> {
     return found;
   }
 
-  /** The item of the longest block that contains another one, and is wider. */
+  /** The item of the longest block that contains the given one and is wider. */
   findWider(block: AddressBlock): T | undefined {
     return block.bits === 0 ? undefined : this.find({ bytes: block.bytes, bits: block.bits - 1 });
   }

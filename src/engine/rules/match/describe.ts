@@ -105,7 +105,9 @@ function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): Pick<Do
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
-/** The limits of a rule that apply at a time, by index, and when that changes next; empty: all limits always apply. */
+/**
+ * The limits of a rule that apply at a time, by index, and when that changes next; empty if all limits always apply.
+ */
 export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<ListedRule, 'schedule'> {
   if (!schedule) return {};
   const changeMs = schedule.changesAtMs(nowMs);
@@ -181,11 +183,11 @@ export function describeRulePlace(rule: Pick<Rule, 'path' | 'place' | 'overlaid'
   return `${shown(path)}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
 }
 
-/** The overlaid properties of one of the rule's limits; undefined: of the rule itself. */
+/** The overlaid properties of one of the rule's limits, or of the rule itself if `limit` is undefined. */
 const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
   overlaid.filter((one) => one.limit === limit);
 
-/** One text with the overlaid properties of a limit and its rule, `overlaid: burst (overlay.yaml:7)`; empty: none. */
+/** The overlaid properties of a limit and its rule, as at most one text: `overlaid: burst (overlay.yaml:7)`. */
 const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
   listPlaces([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
 

@@ -7,7 +7,7 @@ import type { Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor matches its rule, or none. */
 interface Explanation {
-  /** Absent: no rule matches, or the limit came with the request. */
+  /** The matched rule; absent if none matches, or the limit came with the request. */
   readonly rule?: Rule;
   /** Why no rule matches. */
   readonly reason?: StopReason;
@@ -17,9 +17,9 @@ interface Explanation {
 
 /** Bounds that several explanations share. */
 interface ExplainBounds {
-  /** Absent: the texts that are compared are bounded for this descriptor alone. */
+  /** Bounds the texts that are compared. Default: for this descriptor alone. */
   readonly nearest?: NearestTexts;
-  /** Absent: the patterns that are tried for the descriptor are not bounded. */
+  /** Bounds the patterns that are tried. Default: unbounded. */
   readonly work?: RequestWork;
 }
 

@@ -4,7 +4,7 @@ import { textMatcher, valueMatcher } from './matchers.ts';
 import { nodesByKey, nodesByValue } from './pattern-nodes.ts';
 import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
-/** The most keys of a level that are patterns: each is compared with each key of the level. */
+/** Maximum number of keys of a level that are patterns, each of which is compared with each key of the level. */
 export const MAX_PATTERN_KEYS = 1_000;
 
 interface Branching {
@@ -37,7 +37,7 @@ export class LevelBuilder {
     return new Set(this.#keyPatterns.map(({ key }) => key.text)).size;
   }
 
-  /** The value or block of addresses of a node that another one with the same key has, too; empty: any value. */
+  /** The value or block of addresses that another node with the same key has, too; empty for any value. */
   duplicateOf({ key = '', value = '', addresses }: NodeHead): string | undefined {
     const branch = this.#byKey.get(key);
     if (!branch) return undefined;

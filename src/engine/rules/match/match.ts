@@ -36,7 +36,7 @@ export type Match =
        * ids of the request.
        */
       readonly entries: readonly Entry[];
-      /** The id of the request in flight; absent: the rule has none. */
+      /** Id of the request in flight; absent if the rule has none. */
       readonly id?: string;
       /** The hits are the amount that the request has used of its reservation. */
       readonly commits?: true;
@@ -120,7 +120,7 @@ interface Search {
 
 /** Observes the search for one descriptor. */
 interface MatchObserver {
-  /** A level was searched for an entry; undefined: the tree has no such level. */
+  /** Called when a level has been searched for an entry; the level is undefined if the tree has none there. */
   onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
 }
 
@@ -173,7 +173,7 @@ export function missAt(level: Level, { key }: Entry): Required<Miss> {
 
 /**
  * @param sent  the entries as the caller sent them
- * @param rules  absent: the rule came with the request
+ * @param rules  absent if the rule came with the request
  */
 function limited(
   rule: Rule,

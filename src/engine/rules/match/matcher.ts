@@ -12,7 +12,7 @@ export interface Matcher {
   readonly kind: MatcherKind;
   /** See `rankOf`. */
   readonly rank: number;
-  /** As in rule files; empty: any text. Matchers of one kind with the same text match the same texts. */
+  /** As in rule files; empty for any text. Matchers of one kind with the same text match the same texts. */
   readonly text: string;
   /** Its part of the names of its node, and of a counter that all matching texts share. */
   readonly name: string;
@@ -23,19 +23,19 @@ export interface Matcher {
    * @throws TooCostly
    */
   matches(text: string, work?: RequestWork): boolean;
-  /** The offset at which a text stops matching; undefined: it matches, or the offset says nothing. */
+  /** The offset at which a text stops matching; undefined if it matches, or the offset says nothing. */
   mismatchAt(text: string): number | undefined;
   /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
   covers(other: Matcher): boolean;
   /** Whether a text may match both. */
   overlaps(other: Matcher): boolean;
   /**
-   * Whether it takes precedence over another matcher of its kind for some texts; absent: the first in the file takes
+   * Whether it takes precedence over another matcher of its kind for some texts. Default: the first in the file takes
    * precedence.
    */
   precedes?(other: Matcher): boolean;
   /** A matching text. @param filling  for whatever may be any text */
   example(filling: string): string;
-  /** A regular expression for the same texts, in the syntax of RE2; undefined: there is none. */
+  /** A regular expression for the same texts, in the syntax of RE2, if there is one. */
   readonly regex: string | undefined;
 }

@@ -1,8 +1,8 @@
 import { RequestWork } from '../../../base/request-work.ts';
 
-/** The most texts that one search compares. */
+/** Maximum number of texts that one search compares. */
 const MAX_OF_A_SEARCH = 2_000;
-/** The most texts that the searches for one descriptor compare in total: a few milliseconds of work. */
+/** Maximum number of texts that the searches for one descriptor compare in total, a few milliseconds of work. */
 const MAX_OF_A_DESCRIPTOR = 8_000;
 
 /** Finds likely corrections of misspelt texts. The work of all searches is bounded; beyond it, they find nothing. */
@@ -11,7 +11,7 @@ export class NearestTexts {
   /** Bounds the patterns that are tried. */
   readonly work: RequestWork;
 
-  /** @param mostCompared  the most texts that all searches compare in total */
+  /** @param mostCompared  the maximum number of texts that all searches compare in total */
   constructor(mostCompared = MAX_OF_A_DESCRIPTOR, work = new RequestWork()) {
     this.#left = mostCompared;
     this.work = work;
@@ -28,7 +28,7 @@ export class NearestTexts {
   }
 
   /**
-   * The items whose text is most similar to another text, the most similar first. Case and punctuation hardly count.
+   * The items whose text is most similar to the given one, in order of similarity. Case and punctuation hardly count.
    */
   find<T>(to: string, items: Iterable<T>, textOf: (item: T) => string, count: number): readonly T[] {
     const found: { readonly item: T; readonly distance: number }[] = [];

@@ -14,7 +14,7 @@ const SEPARATOR = '\uffff';
 /**
  * Builds the nodes of one key, which have a pattern for the value. Yields the approximate work of each step.
  *
- * @param all  in the order of the file; undefined or empty: there are none
+ * @param all  in the order of the file
  */
 export function* nodesByValue(all: readonly RankedNode[] = []): Generator<number, PatternNodes | undefined> {
   if (all.length === 0) return undefined;

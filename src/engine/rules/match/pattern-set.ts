@@ -101,7 +101,7 @@ export class PatternSet {
   }
 
   /**
-   * The index of the first pattern that matches; undefined: none does.
+   * The index of the first pattern that matches; undefined if none does.
    *
    * @param work  charged before it is done
    * @throws TooCostly

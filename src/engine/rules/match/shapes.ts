@@ -22,7 +22,7 @@ export const entries = listOf(entry);
 
 export const algorithm = oneOf(...namedAlgorithms);
 
-/** The place of a rule; absent: it is in no file. */
+/** Place of a rule; absent if it is in no file. */
 export const placeFields = { file: text, line: whole };
 
 /** A rule that a descriptor nearly matched. */
@@ -40,7 +40,7 @@ export const stopReason = oneOf(...(Object.keys(stopReasons) as StopReason[])); 
 
 /** Why a search ended without a rule. */
 export const stop = fields({
-  /** The level on which no node was found, from 1; 0: the domain. */
+  /** The level on which no node was found, from 1; 0 for the domain. */
   level: whole,
   reason: stopReason,
   /** A sentence for operators. */
@@ -53,7 +53,7 @@ export type Stop = ValueOf<typeof stop>;
 const candidate = fields(
   { key: text, kind: oneOf('exact', 'addresses', 'wildcard', 'any_value'), matched: flag },
   {
-    /** Absent: any value. */
+    /** Value of the entry; absent for any value. */
     value: text,
     /** Why it was not chosen. */
     reason: oneOf(

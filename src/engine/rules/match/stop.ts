@@ -18,7 +18,7 @@ interface Search {
 /** A level that was searched for an entry. */
 interface SearchedLevel {
   readonly entry: Entry;
-  /** Undefined: the tree has no such level. */
+  /** The level; undefined if the tree has none there. */
   readonly level: Level | undefined;
   readonly node: Node | undefined;
 }
@@ -26,7 +26,7 @@ interface SearchedLevel {
 /**
  * Searches like `match`, and records the levels.
  *
- * @param work  absent: the search is not bounded
+ * @param work  bounds the search, if given
  * @throws TooCostly
  */
 export function search(rules: RuleTree, domain: string, descriptor: Descriptor, work?: RequestWork): Search {
@@ -42,7 +42,7 @@ export interface Searched {
   readonly entries: readonly Entry[];
 }
 
-/** Why a search ended without a rule, in words, and the nearest rules; undefined: a rule matched. */
+/** Why a search ended without a rule, in words, and the nearest rules; undefined if a rule matched. */
 export function stopOf(
   rules: RuleTree,
   searched: Searched,
@@ -167,7 +167,7 @@ const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule
   descriptor,
 });
 
-/** The most entries whose orders are tried: all orders of five. */
+/** Maximum number of entries whose orders are tried. */
 const MAX_REORDERED = 5;
 
 /** The same entries in an order that matches a rule. */

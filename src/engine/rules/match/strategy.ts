@@ -11,9 +11,9 @@ type BucketStrategy =
   /** A proxy cannot apply the rule on its own. */
   | { readonly kind: 'unsupported'; readonly reason: string };
 
-/** The least number of tokens per fill: shares are multiples of one token per fill. */
+/** Minimum number of tokens per fill, since shares are multiples of one token per fill. */
 const MIN_UNITS = 1_024;
-/** The longest fill, in seconds: about 31 years. A longer window is a single fill. */
+/** Maximum length of a fill in seconds, about 31 years; a longer window is a single fill. */
 const MAX_FILL_SECONDS = 1_000_000_000;
 /** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
 const SLIDING_BURST_PART = 10;

@@ -15,9 +15,9 @@ export interface MatchTrace {
   readonly stopped?: Stop;
 }
 
-/** The most other nodes listed per level. */
+/** Maximum number of other nodes listed per level. */
 const MAX_OTHERS = 5;
-/** The most patterns listed per level. */
+/** Maximum number of patterns listed per level. */
 const MAX_PATTERNS = 20;
 
 /** Searches like `match`, and records the nodes that were tried. */

@@ -12,7 +12,7 @@ import type { Matcher } from './matcher.ts';
 export interface RuleTree {
   readonly domains: ReadonlyMap<string, Domain>;
   readonly rules: RuleList;
-  /** How statistics show a caller's value; absent: unchanged. */
+  /** How statistics show a caller's value. Default: unchanged. */
   readonly shownValue?: (value: string) => string;
 }
 
@@ -26,12 +26,12 @@ interface RuleList extends Iterable<Rule> {
 
 export interface Domain extends MayBeOverlaid {
   readonly name: string;
-  /** The hits that a refused request spends; undefined: the service's default. */
+  /** Hits that a refused request spends; undefined for the service's default. */
   readonly spend: Spend | undefined;
   readonly root: Level;
   /** The number of rules that are listed for it. */
   readonly ruleCount: number;
-  /** The entries that are ids of requests instead of parts of the counter, for each path; absent: none. */
+  /** The entries that are ids of requests instead of parts of the counter, for each path, if any. */
   readonly ids?: readonly (readonly IdEntry[])[];
 }
 
@@ -125,11 +125,11 @@ export interface RuleLimit {
   readonly limit: Limit;
   readonly label: LimitLabel;
   readonly policy: LimitPolicy;
-  /** When it applies; absent: always, or whenever no limit of its schedule does. */
+  /** When it applies. Default: always, or whenever no limit of its schedule does. */
   readonly times?: LimitTimes;
   /**
-   * For limits that apply now: when another limit, which may admit more, replaces this one. Milliseconds since the
-   * epoch; absent: never.
+   * When another limit, which may admit more, replaces one that applies now, in milliseconds since the epoch. Default:
+   * never.
    */
   readonly endsAtMs?: number;
 }
@@ -142,9 +142,9 @@ interface LimitTimes {
 
 /** A limit of a schedule, or the absence of one at these times. */
 export interface ScheduleEntry {
-  /** As written in the rule; absent: always. */
+  /** As written in the rule. Default: always. */
   readonly active?: string;
-  /** Absent: unlimited at these times. */
+  /** The limit; absent if these times are unlimited. */
   readonly limit?: RuleLimit;
   readonly unlimited?: true;
 }
@@ -166,7 +166,7 @@ export interface Rule extends MayBeOverlaid {
   readonly domain: string;
   /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;
-  /** The place of its node; undefined: the limit came with the request. */
+  /** Place of its node; undefined if the limit came with the request. */
   readonly place: Pick<Place, 'file' | 'line'> | undefined;
   /** The levels of the path below the domain: its name in statistics, unless `named` differs. */
   readonly levels: readonly string[];
@@ -178,7 +178,7 @@ export interface Rule extends MayBeOverlaid {
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
   /** The limits of all times: those of the node in order, then those of schedules. */
   readonly limits: readonly RuleLimit[];
-  /** When each limit applies; absent: all always apply. */
+  /** When each limit applies. Default: always. */
   readonly schedule?: RuleSchedule;
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
@@ -188,9 +188,9 @@ export interface Rule extends MayBeOverlaid {
   readonly quota: boolean;
   /** Names of limits that this rule replaces for the requests it matches. */
   readonly replaces: readonly string[];
-  /** The entries that are ids of the request instead of parts of the counter, in order; absent: none. */
+  /** The entries that are ids of the request instead of parts of the counter, in order, if any. */
   readonly ids?: readonly IdEntry[];
-  /** The index of the entry, the last one, that marks the hits as used (`not_counted: commit`); absent: none. */
+  /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
   /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;

@@ -179,7 +179,7 @@ export class Trie {
    * Reads on until a text ends, or to the end. Only for linked tries.
    *
    * @param reader  receives its new position and state
-   * @returns the longest text that ends at the position, as a state; `NONE`: none does
+   * @returns the longest text that ends at the position, as a state, or `NONE`
    */
   read(reader: Reader, text: string, until: number): number {
     const [table, row, endedAt, ascii, others] = [

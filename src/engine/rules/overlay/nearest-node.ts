@@ -6,7 +6,7 @@ const MAX_STEPS = 10_000_000;
 /** Something with a key, and perhaps a value. */
 interface Keyed {
   readonly key: string;
-  /** Empty: none. */
+  /** Value of the entry, or empty. */
   readonly value: string;
 }
 

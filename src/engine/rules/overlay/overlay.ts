@@ -132,8 +132,8 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
 const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
 /**
- * The limit with the overlay's changes; a new limit if there was none and the overlay sets a rate; undefined: no
- * change.
+ * The limit with the overlay's changes; a new limit if there was none and the overlay sets a rate; undefined if nothing
+ * changes.
  */
 function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
   const idle = (message: string): undefined => problems.warn(upper.place(), message);
@@ -215,7 +215,7 @@ type OverlayLevel = Map<string, OverlayNode>;
 /** The overlay files' content for one node of the rules. */
 interface OverlayNode {
   readonly key: string;
-  /** Empty: the node for any value. */
+  /** Value of the node; empty for any value. */
   readonly value: string;
   /** The first place that names it. */
   readonly place: Place;

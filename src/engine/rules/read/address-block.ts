@@ -9,7 +9,7 @@ export interface AddressBlock {
   readonly bits: number;
 }
 
-/** The longest text of a block: an IPv6 address with an IPv4 part, and a prefix. */
+/** Maximum length of a block's text, an IPv6 address with an IPv4 part and a prefix. */
 const MAX_CHARACTERS = 49;
 /** An IPv4 address in the obsolete form `::192.0.2.1`, which the parser takes for an IPv4-mapped one. */
 const COMPATIBLE = /^::\d+\./;
@@ -17,7 +17,7 @@ const COMPATIBLE = /^::\d+\./;
 const MAPPED_BITS = 96;
 
 /**
- * Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address. Undefined: it is neither; IPv4 addresses must have four
+ * Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address, or returns undefined. IPv4 addresses must have four
  * decimal numbers; IPv6 addresses no zone, and an IPv4 part only after `::ffff:`.
  */
 export function parseAddressBlock(text: string): AddressBlock | undefined {
@@ -57,7 +57,7 @@ export function addressBlockText({ bytes, bits }: AddressBlock): string {
   return bits === 8 * bytes.length ? text : `${text}/${bits}`;
 }
 
-/** Why a text is no block that a rule may name; undefined: it is one. */
+/** Reason why a rule may not name a text as a block; undefined if it may. */
 export function addressBlockProblem(text: string): string | undefined {
   const block = parseAddressBlock(text);
   if (!block) return 'expected a block of IP addresses such as 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1';

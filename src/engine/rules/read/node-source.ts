@@ -2,13 +2,13 @@ import type { Block } from './read.ts';
 
 /** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
 export interface NodeSource<N extends WrittenNode = WrittenNode> {
-  /** Undefined: there are no more. */
+  /** The next node; undefined after the last. */
   next(): SourcedNode<N> | undefined;
 }
 
 export interface SourcedNode<N extends WrittenNode = WrittenNode> {
   readonly written: N;
-  /** Undefined: the node has no children. */
+  /** Children of the node, if any. */
   readonly below: NodeSource<N> | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface NodeHead {
   readonly rate_limits?: readonly unknown[];
 }
 
-/** The part of a node's names that stands for its values; empty: any value. */
+/** The part of a node's names that stands for its values; empty for any value. */
 export const valueName = ({ value = '', addresses }: NodeHead): string => addresses?.[0] ?? value;
 
 /** `user_alice`, `path_/login*`, `remote_address_10.0.0.0/8`, `user`: the name of a node among its siblings. */

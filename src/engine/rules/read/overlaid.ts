@@ -2,7 +2,7 @@ import { formatLine } from './problem.ts';
 
 /** A property that an overlay set on a rule or a domain, and its place in the overlay. */
 export interface Overlaid {
-  /** The index of the rule's limit that has it, from 0; absent: the rule itself, or the domain. */
+  /** Index of the rule's limit that has it; absent for the rule itself, or the domain. */
   readonly limit?: number | undefined;
   readonly key: string;
   readonly file: string;

@@ -4,7 +4,7 @@ export interface Place {
   readonly file: string;
   /** Counted from 1; undefined in a resource, which has no lines. */
   readonly line: number | undefined;
-  /** Counted from 1; absent: unknown. */
+  /** Counted from 1; absent if unknown. */
   readonly column?: number | undefined;
   /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
   readonly path: string;
@@ -51,7 +51,7 @@ export class Problems {
   }
 }
 
-/** The most problems that a service keeps of one load. */
+/** Maximum number of problems that a service keeps of one load. */
 export const MAX_KEPT_PROBLEMS = 1_000;
 
 /**
@@ -96,7 +96,7 @@ export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string
 /** The path of a key of a block. */
 export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);
 
-/** The most characters of a rule file's text in a message. */
+/** Maximum number of characters of a rule file in a message. */
 const SHOWN_CHARACTERS = 200;
 
 /** A rule file's text, cut for messages. */

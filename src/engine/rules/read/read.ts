@@ -12,7 +12,7 @@ export interface Block<S extends Shape> extends MayBeOverlaid {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
   /** Keys with invalid values: reported already, and absent from `values`. */
   readonly invalid: ReadonlySet<PropertyKey>;
-  /** Keys without a value; absent: unknown. */
+  /** Keys without a value; absent if unknown. */
   readonly empty?: ReadonlySet<PropertyKey>;
   /** The place of the block or of one of its keys. */
   place(key?: keyof (typeof format)[S]): Place;

@@ -33,13 +33,13 @@ export interface YamlScalar {
 }
 
 interface YamlFile {
-  /** The first document; undefined: the file has none. */
+  /** The first document; undefined if the file has none. */
   readonly root: YamlNode | undefined;
   /** The lines at which further documents begin, which are not read. */
   readonly moreDocumentsAt: readonly number[];
 }
 
-/** The most values in a file with all aliases expanded: a few kilobytes of aliases can expand to billions. */
+/** Maximum number of values in a file with all aliases expanded; a few kilobytes of aliases can expand to billions. */
 const MAX_VALUES = 1_000_000;
 /** A text counts as one more value for each of this many characters. */
 const VALUE_CHARACTERS = 64;

@@ -111,7 +111,7 @@ interface Walk {
   /** Receives the files. */
   readonly files?: FoundFile[];
   /**
-   * Called with each Kubernetes volume, in which names that begin with `..` are skipped. Absent: volumes are read like
+   * Called with each Kubernetes volume, in which names that begin with `..` are skipped. Default: volumes are read like
    * other directories.
    */
   readonly onVolume?: (directory: string) => void;

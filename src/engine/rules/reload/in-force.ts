@@ -16,12 +16,12 @@ export class RulesInForce {
   #packed: PackedRules | undefined;
   readonly #split: SiteSplit | undefined;
 
-  /** @param split  the division of limits that sites share; undefined: this is the only site */
+  /** @param split  the division of limits that sites share; undefined if this is the only site */
   constructor(split?: SiteSplit) {
     this.#split = split;
   }
 
-  /** Undefined: no rules have been loaded yet. */
+  /** The rules in force; undefined before the first. */
   get tree(): RuleTree | undefined {
     return this.#tree;
   }

@@ -25,7 +25,7 @@ export type LoadedRules =
   | {
       readonly ok: true;
       readonly rules: RuleTree;
-      /** The rules in a form to send to other processes; absent: they are only checked. */
+      /** The rules in a form to send to other processes; absent if they are only checked. */
       readonly packed?: PackedRules;
       readonly warnings: readonly Problem[];
     }
@@ -34,7 +34,7 @@ export type LoadedRules =
 export interface LoadOptions {
   /** Merge files of the same domain, in the order given, instead of refusing them. */
   readonly mergeDomains: boolean;
-  /** The capabilities of the counters' store: rules that require more are invalid. Absent: not checked. */
+  /** Capabilities of the counters' store; rules that require more are invalid. Default: not checked. */
   readonly store?: StoreTraits;
   /** The overlays of the rules. */
   readonly overlay?: readonly OverlayFile[];
@@ -56,7 +56,7 @@ export type CheckedRules =
       readonly ok: true;
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
-      /** The number of rules; absent: not counted. */
+      /** Number of rules; absent if not counted. */
       readonly ruleCount?: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -146,7 +146,7 @@ export const unreadProblem = (file: string, message: string): Problem => ({
   isUnread: true,
 });
 
-/** The largest rule file: about 100,000 rules. */
+/** Maximum size of a rule file, about 100,000 rules. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 /** Throws if the bytes are not valid UTF-8; drops a byte order mark. */

@@ -10,7 +10,7 @@ type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly pr
 /** The result of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {
   /**
-   * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined:
+   * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined if
    * both are invalid with these rules.
    */
   readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
@@ -58,7 +58,7 @@ export class Overlay {
     return problems.filter(({ severity }) => severity === 'error');
   }
 
-  /** The newest files; empty: they cannot be read. */
+  /** The newest files; empty if they cannot be read. */
   get files(): readonly OverlayFile[] {
     return 'files' in this.#newest ? this.#newest.files : [];
   }

@@ -5,7 +5,9 @@ import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.
 
 /** The effects of a reload, for operators. */
 export interface Reload {
-  /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined: no difference. */
+  /**
+   * `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined if there is no difference.
+   */
   readonly text: string | undefined;
   /** Paths of changed rules, at most `MAX_LISTED` of each kind. */
   readonly countersKept: readonly string[];
@@ -21,7 +23,7 @@ export function compareRules(before: PackedRules, after: PackedRules, split: Sit
 const summariesOf = (packed: PackedRules, split: SiteSplit | undefined): RuleSummaries =>
   new Map(packed.flatMap((domain) => [...summarize(domain, split)]));
 
-/** The most paths of each kind. */
+/** Maximum number of listed paths of each kind. */
 const MAX_LISTED = 200;
 
 export function findReload(before: RuleSummaries, after: RuleSummaries): Reload {
@@ -78,7 +80,7 @@ function digestsOf(summaries: RuleSummaries): Map<string, string> {
 /** The number of paths named for each kind of change. */
 const MAX_NAMED = 5;
 
-/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined: no rule differs. */
+/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined if no rule differs. */
 function describeChanges(changes: RuleChanges): string | undefined {
   const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
     const paths = changes[kind];

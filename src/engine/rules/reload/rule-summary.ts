@@ -11,7 +11,7 @@ import { Problems } from '../read/problem.ts';
 /** The part of a rule that is needed to compare two versions. */
 export interface RuleSummary {
   readonly path: string;
-  /** Equal for equal rules, wherever they are written; undefined: the rule charges what its parent's reserved. */
+  /** Equal for equal rules, wherever they are written; undefined if the rule charges what its parent's reserved. */
   readonly digest: string | undefined;
   /** Equal if the same values share a counter. */
   readonly grouping: string;

@@ -132,7 +132,7 @@ type Times = Omit<ActiveTimes, 'text'>;
 function recurring(weekly: Weekly, clock: WallClock): Times {
   const times = weekly.hours.flatMap(({ startMs, endMs }) => [startMs, endMs]);
   const boundaries = [...new Set([0, ...times.filter((ms) => ms < DAY_MS)])].sort((one, other) => one - other);
-  /** The local time of the next change, if the clock is not adjusted before; undefined: there is none. */
+  /** The local time of the next change, if the clock is not adjusted before; undefined if there is none. */
   const nextReading = (wallMs: number, isActive: boolean): number | undefined => {
     const today = Math.floor(wallMs / DAY_MS);
     for (let day = today; day <= today + 8; day++) {

@@ -5,7 +5,7 @@ import type { Block } from '../read/read.ts';
 import { isTimeZone } from './calendar.ts';
 import { readTime, type WallClock, wallClock } from './zone-time.ts';
 
-/** The longest window with an anchor: no window may be longer than the time since 1970. */
+/** Maximum length of a window with an anchor, since no window may be longer than the time since 1970. */
 const MAX_ANCHORED_WINDOW_MS = 10 * unitMs.YEAR;
 
 /** A window's length, as written in the rule. */
@@ -56,7 +56,7 @@ interface CalendarLength {
   readonly months: number;
 }
 
-/** The calendar length of a unit; undefined: the unit's length never varies. */
+/** The calendar length of a unit; undefined if the unit's length never varies. */
 function calendarLength(unit: string, multiplier: number): CalendarLength | undefined {
   const [days, months] = lengths[unit] ?? [0, 0];
   return days + months === 0 ? undefined : { days: days * multiplier, months: months * multiplier };

@@ -16,7 +16,7 @@ export interface WallClock {
   at(ms: number): number;
   /** The first moment at which the clock shows that time or, if it skips that time, a later one. */
   firstAt(wallMs: number): number;
-  /** The first clock change after one moment, up to another; undefined: none. */
+  /** The first clock change after one moment, up to another, if any. */
   nextMove(afterMs: number, toMs: number): number | undefined;
 }
 
@@ -60,7 +60,7 @@ interface WrittenTime {
 }
 
 /**
- * Reads a date with a time of day; undefined: invalid.
+ * Reads a date with a time of day; undefined if it is invalid.
  *
  * @param written  `2026-11-27T00:00`, local to the clock, or `2026-11-27T00:00+01:00`
  */
@@ -76,13 +76,13 @@ export function readTime(written: string, clock: WallClock): WrittenTime | undef
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
-/** The most days cached for a time zone: almost three years. */
+/** Maximum number of days cached for a time zone, almost three years. */
 const MAX_DAYS = 1_024;
 
 /** The offset of a clock from UTC, and when it changes. Times are milliseconds since the epoch. */
 interface ClockOffsets {
   offsetMs(ms: number): number;
-  /** The first clock change after one moment, up to another; undefined: none. */
+  /** The first clock change after one moment, up to another, if any. */
   nextMove(afterMs: number, toMs: number): number | undefined;
 }
 
