@@ -57,7 +57,9 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
   if (tooLarge) checkProduct(...tooLarge, source);
 }
 
-/** A process's part of a bucket: the same number of hits in a longer window is an exact part of the rate. */
+/**
+ * A process's part of a bucket, with the same number of hits in a longer window, which is an exact part of the rate.
+ */
 export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };

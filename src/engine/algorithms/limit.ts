@@ -308,5 +308,5 @@ export function checkProduct(product: number, key: LimitKey, { report }: Pick<Li
 export const repeatWait = ({ accepted, hits }: Outcome, waitMs: number): number | undefined =>
   accepted && hits > 0 && waitMs > 0 ? waitMs : undefined;
 
-/** The hits that must fit for an operation to be accepted: a peek tests for one hit. */
+/** Hits that must fit for an operation to be accepted; a peek tests for one hit. */
 export const hitsToFit = (hits: number): number => (hits === 0 ? 1 : hits);

@@ -16,7 +16,7 @@ interface AnyOperation extends Counter, Claim {
 
 /**
  * spend      takes hits as far as the limit admits them
- * peek       returns the outcome of spending the hits; 0: whether the counter has room
+ * peek       returns the outcome of spending the hits; with 0 hits, whether the counter has room
  * give_back  returns hits without a receipt: Envoy's negative hits
  * charge     takes hits that have passed already, even beyond the limit
  * refund     takes back hits of one charge, as far as the counter still has them
@@ -39,12 +39,12 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/** Whether an operation of a request is decided regardless of the others: a peek for hits. */
+/** Whether an operation is a peek for hits, which is decided regardless of the request's other operations. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;
 
-/** How an operation is decided that its request only tries, after the earlier ones on its counter. */
+/** Context of an operation that its request only tries, after earlier ones on the same counter. */
 export interface TriedHits {
-  /** The hits requested from the counter so far, including its own: these must fit for the same request to pass. */
+  /** Hits requested from the counter so far, including its own, which must fit for the same request to pass. */
   readonly cumulative: number;
   /** Hits that the earlier operations add to the count, and the lowest count that they leave. */
   readonly added: number;
@@ -69,7 +69,7 @@ export function triedHits(operations: readonly Operation[]): readonly TriedHits[
   });
 }
 
-/** The decision about an operation that was only tried, on the count that the earlier hits would have made. */
+/** Decides an operation that was only tried, on the count that the earlier hits would have made. */
 export function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
@@ -80,9 +80,9 @@ export interface Unavailable {
   readonly code: 'UNAVAILABLE';
   /** The cause, for logs; it contains no credentials. */
   readonly reason: string;
-  /** This process could not ask and answer in time: it was late, or has more to ask than the engine can answer. */
+  /** Whether this process could not ask in time, because it was late or has more to ask than the engine can answer. */
   readonly isOverload?: true;
-  /** The operation was sent: the engine may have run it, or may still run it. */
+  /** Whether the operation was sent, so that the engine may have run it, or may still run it. */
   readonly isUnknown?: true;
 }
 
@@ -110,7 +110,7 @@ export type BackendHealth = { readonly ready: true } | { readonly ready: false; 
 
 /** An instance's charges that are counted once, however often they are sent. */
 export interface Settlement {
-  /** Identifies the process; differs after each start. */
+  /** Identifies the process; different after each start. */
   readonly instance: string;
   /** Increases from 1 with each settlement of the instance on one shard. */
   readonly number: number;
@@ -173,7 +173,7 @@ export interface Backend {
   /**
    * Counts a settlement once: repeating it has no effect.
    *
-   * @returns false  it is unknown whether it was counted: send the same number again
+   * @returns false if it may not have been counted; send the same number again
    */
   settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
   /**

@@ -1,6 +1,9 @@
 import type { Monotonic } from '../../base/clock.ts';
 
-/** Whether calls go to a node: `closed`: yes; `open`: they fail at once; `half_open`: one call tests the node. */
+/**
+ * State of a node's circuit: `closed` passes calls, `open` fails them immediately, `half_open` lets one call test the
+ * node.
+ */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The breakers of all nodes that counters are on. */
@@ -28,14 +31,14 @@ export class Breakers {
 
 /** Consecutive failed calls before it opens. */
 const FAILURES_TO_OPEN = 2;
-/** How long it stays open: doubles each time, up to the longest, plus or minus a half. */
+/** Times that it stays open, doubled up to the longest, plus or minus a half. */
 const FIRST_OPEN_MS = 50;
 const LONGEST_OPEN_MS = 500;
 
 /**
- * A circuit breaker: calls to a node that does not answer would only wait, and be counted late. After a while one call
- * tests the node, and its result applies to all. The times vary between instances, so that they do not all call a node
- * at once when it is back.
+ * Circuit breaker. Fails calls to a node that does not answer, which would only wait, and be counted late. After a
+ * while one call tests the node, and its result applies to all. The times vary between instances, so that they do not
+ * all call a node at once when it is back.
  *
  * @see https://martinfowler.com/bliki/CircuitBreaker.html
  */
@@ -65,12 +68,12 @@ export class Breaker {
     return isOpen ? `the circuit is open: ${this.#reason}` : undefined;
   }
 
-  /** A call is made; if the circuit is half open, it is the test. */
+  /** Records that a call is made, which is the test if the circuit is half open. */
   began(): void {
     this.#isProbing = this.#timesOpened > 0;
   }
 
-  /** The result does not show the state of the node: the next call is the test. */
+  /** Records a result that does not show the state of the node, so that the next call is the test. */
   inconclusive(): void {
     this.#isProbing = false;
   }

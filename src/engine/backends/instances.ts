@@ -9,7 +9,7 @@ const TIMEOUT_MS = 1_000;
 /** When a process tries again that could not confirm. */
 const RETRY_MS = 500;
 
-/** No counter of a rule has this name: theirs begin with their algorithm. */
+/** Name of the counter; those of rules begin with their algorithm. */
 const COUNTER = 'weir_instances';
 /** Maximum number of processes that are counted. */
 const MAX_COUNTED = 1_000;
@@ -23,7 +23,7 @@ interface InstancesOptions {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** Counts the processes that use a store: each holds a slot of one limit on requests in flight, and renews it. */
+/** Counts the processes that use a store. Each holds and renews a slot of one limit on requests in flight. */
 interface Instances {
   /** As of the last answer of the store; at least 1. */
   count(): number;

@@ -3,9 +3,9 @@ import { TimerLag } from '../../base/timer-lag.ts';
 
 /** Measures how late the timers of this process are while calls to a store are in flight. */
 export interface Lateness {
-  /** A call begins. */
+  /** Records the start of a call. */
   began(): void;
-  /** A call has ended, with any result. */
+  /** Records the end of a call, with any result. */
   ended(): void;
   /** Maximum lag in the last 50 milliseconds; 0 while no call is in flight. */
   latenessMs(): number;
@@ -28,7 +28,7 @@ export interface LatenessWatch extends Lateness {
   close(): void;
 }
 
-/** The timer stops while no call to the store is in flight: lag before a call does not affect its time limit. */
+/** The timer stops while no call to the store is in flight, since lag before a call does not affect its time limit. */
 export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
   let calls = 0;
   const lag = new TimerLag({ intervalMs: 10, measurements: 5, monotonicMs, isNeeded: () => calls > 0 });

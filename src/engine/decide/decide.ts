@@ -18,7 +18,7 @@ import type { Overrides } from './overrides.ts';
 import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
 
-/** A caller's request: whether to admit a request that is counted by these descriptors. */
+/** Asks whether to admit a request that is counted by these descriptors. */
 export interface RateLimitRequest {
   readonly domain: string;
   readonly descriptors: readonly RequestDescriptor[];
@@ -76,7 +76,7 @@ export interface Answer {
   readonly overallCode: Code;
   /** One per descriptor, in the request's order. */
   readonly verdicts: readonly Verdict[];
-  /** The answer is OK only because the service as a whole is in shadow mode. */
+  /** Whether the answer is OK only because the service as a whole is in shadow mode. */
   readonly shadowed: boolean;
   /**
    * How long to hold the answer, so that the request takes its turn; 0 if it is refused. Requests in shadow mode are
@@ -180,7 +180,7 @@ export function decide(
 }
 
 /**
- * The debits of a request, each for itself.
+ * The debits of a request, independent of one another.
  *
  * @throws TooCostly
  * @throws InvalidRequest

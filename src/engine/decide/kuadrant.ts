@@ -93,12 +93,13 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
 }
 
 const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
-/** Requests in flight are not used up. */
+/** Whether hits of a limit are used up, unlike slots of requests in flight. */
 const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => limit.algorithm !== 'in_flight';
 const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);
 
 /**
- * Peeks instead of spending; for requests in flight, one hit. As a set: nothing is charged, even if a limit refuses.
+ * Peeks instead of spending, for one hit of requests in flight. Spends as a set, so that nothing is charged even if a
+ * limit refuses.
  */
 const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] => ({
   debit: (debits, how) =>

@@ -45,7 +45,7 @@ export class Overrides {
     this.#windowMs = windowMs;
   }
 
-  /** 0: nothing has to be looked up. */
+  /** Number of overrides; with 0, nothing has to be looked up. */
   get size(): number {
     return this.#byKey.size;
   }

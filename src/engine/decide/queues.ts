@@ -90,7 +90,7 @@ export class SlotQueues<A> {
     });
   }
 
-  /** Slots of these counters may have become free. */
+  /** Wakes callers that wait for these counters, whose slots may have become free. */
   wake(keys: readonly string[]): void {
     const woken = new Set(keys.flatMap((key) => [...(this.#queuesByKey.get(key) ?? [])]));
     for (const queue of woken) this.#wake(queue);
@@ -134,7 +134,7 @@ export class SlotQueues<A> {
     queue.pause = setTimeout(() => this.#turns.add(queue, 'poll'), POLL_MS).unref();
   }
 
-  /** The last caller has left. */
+  /** Closes a queue whose last caller has left. */
   #close(queue: Queue<A>): void {
     clearTimeout(queue.pause);
     this.#turns.drop(queue);
@@ -171,7 +171,7 @@ export class SlotQueues<A> {
     }
   }
 
-  /** Returns whether it had not been settled before. */
+  /** Settles a caller once. @returns whether it had not been settled before */
   #settle(waiter: Waiter<A>, outcome: 'taken' | 'not_taken'): boolean {
     if (waiter.outcome !== undefined) return false;
     const { queue } = waiter;

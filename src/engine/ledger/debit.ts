@@ -71,7 +71,7 @@ export function sourceOf({ fromCache, fromLease, degraded }: LedgerEntry): Sourc
 
 /** What this process keeps for counters besides those that the backends store. */
 export interface KeptForCounters {
-  /** The counter is new: nothing that was kept for it applies any more. */
+  /** Drops what was kept for a counter that was reset. */
   drop(key: CounterKey): void;
 }
 
@@ -91,7 +91,7 @@ export class Receipt {
     this.isLocal = isLocal;
   }
 
-  /** Returns whether it had not been redeemed before. */
+  /** Redeems the receipt once. @returns whether it had not been redeemed before */
   redeem(): boolean {
     const isFirst = !this.#isSpent;
     this.#isSpent = true;

@@ -14,7 +14,7 @@ export interface DebtsOptions {
   readonly backendOf: (debit: Pick<Debit, 'limit'>) => Backend;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
-  /** Identifies this process; differs after each start. */
+  /** Identifies this process; different after each start. */
   readonly instance: string;
   /** Maximum number of counters kept in this process while the backend is away. */
   readonly maxCounters: number;
@@ -30,7 +30,7 @@ export const RETRY_MS = 1_000;
 const CLOSE_WITHIN_MS = 1_000;
 /** How long a peek or a settlement may take. */
 const TIMEOUT_MS = 1_000;
-/** Debts in a settlement; bounded so that requests are not delayed. */
+/** Maximum number of debts in a settlement, so that requests are not delayed. */
 const SLICE = 64;
 /** Shards that are settled at the same time. */
 const MAX_SHARDS = 64;
@@ -50,7 +50,10 @@ interface Shard {
   pending: readonly Debt[];
   number: number;
   running: Promise<void> | undefined;
-  /** The backend must answer a peek before anything is sent: it might hold a settlement back and count it later. */
+  /**
+   * Whether the backend must answer a peek before anything is sent, since it might hold a settlement back and count it
+   * later.
+   */
   mustPeek: boolean;
 }
 
@@ -134,14 +137,14 @@ export class Debts implements KeptForCounters {
     this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy }, true);
   }
 
-  /** The counter is new: hits counted here before are void. Waits for a settlement in flight. */
+  /** Voids hits that were counted here before the counter was reset. Waits for a settlement in flight. */
   async forget(debit: Debit): Promise<void> {
     await this.#shardOf(debit).running;
     this.drop(debit.key);
     this.#run([{ ...this.#localOf(debit), kind: 'forget' }], 'each');
   }
 
-  /** Drops the unsettled hits of the counter. */
+  /** Drops the unsettled hits of a counter that was reset. */
   drop(key: CounterKey): void {
     for (const shard of this.#shards.values()) {
       const waiting = shard.debts.get(key);
@@ -235,7 +238,7 @@ export class Debts implements KeptForCounters {
     if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
   }
 
-  /** Undefined if there is no room for another debt: the hits are not settled. */
+  /** The counter's debt; undefined if there is no room for another one, whose hits are not settled. */
   #debtOf(debit: Debit): Debt | undefined {
     const { debts } = this.#shardOf(debit);
     const known = debts.get(debit.key);
@@ -248,7 +251,7 @@ export class Debts implements KeptForCounters {
     return fresh;
   }
 
-  /** If there is no room for longer states, the debt is unchanged: the hits are not settled. */
+  /** Changes a debt. If there is no room for longer states, it is unchanged, and the hits are not settled. */
   #change(debt: Debt, unsettled: State | undefined, returned: State | undefined): void {
     const more = bytesOf({ ...debt, unsettled, returned }) - bytesOf(debt);
     if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;

@@ -20,13 +20,15 @@ export interface LeasesOptions {
   readonly isLive: () => boolean;
 }
 
-/** The part of a counter's remaining hits that one lease takes: instances share what remains while it shrinks. */
+/**
+ * Fraction of a counter's remaining hits that one lease takes, so that instances share what remains while it shrinks.
+ */
 export const SHARE_OF_REST = 1 / 20;
 /** How long a lease should last at the rate of its counter. */
 export const LEASE_MS = 100;
 /** Leased hits that are unused for this time are returned to the counter. */
 export const LEASE_IDLE_MS = 250;
-/** How long giving back may take. It is tried once: without a confirmation, the hits are lost until the window ends. */
+/** Timeout for giving hits back, which is tried once; without a confirmation, they are lost until the window ends. */
 const GIVE_BACK_TIMEOUT_MS = 1_000;
 
 /** All times are of the monotonic clock, except the time of the charge. */
@@ -44,9 +46,11 @@ interface Lease {
   /** Hits requested since `countedSinceMs`. */
   requested: number;
   countedSinceMs: number;
-  /** A block is requested: resolves when it has arrived, or with the reason why it has not. */
+  /** Resolves when a requested block has arrived, or with the reason why it has not; undefined if none is requested. */
   asking: Promise<Reply> | undefined;
-  /** The lease was replaced, or the process is shutting down: a block that arrives now is given back. */
+  /**
+   * Whether the lease was replaced, or the process is shutting down, so that a block that arrives now is given back.
+   */
   isEnded: boolean;
 }
 
@@ -123,7 +127,7 @@ export class Leases implements KeptForCounters {
       if (!lease.asking && nowMs - lease.usedAtMs > this.#options.idleMs) this.#end(lease);
   }
 
-  /** The counter is new: hits debited before are void. */
+  /** Voids hits that were debited before the counter was reset. */
   drop(key: CounterKey): void {
     const lease = this.#leases.get(key);
     if (!lease) return;

@@ -26,7 +26,7 @@ import { Refusals } from './refusals.ts';
 interface LedgerOptions {
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
-  /** Identifies this process to the backends; differs after each start. */
+  /** Identifies this process to the backends; different after each start. */
   readonly instance: string;
   /** Approximate memory for remembered refusals; 0 to remember none. */
   readonly denyCacheBytes: number;
@@ -106,7 +106,7 @@ export class Ledger {
   readonly #remembered: Refusals | undefined;
   readonly #options: LedgerOptions;
   readonly #policies: FailurePolicies | undefined;
-  /** Everything that must be dropped if a counter is new. */
+  /** Everything that must be dropped when a counter is reset. */
   readonly #kept: readonly KeptForCounters[];
   readonly #stops: (() => void)[] = [];
   #trace: Trace | undefined;

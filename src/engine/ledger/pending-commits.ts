@@ -34,7 +34,7 @@ interface PendingCommit {
 const MAX_BYTES = 4 * 1024 * 1024;
 /** The debit, its limit, and its place in the queue. */
 const COMMIT_BYTES = 336;
-/** Commits in a call; bounded so that requests are not delayed. */
+/** Maximum number of commits in a call, so that requests are not delayed. */
 const SLICE = 64;
 const TIMEOUT_MS = 1_000;
 /** How long shutdown waits for the store. */
@@ -80,7 +80,7 @@ export class PendingCommits implements KeptForCounters {
     return this.#running;
   }
 
-  /** The counter is new: earlier commits are void. */
+  /** Drops commits from before the counter was reset. */
   drop(key: CounterKey): void {
     for (const commit of this.#line) if (commit.debit.key === key) this.#remove(commit);
   }

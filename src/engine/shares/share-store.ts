@@ -40,7 +40,7 @@ interface KeptPool {
 /** Assumes two bytes per character of the key. */
 const poolBytes = (key: string, state: ShareState): number => POOL_BYTES + 2 * key.length + HOLDER_BYTES * state.length;
 
-/** Pools in this process: lost on restart. */
+/** Pools in this process, lost on restart. */
 export class MemoryShares implements ShareStore {
   readonly #clock: Clock;
   readonly #terms: ShareTerms;

@@ -31,18 +31,20 @@ export interface ShareReport {
   /** Its requests, allowed or not, in `elapsedMs`. */
   readonly requests: number;
   /**
-   * The time since the last report that had one; below `MIN_ELAPSED_MS`: too short or unknown, its demand is unchanged.
+   * Time since the last report that had one. Below `MIN_ELAPSED_MS` it is too short or unknown, and the demand is
+   * unchanged.
    */
   readonly elapsedMs: number;
   /** Number of the last share sent on the report's connection; 0 before the first. */
   readonly sent: number;
-  /** The holder had received that share before it sent the report. */
+  /** Whether the holder had received that share before it sent the report. */
   readonly isConfirmed: boolean;
   /**
-   * It has a share from an earlier connection that is not known here: it keeps that one until its fair share is free.
+   * Whether it has a share from an earlier connection that is not known here, which it keeps until its fair share is
+   * free.
    */
   readonly isResumed: boolean;
-  /** It gives up the bucket; its share counts until it expires. */
+  /** Whether it gives up the bucket; its share counts until it expires. */
   readonly leaves: boolean;
 }
 
@@ -58,7 +60,7 @@ export interface Share {
 /** One holder in the state of a pool. Times in milliseconds since the epoch. */
 interface ShareHolder {
   readonly id: string;
-  /** In tokens per fill; -1: unknown. */
+  /** In tokens per fill; -1 if unknown. */
   readonly demand: number;
   readonly reportedAtMs: number;
   /** The last share that was sent, and the latest time of its expiry. */
@@ -85,13 +87,13 @@ interface ShareStep {
 
 /** Maximum number of holders of a pool; further ones get no share. */
 export const MAX_HOLDERS = 256;
-/** Each holder gets at least this part of an equal share, so that one with an unknown or new demand can start. */
+/** Minimum share of a holder as a fraction of an equal share, so that one with an unknown or new demand can start. */
 const FLOOR_PART = 8;
-/** This part of the rate is reserved for holders without a share. */
+/** Fraction of the rate that is reserved for holders without a share. */
 const RESERVE_PART = 128;
-/** Shares are sent if they differ by more than this part. */
+/** Fraction by which a share must change to be sent. */
 const CHANGE_PART = 32;
-/** The part of the rate that a holder may use while others need more: its demand, plus some headroom. */
+/** The rate that a holder may use while others need more, which is its demand plus some headroom. */
 const HEADROOM_PERCENT = 104;
 /** The shortest time over which demand is measured. */
 export const MIN_ELAPSED_MS = 500;

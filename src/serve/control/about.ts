@@ -15,7 +15,7 @@ interface Opened {
   readonly debug: string;
 }
 
-/** What the text at the start says of the rules and the debug port. */
+/** Facts about the rules and the debug port for the summary at the start. */
 export function about(settings: Pick<Settings, 'debug'>, { rules, debug }: Opened): About {
   const tree = rules.book.rules();
   const listed = Array.from(take(LISTED_RULES, tree?.rules ?? []), ({ path, unlimited, limits }) => {

@@ -18,7 +18,7 @@ interface ControlOptions {
   readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber'>;
   /** Sends a message to the supervisor. */
   readonly send: (message: FromControl) => void;
-  /** Calls the listener with the messages of the supervisor, those that have already arrived as well. */
+  /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;
 }
 

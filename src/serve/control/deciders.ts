@@ -24,7 +24,7 @@ const REPLY_TIMEOUT_MS = 3_000;
 
 interface DecidersOptions {
   readonly statistics: Statistics;
-  /** Receives what earlier control processes have been reported, which `statistics` includes. */
+  /** Receives the counts that were reported to earlier control processes, which `statistics` includes. */
   readonly earlier: Statistics;
   /** The number of the first question to each decider. */
   readonly firstNumber: number;

@@ -8,7 +8,7 @@ import type { Report } from '../link/messages.ts';
 /** The sums over all deciders. */
 interface Totals {
   add(decider: number, report: Report, onCallFinished: OnCallFinished): void;
-  /** The decider has ended: its counts are kept; its cache, leases and what it held are gone. */
+  /** Records that a decider has ended. Its counts are kept; its cache, leases and holds are gone. */
   ended(decider: number): void;
   /** What all processes of this instance report, this one included. */
   figures(): ReportedFigures;

@@ -18,7 +18,7 @@ type SiteSettings = NonNullable<Settings['sites']>;
 
 /** The exchange with other sites. */
 interface OpenSites extends Part {
-  /** The same ledger; hits for counters that run low are borrowed. */
+  /** The ledger, which borrows hits for counters that run low. */
   readonly ledger: DecidingLedger;
   report(): SitesReport;
   /** At most `count` of the counters that were exchanged recently. */

@@ -57,7 +57,7 @@ function decidedAtMs({ verdicts }: Answer, memory: OpenStore['memory']): number 
 const CANDIDATE_PREFIX = 'candidate|';
 /** A slower call counts as failed; no caller waits for it. */
 const SLOW_MS = 1_000;
-/** The part of the memory for counters that the candidate's may take in addition. */
+/** Fraction of the memory for counters that the candidate's may take in addition. */
 const MEMORY_PART = 1 / 2;
 
 /**

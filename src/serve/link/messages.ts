@@ -143,7 +143,7 @@ export type FromControl =
   /** This process cannot start. */
   | { readonly kind: 'failed'; readonly message: string };
 
-/** What the text at the start says of the control process and the rules. */
+/** Facts about the control process and the rules for the summary at the start. */
 export interface About {
   readonly debug: string;
   /** The address of the console for a browser on this machine. */

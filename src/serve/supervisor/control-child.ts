@@ -119,7 +119,7 @@ const endOf = (child: ChildProcess): Promise<string> =>
 const CHECK_INTERVAL_MS = 10_000;
 /** The silence after which an open control process counts as hanging; checking rules takes seconds. */
 const MAX_SILENT_S = 30;
-/** Checks without a message; the first and the last are that far apart. */
+/** Number of checks without a message after which the control process counts as hanging. */
 const MAX_SILENT_CHECKS = (MAX_SILENT_S * 1_000) / CHECK_INTERVAL_MS + 1;
 
 /** Calls back when a control process hangs. Time in which this process does not run counts as one check at most. */

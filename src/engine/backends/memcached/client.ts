@@ -17,7 +17,7 @@ export interface MemcachedClient extends SwapStore {
 }
 
 /**
- * A client of our own, since no library for this version of Node has both `cas` and TLS.
+ * Client of memcached; no library for this version of Node has both `cas` and TLS.
  *
  * @see https://github.com/memcached/memcached/blob/master/doc/protocol.txt
  */
@@ -212,7 +212,7 @@ export class Connection {
     socket.once('close', () => this.lost());
   }
 
-  /** Any program may listen on a port: the server is ready once it has answered like memcached. */
+  /** A server is ready once it has answered like memcached, since any program may listen on its port. */
   private greet(socket: Socket): void {
     const reject = (error: Error): void => {
       socket.destroy(error);
@@ -280,7 +280,7 @@ export class Connection {
 /** A server's reply to one command: a word or a number, or items by key. */
 type MemcachedReply = string | ReadonlyMap<string, Item>;
 
-/** The server violates the protocol: its further output cannot be trusted. */
+/** The server violates the protocol, so that its further output cannot be trusted. */
 class BrokenProtocol extends Error {
   override readonly name = 'BrokenProtocol';
 }

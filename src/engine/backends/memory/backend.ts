@@ -40,7 +40,7 @@ export interface MemoryBackend extends Backend {
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
 /**
- * Counters in this process: lost on restart. Atomic because nothing awaits between read and write; replies without a
+ * Counters in this process, lost on restart. Atomic because nothing awaits between read and write; replies without a
  * promise.
  *
  * @param states  initial states of counters

@@ -10,7 +10,7 @@ const SHORT_STATE = 3;
 /** Numbers in a slot: when its counter expires, then a short state. */
 const SLOT_NUMBERS = 1 + SHORT_STATE;
 
-/** In place of a length: the state is a long one. */
+/** Marks a long state in place of a length. */
 const LONG = SHORT_STATE + 1;
 
 /** Flags of a slot: its counter was hit since the hand last passed; its key takes two bytes per character. */

@@ -57,8 +57,8 @@ interface RedisBackendOptions {
 const SETTLED_TTL_MS = 24 * 3_600_000;
 
 /**
- * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all requests of
- * a time; on a Cluster one for each slot, concurrently, and one write for all calls to a node.
+ * Counters in a Redis that any number of instances share, decided on Redis's clock. Requests issued together share one
+ * script call; on a Cluster there is one call for each slot, concurrently, with one write for all calls to a node.
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
@@ -337,7 +337,7 @@ function bytes(reply: unknown): Buffer {
   throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
 }
 
-/** No node accepted a call, each redirecting to another: its counters are in a slot that is being moved. */
+/** Reason when every node redirected a call to another one, because its counters are in a slot that is being moved. */
 const isHalfMoved = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('Too many Cluster redirections');
 
@@ -362,8 +362,8 @@ function createSlotKeys(prefix: string): SlotKeys {
 }
 
 /**
- * Sends the calls to a Cluster's slots that are due in one turn of the event loop, with one write per node: otherwise
- * every call would be a system call.
+ * Sends the calls to a Cluster's slots that are due in one turn of the event loop, with one write per node, since
+ * otherwise every call would be a system call.
  */
 class WriteTurn {
   readonly #cluster: Cluster;

@@ -8,12 +8,12 @@ import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
 import type { BatchRequest } from './batch.ts';
 import { isUnsent, reasonOf } from './reason.ts';
 
-/** Approximate hits in a call: more would delay other clients of Redis. */
+/** Approximate maximum of hits in a call; more would delay other clients of Redis. */
 const MAX_HITS = 256;
 /** Approximate characters of keys in a call. */
 const MAX_KEY_CHARS = 65_536;
 
-/** If this process did not run for this part of a wait, its end is blamed on this process. */
+/** Fraction of a wait that this process did not run for if it is to blame for the timeout. */
 const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
@@ -21,12 +21,12 @@ const NEWEST_CALL_WEIGHT = 0.2;
 
 /** While calls take longer than this, requests share a call only up to `MAX_CALL_WORK`. */
 const LONG_CALL_MS = 8;
-/** The shortest time for which a timer is set again, the resolution of timers. */
+/** Minimum time for which a timer is set again, which is the resolution of timers. */
 const TIMER_MS = 1;
-/** How fast a long call is forgotten: by this factor with each later one. */
+/** Factor by which the duration of a long call decays with each later one. */
 const PEAK_DECAY = 0.9;
 
-/** The work of a call beyond that of an ordinary one, in whole multiples: only calls with one request have more. */
+/** Work of a call beyond that of an ordinary one, in whole multiples; only calls with one request have any. */
 function extraWorkOf([only, other]: readonly BatchRequest[]): number {
   return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
@@ -90,7 +90,7 @@ interface BatcherOptions {
   readonly slowMs: number;
   /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
-  /** Whether an error is a reply of the node: then the node is up, and the circuit remains closed. */
+  /** Whether an error is a reply of the node, which is up then, so that the circuit remains closed. */
   readonly isAnswer: (error: unknown) => boolean;
   /** Milliseconds on a clock that never runs backwards. */
   readonly monotonicMs: Monotonic;
@@ -101,8 +101,8 @@ interface BatcherOptions {
 /**
  * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call.
  * Batches are not delayed by a timer, and expired requests are not sent. A request that would wait beyond its deadline
- * is refused at once: otherwise, under overload, every answer would be late, and Redis would work on requests whose
- * callers have given up.
+ * is refused immediately, since under overload every answer would otherwise be late, and Redis would work on requests
+ * whose callers have given up.
  *
  * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and
  * timers come before sockets in a turn of the event loop.
@@ -155,7 +155,7 @@ export class Batcher {
     return nowMs - this.#waitsSinceMs > Math.max(WAITS_OF_SILENCE * this.#callMs, MIN_PAUSE_MS);
   }
 
-  /** Stops watching deadlines: the connection has ended, and all calls with it. */
+  /** Stops watching deadlines after the connection has ended, and all calls with it. */
   close(): void {
     clearTimeout(this.#timer);
   }

@@ -18,7 +18,7 @@ interface ProbeOptions {
 interface Probe {
   /** The backend, which is ready only while Redis can count. */
   readonly backend: Backend;
-  /** A call was refused: tests whether all are. */
+  /** Tests whether all calls are refused, after one was. */
   refused(): void;
 }
 
@@ -28,17 +28,14 @@ const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
 const CLUSTER_KEYS = 16;
 
-/**
- * No counter of a rule has this name: theirs begin with their algorithm. The probe's counter expires within a
- * millisecond.
- */
+/** Name of the counter; those of rules begin with their algorithm. The probe's counter expires within a millisecond. */
 const limit: FixedWindowLimit = {
   ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'weir_probe' },
   ...{ requestsPerUnit: 1, soft: 0, windowMs: 1 },
 };
 
 /**
- * Counts on counters of its own: on each new connection, after a refused call, and until it succeeds. A server that can
+ * Counts on counters of its own on each new connection, after a refused call, and until it succeeds. A server that can
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */

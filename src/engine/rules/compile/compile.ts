@@ -51,7 +51,10 @@ export function compile(
   return { domains: new Map(domains.map((domain) => [domain.name, domain])), rules };
 }
 
-/** A few long keys above many rules would make `/rlconfig` larger than the memory. */
+/**
+ * Maximum total length of the rules' paths; a few long keys above many rules would make `/rlconfig` larger than the
+ * memory.
+ */
 const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
 function compileDomain(name: string, parts: DomainParts, problems: Problems, split: SiteSplit | undefined): Domain {

@@ -322,7 +322,7 @@ function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   return [...behind, ...placed.filter((one) => one.value.kind === 'any_value' && !isPattern(one)).flatMap(hidden)];
 }
 
-/** Beginnings looked up and patterns compared with nodes in one level: about a second's work. */
+/** Maximum number of beginnings looked up and patterns compared with nodes in one level, about a second of work. */
 const MAX_STEPS = 10_000_000;
 
 /** The steps of one lookup; a comparison takes the product of both nodes' steps. */

@@ -153,7 +153,7 @@ export interface ScheduleEntry {
 export interface RuleSchedule {
   /** The limits that apply at a time, each with its end. */
   at(nowMs: number): readonly RuleLimit[];
-  /** The next time the limits change; infinity: never. */
+  /** Next time that the limits change; infinity if they never do. */
   changesAtMs(nowMs: number): number;
   /** The same times with mapped limits; a limit that becomes undefined never applies. */
   map(change: (limit: RuleLimit) => RuleLimit | undefined): RuleSchedule;

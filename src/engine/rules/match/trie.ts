@@ -75,13 +75,13 @@ export class Trie {
     return this.#lengths[text] ?? 0;
   }
 
-  /** The state that a character leads to from a state; `NONE`: no text continues so. */
+  /** The state that a character leads to from a state, or `NONE` if no text continues with it. */
   next(state: number, character: number): number {
     const symbol = this.#symbolOf(character);
     return symbol === 0 ? NONE : this.#edge(state, symbol);
   }
 
-  /** The number of the text that ends in a state; `NONE`: none does. */
+  /** The number of the text that ends in a state, or `NONE`. */
   textAt(state: number): number {
     return this.#text[state] ?? NONE;
   }
@@ -204,7 +204,7 @@ export class Trie {
     return ended;
   }
 
-  /** The next shorter text that ends where another one does; `NONE`: there is none. */
+  /** The next shorter text that ends where another one does, or `NONE`. */
   shorter(ended: number): number {
     return this.#ended[this.#fallback[ended] ?? ROOT] ?? NONE;
   }

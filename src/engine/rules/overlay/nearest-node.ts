@@ -1,6 +1,6 @@
 import { editsBetween } from '../../../base/nearest.ts';
 
-/** Steps that all searches with one `NearestNode` may take together: a fraction of a second. */
+/** Maximum number of steps of all searches with one `NearestNode` together, a fraction of a second. */
 const MAX_STEPS = 10_000_000;
 
 /** Something with a key, and perhaps a value. */
@@ -33,7 +33,7 @@ export class NearestNode {
     return best;
   }
 
-  /** Edits between two texts; infinity: more than `most`. */
+  /** Edits between two texts; infinity if there are more than `most`. */
   #edits(one: string, other: string, most: number): number {
     this.#stepsLeft--;
     if (one === other) return 0;

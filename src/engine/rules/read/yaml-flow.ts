@@ -110,8 +110,8 @@ class FlowIndenter {
   }
 
   /**
-   * The offset of the first non-blank character on a later line, and the number of blanks before it in its line; -1:
-   * none.
+   * The offset of the first non-blank character on a later line, and the number of blanks before it in its line; -1 if
+   * there is none.
    */
   #nextLine(): readonly [at: number, column: number] {
     let at = this.#at;

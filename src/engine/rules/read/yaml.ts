@@ -2,7 +2,8 @@ import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLEx
 import { indentFlow } from './yaml-flow.ts';
 
 /**
- * A YAML value with its line and column in the file (from 1; no column: unknown). Aliases and merge keys are resolved.
+ * A YAML value with its line and column in the file (from 1; without a column if that is unknown). Aliases and merge
+ * keys are resolved.
  */
 export type YamlNode = YamlMap | YamlList | YamlScalar;
 
@@ -43,7 +44,7 @@ interface YamlFile {
 const MAX_VALUES = 1_000_000;
 /** A text counts as one more value for each of this many characters. */
 const VALUE_CHARACTERS = 64;
-/** The deepest nesting of values, with aliases expanded: a level of rules takes two or three. */
+/** Maximum nesting of values with aliases expanded; a level of rules takes two or three. */
 const MAX_DEPTH = 100;
 const TOO_DEEP = `values are nested more than ${MAX_DEPTH} levels deep`;
 

@@ -9,7 +9,7 @@ export interface ActiveTimes {
   /** As written in the rule: `from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin`. */
   readonly text: string;
   isActive(nowMs: number): boolean;
-  /** The next time `isActive` changes, in milliseconds since the epoch; infinity: never. */
+  /** Next time that `isActive` changes, in milliseconds since the epoch; infinity if it never does. */
   changesAtMs(nowMs: number): number;
 }
 

@@ -2,7 +2,7 @@ import { DateTime, IANAZone } from 'luxon';
 import { DATE_TIME } from '../read/format.ts';
 
 const HOUR_MS = 3_600_000;
-/** No clock in the world is further from UTC. */
+/** Maximum offset of any clock from UTC. */
 const MOST_OFFSET_MS = 16 * HOUR_MS;
 
 /**
