@@ -26,16 +26,34 @@ const MEASURED_MS = 2_000;
 const ROUND = 100;
 
 const limit: InFlightLimit = {
-  ...{ algorithm: 'in_flight', counter: 'in_flight', requestsPerUnit: 1_000, soft: 0, windowMs: TTL_MS, holder: 0 },
+  algorithm: 'in_flight',
+  counter: 'in_flight',
+  requestsPerUnit: 1_000,
+  soft: 0,
+  windowMs: TTL_MS,
+  holder: 0,
 };
 /** Its bucket is never empty. */
 const reserving: ReservationLimit = {
-  ...{ algorithm: 'reservation', counter: 'reservation', requestsPerUnit: 1e9, soft: 0, windowMs: 1_000 },
+  algorithm: 'reservation',
+  counter: 'reservation',
+  requestsPerUnit: 1e9,
+  soft: 0,
+  windowMs: 1_000,
   inner: {
-    ...{ algorithm: 'token_bucket', counter: 'inner', requestsPerUnit: 1e9, soft: 0, windowMs: 1_000 },
-    ...{ burst: 1e9, refill: 'continuous', maxDelayMs: 0 },
+    algorithm: 'token_bucket',
+    counter: 'inner',
+    requestsPerUnit: 1e9,
+    soft: 0,
+    windowMs: 1_000,
+    burst: 1e9,
+    refill: 'continuous',
+    maxDelayMs: 0,
   },
-  ...{ ttlMs: TTL_MS, onOverrun: 'debt', holder: 0, commits: false },
+  ttlMs: TTL_MS,
+  onOverrun: 'debt',
+  holder: 0,
+  commits: false,
 };
 const counterKeys = createCounterKeys('');
 

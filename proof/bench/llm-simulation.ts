@@ -40,12 +40,25 @@ interface SimulatedRequest {
 }
 
 const limit: ReservationLimit = {
-  ...{ algorithm: 'reservation', counter: 'llm', requestsPerUnit: LIMIT, soft: 0, windowMs: MINUTE_MS },
+  algorithm: 'reservation',
+  counter: 'llm',
+  requestsPerUnit: LIMIT,
+  soft: 0,
+  windowMs: MINUTE_MS,
   inner: {
-    ...{ algorithm: 'token_bucket', counter: 'llm', requestsPerUnit: LIMIT, soft: 0, windowMs: MINUTE_MS },
-    ...{ burst: LIMIT, refill: 'continuous', maxDelayMs: 0 },
+    algorithm: 'token_bucket',
+    counter: 'llm',
+    requestsPerUnit: LIMIT,
+    soft: 0,
+    windowMs: MINUTE_MS,
+    burst: LIMIT,
+    refill: 'continuous',
+    maxDelayMs: 0,
   },
-  ...{ ttlMs: 5 * MINUTE_MS, onOverrun: 'debt', holder: 0, commits: false },
+  ttlMs: 5 * MINUTE_MS,
+  onOverrun: 'debt',
+  holder: 0,
+  commits: false,
 };
 
 /** Generates the same requests for every policy. */

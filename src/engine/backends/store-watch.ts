@@ -35,8 +35,12 @@ const TIMEOUT_MS = 1_000;
 const KEYS = 8;
 
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|60000' },
-  ...{ requestsPerUnit: 1, soft: 0, windowMs: 60_000 },
+  algorithm: 'fixed_window',
+  alignment: 'epoch',
+  counter: 'fixed_window|60000',
+  requestsPerUnit: 1,
+  soft: 0,
+  windowMs: 60_000,
 };
 
 /** Peeks at unused counters once a second, which writes nothing. */

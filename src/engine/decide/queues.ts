@@ -105,7 +105,12 @@ export class SlotQueues<A> {
   #add(name: string, turn: SlotTurn<A>, resolve: (answer: A) => void, reject: (cause: unknown) => void): Waiter<A> {
     const queue = this.#queues.get(name) ?? this.#open(name, turn.keys);
     const waiter: Waiter<A> = {
-      ...{ turn, queue, resolve, reject, outcome: undefined, counters: turn.keys.length },
+      turn,
+      queue,
+      resolve,
+      reject,
+      outcome: undefined,
+      counters: turn.keys.length,
       begin: () => void this.#try(waiter, true),
       timer: setTimeout(() => this.#turns.add(waiter, 'last'), turn.maxDelayMs).unref(), // its connection keeps the process alive
     };
@@ -116,7 +121,12 @@ export class SlotQueues<A> {
 
   #open(name: string, keys: readonly string[]): Queue<A> {
     const queue: Queue<A> = {
-      ...{ name, keys: new Set(keys), counters: keys.length, waiters: new Set(), isTrying: false, isWoken: false },
+      name,
+      keys: new Set(keys),
+      counters: keys.length,
+      waiters: new Set(),
+      isTrying: false,
+      isWoken: false,
       begin: () => void this.#tryFirst(queue),
       pause: undefined,
     };

@@ -221,8 +221,17 @@ export class Leases implements KeptForCounters {
 export const isLeased = ({ policy, kind }: Debit): boolean => policy.consistency === 'leased' && kind === 'spend';
 
 const newLease = (debit: Debit, nowMs: number): Lease => ({
-  ...{ debit, left: 0, expiresAtMs: 0, chargedAtMs: 0, rest: 0, resetAtMs: Number.POSITIVE_INFINITY },
-  ...{ usedAtMs: nowMs, requested: 0, countedSinceMs: nowMs, asking: undefined, isEnded: false },
+  debit,
+  left: 0,
+  expiresAtMs: 0,
+  chargedAtMs: 0,
+  rest: 0,
+  resetAtMs: Number.POSITIVE_INFINITY,
+  usedAtMs: nowMs,
+  requested: 0,
+  countedSinceMs: nowMs,
+  asking: undefined,
+  isEnded: false,
 });
 
 function learn(lease: Lease, { limitRemaining, durationUntilResetMs }: Decision, calledAtMs: number): void {

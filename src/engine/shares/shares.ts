@@ -136,8 +136,16 @@ function stepOf(state: ShareState, terms: ShareTerms, nowMs: number, share: Shar
 }
 
 const newHolder = (id: string): ShareHolder => ({
-  ...{ id, demand: -1, reportedAtMs: 0, number: 0, units: 0, burst: 0, endsAtMs: 0 },
-  ...{ earlierUnits: 0, earlierBurst: 0, earlierEndsAtMs: 0 },
+  id,
+  demand: -1,
+  reportedAtMs: 0,
+  number: 0,
+  units: 0,
+  burst: 0,
+  endsAtMs: 0,
+  earlierUnits: 0,
+  earlierBurst: 0,
+  earlierEndsAtMs: 0,
 });
 
 const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, nowMs: number): boolean =>

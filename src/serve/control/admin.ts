@@ -68,21 +68,35 @@ export function openAdminPages(
     sessions: new Sessions(clock, settings.debug.address.port),
   };
   const overrides = new OverrideRecords({
-    ...{ records, clock, overrides: core.overrides },
+    records,
+    clock,
+    overrides: core.overrides,
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
     isEmpty: standing === undefined || standing.length === 0,
   });
   const candidates = openCandidates(settings, records, rules.candidate);
   const hasQuotas = settings.rlqs.isOn;
-  const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
   const operations = adminOperations({
-    ...{ ...ofRules, ...candidates.options, overrides, clock, version, ask, askOne, hash },
-    ...{ hasWorkers: settings.workers > 1, hasQuotas },
+    rules: rules.book.rules,
+    packed: rules.book.packed,
+    source: rules.description,
+    ...candidates.options,
+    overrides,
+    clock,
+    version,
+    ask,
+    askOne,
+    hash,
+    hasWorkers: settings.workers > 1,
+    hasQuotas,
     requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records }),
     more: [
       ...sessionOperations(access, {
-        ...{ hashKeys: hash !== undefined, version, hasQuotas, hasSites: settings.sites !== undefined },
+        hashKeys: hash !== undefined,
+        version,
+        hasQuotas,
+        hasSites: settings.sites !== undefined,
         keepsRefusals: settings.agent.refusals > 0,
         countsClients: settings.agent.topKeysBytes > 0,
         hasPrometheus: settings.prometheus !== undefined,
@@ -101,11 +115,6 @@ export function openAdminPages(
     ],
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
-  const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
-    end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
-    return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;
-  };
-  const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
   if (core.hasOwnRecords && standing) void overrides.restore(standing);
   const stopFollowing = every(FOLLOW_INTERVAL_MS, follow);
@@ -115,12 +124,22 @@ export function openAdminPages(
       list: (isShown) => listOverrides(core.overrides, isShown, hash),
     },
     isChecked: (request) => isChecked(request, access),
-    routes: new Map([...profileRoutes(profilers, takeProfile), ...operationRoutes(operations, access, failed)]),
+    routes: new Map([...profilePages(tokens, askOne), ...operationRoutes(operations, access, failed)]),
     close() {
       stopFollowing();
       candidates.close();
     },
   };
+}
+
+/** The profiles of a decider, for the role `operate`. */
+function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOne: Responders['askOne']) {
+  const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
+    end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
+    return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;
+  };
+  const secrets = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
+  return profileRoutes(secrets, takeProfile);
 }
 
 /** The API's part for candidates. Instances on one store follow the same candidate, except those with files for it. */
@@ -134,7 +153,9 @@ function openCandidates(
   const follow = () => void candidateRecords.follow().catch(() => {}); // if it fails, the last candidate stays
   return {
     options: {
-      ...{ candidate: book, candidateRecords, candidatePath: candidate.path },
+      candidate: book,
+      candidateRecords,
+      candidatePath: candidate.path,
       trial: { sample, maxInFlight: maxInFlight * workers },
       split: counters.split,
       hasRuleFiles: !('controlPlane' in origin),

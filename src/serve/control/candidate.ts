@@ -25,7 +25,10 @@ export function openCandidateBook(
   { clock, log }: ProcessContext,
 ): CandidateBook {
   const book = new CandidateBook({
-    ...{ clock, every, pollIntervalMs, onState: logCandidate(log) },
+    clock,
+    every,
+    pollIntervalMs,
+    onState: logCandidate(log),
     check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over }),
     source: path === undefined ? undefined : plainPath(path),
     overlay: () => overlay?.files ?? [],

@@ -53,7 +53,12 @@ export function openControlCore(
     hash.shareIn(recordsOfDeciders);
     const { clock } = context;
     return {
-      ...{ rules, records, hasOwnRecords, clock, hash: hash.hash, shareHashKey: hash.share },
+      rules,
+      records,
+      hasOwnRecords,
+      clock,
+      hash: hash.hash,
+      shareHashKey: hash.share,
       counters: countersOf(options, clock),
       overrides: new Overrides(clock, (unit) => unitMs[unit]),
     };

@@ -86,7 +86,9 @@ export class Deciders implements Responders {
     this.#restarts = restarts;
     this.#counters = counters;
     this.#known.set(id, {
-      ...{ name, hasReported, wasAsked: false },
+      name,
+      hasReported,
+      wasAsked: false,
       reports: new PendingReplies(REPORT_TIMEOUT_MS, this.#options.firstNumber),
       questions: new PendingReplies(REPLY_TIMEOUT_MS, this.#options.firstNumber),
     });

@@ -64,7 +64,14 @@ export function openOps(
       return console.requestsOfMinute();
     };
     const own = {
-      ...{ core, ask, askOne, version, advice, requestsOfMinute, console: console.operations, standing: overrides },
+      core,
+      ask,
+      askOne,
+      version,
+      advice,
+      requestsOfMinute,
+      console: console.operations,
+      standing: overrides,
       sites: responders.sites,
     };
     const admin = add(openAdminPages(settings, own, context));
@@ -108,7 +115,14 @@ async function openAdvice(
   ask: Responders['ask'],
 ): Promise<LiveAdvice> {
   const { LiveAdvice } = await import('../../operate/admin/live-advice.ts');
-  return new LiveAdvice({ ...{ maxBytes, ask, every, rules: rules.book.rules, hash }, seed: randomInt(2 ** 31) });
+  return new LiveAdvice({
+    maxBytes,
+    ask,
+    every,
+    rules: rules.book.rules,
+    hash,
+    seed: randomInt(2 ** 31),
+  });
 }
 
 /** What metrics show besides statistics; deciders are asked for some of it. */
@@ -120,7 +134,15 @@ async function instanceFacts(
   const { ask, isReady, figures, openCircuits, store, sites, restarts } = responders;
   const ofOperators = await operatorFacts({ ask, overrides, candidate: rules.candidate });
   return {
-    ...{ isReady: isReady(), figures: figures(), openCircuits: openCircuits(), store: store(), sites: sites() },
-    ...{ rules: rules.book.rules(), inForce: rules.inForce(), restarts: restarts(), version, ...ofOperators },
+    isReady: isReady(),
+    figures: figures(),
+    openCircuits: openCircuits(),
+    store: store(),
+    sites: sites(),
+    rules: rules.book.rules(),
+    inForce: rules.inForce(),
+    restarts: restarts(),
+    version,
+    ...ofOperators,
   };
 }

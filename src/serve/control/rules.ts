@@ -64,14 +64,18 @@ export async function openRules(
   let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
   let lastReload: LastReload | undefined;
   const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
-    ...{ book, description: overlaid(from), notes },
+    book,
+    description: overlaid(from),
+    notes,
     candidate: openCandidateBook(options, { store, overlay, pollIntervalMs: POLL_INTERVAL_MS }, context),
     lastLoad: () => last,
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
   const optionsOf = (from: string) => ({
-    ...{ mergeDomains, store, overlay },
+    mergeDomains,
+    store,
+    overlay,
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();

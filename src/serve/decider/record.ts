@@ -41,11 +41,19 @@ export async function openRecording(
   const stream = randomUUID();
   const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
   const recorder = new Recorder({
-    ...{ decider, clock: requestClock, maxPerSecond, hashKey },
+    decider,
+    clock: requestClock,
+    maxPerSecond,
+    hashKey,
     header: { version: RECORDING_VERSION, stream, sample, hashed: hashKey !== undefined, settings },
     openFiles: (head) =>
       new RecordingFiles({
-        ...{ directory, name, fileBytes, maxBytes, head, clock },
+        directory,
+        name,
+        fileBytes,
+        maxBytes,
+        head,
+        clock,
         onFailure: (error) => log.error(`requests are no longer recorded: ${error.message}`),
       }),
     onRecorded,

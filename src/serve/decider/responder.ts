@@ -68,8 +68,14 @@ export function openResponder(
     );
     const agent = add(
       new AdminAgent({
-        ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
-        ...{ ledger: store.ledger, records: store.records },
+        decider: plain,
+        extras,
+        clock,
+        every,
+        ...settings.agent,
+        record: recording?.record,
+        ledger: store.ledger,
+        records: store.records,
         ...(quotas && { quotas: (query) => quotas.report(query) }),
         ...(sites && { sites: (count) => sites.shared(count) }),
         candidate: (keys, rule) => candidate.report(keys, rule),
@@ -122,9 +128,11 @@ function openOptional(settings: Settings, core: DeciderCore, { recorded }: Servi
     const recording =
       recordTo && add(await (await import('./record.ts')).openRecording(recordTo, watched, recorded, context));
     return {
-      ...{ sites, recording },
+      sites,
+      recording,
       /** `decider` uses hits that sites lend, and its decisions are recorded. */
-      ...{ watched, decider: recording?.decider ?? watched },
+      watched,
+      decider: recording?.decider ?? watched,
       quotas: rlqs.isOn ? await (await import('./rlqs.ts')).openQuotas(settings, core, context) : undefined,
       arrivals:
         settings.advice.maxBytes > 0
@@ -188,7 +196,9 @@ function openDecisionLog(
   const worker = cluster.worker?.id;
   const { format } = settings.log;
   return createDecisionLog({
-    ...{ rules, counters, ...settings.decisionLog },
+    rules,
+    counters,
+    ...settings.decisionLog,
     shownValue: hash,
     debug: log.isLevelEnabled('debug') ? log : undefined,
     log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
@@ -220,7 +230,9 @@ const openCandidate = (
   context: ProcessContext,
 ): FollowedCandidate =>
   followCandidate({
-    ...{ ...sources.rules, split: settings.counters.split, observer: sources.observer },
+    ...sources.rules,
+    split: settings.counters.split,
+    observer: sources.observer,
     openTrial: async () => (await import('./trial.ts')).openTrial(settings, sources, context),
     onError: (error) => context.log.error({ err: error }, 'the candidate cannot be tried'),
   });

@@ -23,8 +23,13 @@ export async function openQuotas(
   if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
   const logSeldom = createSeldomLog(monotonicMs);
   return new QuotaService({
-    ...{ rules: rules.book.rules, keyOf: poolKeys(counters.keys), shares, terms },
-    ...{ unknown: rlqs.unknown, domains: rlqs.domains, maxBuckets: rlqs.maxBuckets },
+    rules: rules.book.rules,
+    keyOf: poolKeys(counters.keys),
+    shares,
+    terms,
+    unknown: rlqs.unknown,
+    domains: rlqs.domains,
+    maxBuckets: rlqs.maxBuckets,
     monotonicMs,
     onUnavailable: (reason) =>
       logSeldom(reason, () =>

@@ -77,7 +77,10 @@ async function openGrpc(
     'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', `${address.host}:${address.port}`];
   return start(variable, `cannot listen on ${place}`, () =>
     transports[transport]({
-      ...{ ...handlers, address, connections, clock: context.clock },
+      ...handlers,
+      address,
+      connections,
+      clock: context.clock,
       tls: certificates && { certificates, clientName: tls.clientName },
     }),
   );

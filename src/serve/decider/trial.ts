@@ -38,7 +38,9 @@ export async function openTrial(
     liveRules: decider.rules,
     counters: await openTrialCounters(settings, context),
     decidedAtMs: (live) => decidedAtMs(live, memory) ?? clock(),
-    ...{ clock, isBehind, ...settings.candidate },
+    clock,
+    isBehind,
+    ...settings.candidate,
     later: (run) => void setImmediate(run),
   });
 }
@@ -97,7 +99,11 @@ async function openTrialCounters(
     }),
   );
   const ledger = new Ledger(opened.backends, {
-    ...{ clock: own, monotonicMs, instance: randomUUID(), denyCacheBytes: 0, every: () => () => {} },
+    clock: own,
+    monotonicMs,
+    instance: randomUUID(),
+    denyCacheBytes: 0,
+    every: () => () => {},
   });
   return {
     ledger: {

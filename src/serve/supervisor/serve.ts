@@ -155,7 +155,8 @@ function openOwnDecider(
   { clock, events, log }: { readonly clock: Clock; readonly events: DeciderEvents; readonly log: Logger },
 ): DeciderProcesses {
   const decider = createDecider(settings, {
-    ...{ clock, log },
+    clock,
+    log,
     send: async (message) => events.onReply(OWN_ID, message),
     onNeverReached: events.onNeverReached,
   });

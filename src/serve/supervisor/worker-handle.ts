@@ -46,8 +46,14 @@ function neverStarted(how: string): WorkerHandle {
   listening.catch(() => {}); // as for other workers
   const ignored = (): void => {};
   return {
-    ...{ id: 0, name: 'a worker', listening, ended: Promise.resolve(how) },
-    ...{ spread: ignored, send: ignored, close: ignored, kill: ignored },
+    id: 0,
+    name: 'a worker',
+    listening,
+    ended: Promise.resolve(how),
+    spread: ignored,
+    send: ignored,
+    close: ignored,
+    kill: ignored,
   };
 }
 

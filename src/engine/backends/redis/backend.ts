@@ -226,7 +226,10 @@ export class RedisBackend implements Backend {
     const { slowMs, monotonicMs, lateness } = this.#options;
     const only = this.#redis instanceof Cluster ? undefined : this.#breakerOf(slot);
     const batcher = new Batcher({
-      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, lateness },
+      slowMs,
+      maxInFlight: MAX_IN_FLIGHT,
+      monotonicMs,
+      lateness,
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,

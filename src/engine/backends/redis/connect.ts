@@ -107,7 +107,9 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
     case 'sentinel': {
       const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
       const redis = new Redis({
-        ...{ ...sentinels, ...sentinelOptions(options, common.tls), ...own },
+        ...sentinels,
+        ...sentinelOptions(options, common.tls),
+        ...own,
         sentinelRetryStrategy: retryStrategy,
       });
       mendSentinelClient(redis);
@@ -118,7 +120,8 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
         enableOfflineQueue: false,
         clusterRetryStrategy: retryStrategy,
         retryDelayOnFailover: 0, // otherwise it would resend calls that may have run
-        ...{ maxRedirections: MAX_REDIRECTIONS, retryDelayOnTryAgain: 1 },
+        maxRedirections: MAX_REDIRECTIONS,
+        retryDelayOnTryAgain: 1,
         retryDelayOnClusterDown: 0, // reported at once, instead of after the caller has timed out
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection resolves it, and certificates name hosts

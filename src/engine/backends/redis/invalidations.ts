@@ -215,7 +215,9 @@ const DISCONNECT_MS = 100;
 const RETRY_MS = 250;
 
 const ownOptions = {
-  ...{ connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS },
+  connectionName: 'weir-changes',
+  socketTimeout: undefined,
+  disconnectTimeout: DISCONNECT_MS,
   autoResubscribe: false, // its user resubscribes; ioredis does not handle a refusal, which would end the process
 };
 
@@ -286,7 +288,9 @@ class NodeSubscriber implements MessageSubscriber {
     if (!node) return;
     const copy = node.duplicate({
       ...ownOptions,
-      ...{ enableOfflineQueue: false, lazyConnect: false, retryStrategy: () => null },
+      enableOfflineQueue: false,
+      lazyConnect: false,
+      retryStrategy: () => null,
     });
     this.#copy = copy;
     const isCurrent = (): boolean => this.#copy === copy;

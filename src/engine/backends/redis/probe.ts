@@ -30,8 +30,12 @@ const CLUSTER_KEYS = 16;
 
 /** Name of the counter; those of rules begin with their algorithm. The probe's counter expires within a millisecond. */
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'weir_probe' },
-  ...{ requestsPerUnit: 1, soft: 0, windowMs: 1 },
+  algorithm: 'fixed_window',
+  alignment: 'epoch',
+  counter: 'weir_probe',
+  requestsPerUnit: 1,
+  soft: 0,
+  windowMs: 1,
 };
 
 /**

@@ -147,8 +147,15 @@ export interface Above {
 
 /** The context of a domain's first level. */
 export const topOf = (domain: string, split: SiteSplit | undefined): Above => ({
-  ...{ domain, levels: [], path: domain, isNamedByRequest: false },
-  ...{ ids: [], idsOfDomain: new Map(), node: undefined, reserves: false, split },
+  domain,
+  levels: [],
+  path: domain,
+  isNamedByRequest: false,
+  ids: [],
+  idsOfDomain: new Map(),
+  node: undefined,
+  reserves: false,
+  split,
 });
 
 /** Compiles the nodes of one level and everything below them. */
@@ -196,7 +203,8 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
   const { key = '', addresses, share_threshold: shares = false } = head;
   const composite = compositeOf(head);
   return {
-    ...{ composite, naming: namingOf(head) },
+    composite,
+    naming: namingOf(head),
     sharedValue: shares ? (isFixed(key) ? valueName(head) : composite) : undefined,
     countsAddresses: addresses && !shares ? true : undefined,
   };
@@ -234,13 +242,13 @@ export function buildOwn(
 export function hereOf(block: Block<'node'>, above: Above, problems: Problems): Above {
   const composite = compositeOf(block.values);
   return {
-    domain: above.domain,
+    ...above,
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || namingOf(block.values) !== 'rule',
     ids: readIds(block, above, problems),
-    idsOfDomain: above.idsOfDomain,
-    ...{ node: undefined, reserves: hasReserve(block), split: above.split },
+    node: undefined,
+    reserves: hasReserve(block),
   };
 }
 
@@ -304,7 +312,7 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
 }
 
 const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
-  [...(only ? [only] : several)].some(({ values }) => values.reserve !== undefined);
+  (only ? [only] : several).some(({ values }) => values.reserve !== undefined);
 
 /** An exact value is always part of the name; a shared counter has its pattern instead; an id is never shown. */
 function namingOf(head: NodeHead): Naming {

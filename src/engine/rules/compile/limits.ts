@@ -344,8 +344,15 @@ function readReserve(
     );
   const { requestsPerUnit, soft, windowMs } = inner;
   return {
-    ...{ algorithm: 'reservation', counter: `${inner.counter}+reserve`, requestsPerUnit, soft, windowMs, inner },
-    ...{ ttlMs, onOverrun, estimate: reserved },
+    algorithm: 'reservation',
+    counter: `${inner.counter}+reserve`,
+    requestsPerUnit,
+    soft,
+    windowMs,
+    inner,
+    ttlMs,
+    onOverrun,
+    estimate: reserved,
   } satisfies ReservationLimit;
 }
 

@@ -86,7 +86,15 @@ function shareOf(
 ): SiteShareLimit | undefined {
   const { requestsPerUnit, soft, windowMs } = whole;
   const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
-    ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, sites, site },
+    algorithm: 'site_share',
+    of,
+    requestsPerUnit,
+    soft,
+    windowMs,
+    burst,
+    maxErrorPercent,
+    sites,
+    site,
     ...(lost && { lost }),
     counter: `site_share|${of}|${windowMs}/${sites}.${group}`,
   });

@@ -198,7 +198,11 @@ function withoutIds(
   const hold = ids.find(({ as }) => as === 'hold');
   const counted = countedEntries(rule, entries);
   const found: Match = {
-    ...{ kind: 'limited' as const, rule, limits: rule.limits, entries: counted, levels },
+    kind: 'limited' as const,
+    rule,
+    limits: rule.limits,
+    entries: counted,
+    levels,
     ...(hold && { id: sent[hold.at]?.value ?? '' }),
   };
   if (rule.commitAt === undefined) return found;

@@ -101,7 +101,9 @@ interface FoundFile {
 
 /** A write in place, a rename and a swapped link change at least one of these. */
 const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
-  ...{ path, name, state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}` },
+  path,
+  name,
+  state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}`,
 });
 
 /** The link by which Kubernetes replaces all files of a volume at once. */
