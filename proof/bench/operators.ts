@@ -282,7 +282,7 @@ async function openConsole(site: Site, end: AbortSignal): Promise<number> {
   for (const path of CONSOLE_PATHS) await page(site, path);
   let received = CONSOLE_PATHS.length;
   try {
-    const { body } = await fetch(urlOf(site, '/api/v1/events'), { headers, signal: end });
+    const { body } = await fetch(debugUrl(site, '/api/v1/events'), { headers, signal: end });
     for await (const _ of body ?? []) received++;
   } catch (error) {
     if (!end.aborted) throw error;
@@ -291,7 +291,7 @@ async function openConsole(site: Site, end: AbortSignal): Promise<number> {
 }
 
 const headers = { authorization: `Bearer ${TOKEN}` };
-const urlOf = ({ weir }: Site, path: string): string => `http://127.0.0.1:${weir.debugPort}${path}`;
+const debugUrl = ({ weir }: Site, path: string): string => `http://127.0.0.1:${weir.debugPort}${path}`;
 
 /** Reads a page. @throws  its status is not 200 */
 async function page(site: Site, path: string, method = 'GET', body?: string): Promise<string> {
@@ -301,7 +301,7 @@ async function page(site: Site, path: string, method = 'GET', body?: string): Pr
     headers: { ...headers, ...(body !== undefined && type) },
     ...(body !== undefined && { body }),
   };
-  const answer = await fetch(urlOf(site, path), init);
+  const answer = await fetch(debugUrl(site, path), init);
   const text = await answer.text();
   if (answer.status !== 200) throw new Error(`${method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
   return text;

@@ -90,7 +90,7 @@ export async function createEngine(given: EngineOptions): Promise<Engine> {
   try {
     const rules = await openRules(options.rules, traits);
     await awaitStore(store, options.startWaitMs);
-    return engineOf(options, { store, rules, traits });
+    return createEngineFrom(options, { store, rules, traits });
   } catch (error) {
     await store.close();
     throw error;
@@ -105,10 +105,10 @@ interface EngineParts {
   readonly traits: StoreTraits;
 }
 
-function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts): Engine {
+function createEngineFrom(options: TimedOptions, { store, rules, traits }: EngineParts): Engine {
   let current = rules;
   let closing: Promise<void> | undefined;
-  const decider = deciderOf(options, store, () => current.tree());
+  const decider = createDecider(options, store, () => current.tree());
   const next = inTurn();
   const replace = async (other: EngineRules): Promise<void> => {
     const opened = await openRules(other, traits);
@@ -125,7 +125,7 @@ function engineOf(options: TimedOptions, { store, rules, traits }: EngineParts):
     store,
     async decide(request, { timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       if (closing) throw new Error('the engine is closed');
-      return decide(requestOf(request), decider, timeoutMs);
+      return decide(toRequest(request), decider, timeoutMs);
     },
     replaceRules: (other) => next(() => replace(other)),
     health: () => store.ledger.health(),
@@ -154,7 +154,7 @@ async function openRules(rules: EngineRules, traits: StoreTraits): Promise<Curre
   return (await import('./open/rules.ts')).openRules(rules, traits);
 }
 
-function deciderOf(options: TimedOptions, store: OpenStore, rules: () => RuleTree | undefined): Engine['decider'] {
+function createDecider(options: TimedOptions, store: OpenStore, rules: () => RuleTree | undefined): Engine['decider'] {
   const { clock, spend = 'each', shadowMode = false, quotaMode = false, reportsEveryLimit = false } = options;
   return {
     rules,
@@ -172,7 +172,7 @@ function deciderOf(options: TimedOptions, store: OpenStore, rules: () => RuleTre
 }
 
 /** @throws InvalidRequest */
-function requestOf({ domain, descriptors }: EngineRequest) {
+function toRequest({ domain, descriptors }: EngineRequest) {
   return {
     domain,
     descriptors: descriptors.map(({ entries, hits = 1 }) => {

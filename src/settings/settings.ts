@@ -25,7 +25,7 @@ export async function readSettings(env: Environment, rules?: string) {
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
     /** Number of processes that answer requests. */
     workers,
-    rules: rulesOf(values, rules),
+    rules: readRules(values, rules),
     counters: readCounters(values),
     /** How requests are decided. */
     decisions: readDecisions(values),
@@ -81,7 +81,7 @@ export async function readSettings(env: Environment, rules?: string) {
   };
 }
 
-function rulesOf(values: CheckedValues, path: string | undefined) {
+function readRules(values: CheckedValues, path: string | undefined) {
   return {
     /** A path, a runtime directory of envoyproxy/ratelimit, or the address of a control plane. */
     origin: path === undefined ? values.rules : { path },

@@ -218,7 +218,7 @@ export class Connection {
 
   #data(payload: Buffer, flags: number, stream: number): void {
     if (flags & Flag.PADDED) unexpected(FrameType.DATA, flags);
-    const call = this.#callOf(stream);
+    const call = this.#findCall(stream);
     if (call) call.data = call.data ? Buffer.concat([call.data, payload]) : Buffer.from(payload);
     if (flags & Flag.END_STREAM) this.#answered(stream, []);
     this.#receiveWindowBytes -= payload.length;
@@ -235,7 +235,7 @@ export class Connection {
   }
 
   #answered(stream: number, trailers: readonly HeaderField[]): void {
-    const call = this.#callOf(stream);
+    const call = this.#findCall(stream);
     if (!call) return;
     this.#calls.delete(stream);
     const { onAnswer, mayRefuse } = this.#options;
@@ -244,7 +244,7 @@ export class Connection {
   }
 
   #reset(stream: number, code: number): void {
-    const call = this.#callOf(stream);
+    const call = this.#findCall(stream);
     const { onAnswer, deadlineMs } = this.#options;
     if (!call) return;
     if (deadlineMs === undefined) throw new Error(`a call was reset with code ${code}`);
@@ -254,7 +254,7 @@ export class Connection {
   }
 
   /** The call of a stream; undefined if it has expired. */
-  #callOf(stream: number): Call | undefined {
+  #findCall(stream: number): Call | undefined {
     const call = this.#calls.get(stream);
     if (!call && this.#options.deadlineMs === undefined)
       throw new Error(`the server answered on stream ${stream}, without a call in flight`);

@@ -1,4 +1,4 @@
-import { type Decider, debitsOf } from '../../engine/decide/decide.ts';
+import { type Decider, requestDebits } from '../../engine/decide/decide.ts';
 import { capacityOf, isRateLimit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
@@ -19,7 +19,7 @@ export const createCountLate =
   (request, times) => {
     let debits: readonly Debit[];
     try {
-      debits = debitsOf(decodeRequest(request), decider);
+      debits = requestDebits(decodeRequest(request), decider);
     } catch {
       return; // the request is invalid or too costly, and would not have been counted in time either
     }

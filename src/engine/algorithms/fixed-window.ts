@@ -82,17 +82,17 @@ function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | u
   const found = source.anchored();
   if (found) return parseAnchored(numbers, source, found);
   const chosen = source.choice('alignment', alignments);
-  const limitOf = (alignment: Alignment, suffix: string): FixedWindowLimit => {
+  const createLimit = (alignment: Alignment, suffix: string): FixedWindowLimit => {
     return { ...numbers, algorithm: 'fixed_window', alignment, counter: `${numbers.counter}${suffix}` };
   };
   if (chosen === undefined) return undefined;
   if (chosen === 'calendar') {
     const found = source.calendar();
-    return found && limitOf(found.calendar, `@${found.timeZone}`);
+    return found && createLimit(found.calendar, `@${found.timeZone}`);
   }
   if (source.values.timezone !== undefined)
     return source.report('timezone', `timezone goes with alignment: calendar, not with ${chosen}`);
-  return limitOf(chosen, chosen === 'epoch' ? '' : '@first_hit');
+  return createLimit(chosen, chosen === 'epoch' ? '' : '@first_hit');
 }
 
 function parseAnchored(

@@ -58,10 +58,10 @@ function step(
   const isCounted = charge === 'regardless' || (accepted && charge);
   if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - before);
   if (charge && hits < 0) giveBack(counts, -hits);
-  return stepOf(limit, startMs, counts, nowMs, before, accepted, hits);
+  return finishStep(limit, startMs, counts, nowMs, before, accepted, hits);
 }
 
-function stepOf(
+function finishStep(
   limit: SlidingWindowBucketsLimit,
   startMs: number,
   counts: number[],
@@ -78,7 +78,7 @@ function stepOf(
 
 /** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
 function shift(limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): [number, number[]] {
-  const partMs = partOf(limit);
+  const partMs = partLengthMs(limit);
   const startMs = windowStart(nowMs, partMs, limit.phaseMs);
   if (!state) return [startMs, []];
   const [knownStartMs = 0, ...counts] = state;
@@ -104,7 +104,7 @@ function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: re
 
 /** When the hits of a part that is `age` parts old leave the window. */
 const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
-  startMs + (limit.buckets + 1 - age) * partOf(limit);
+  startMs + (limit.buckets + 1 - age) * partLengthMs(limit);
 
 /**
  * Time at which enough of the oldest hits will have left the window for these hits to fit; 0 if they fit now, or never.
@@ -118,7 +118,7 @@ function fitsAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: rea
   return 0;
 }
 
-const partOf = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
+const partLengthMs = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
 /** The sliding window in parts: its row in the table of algorithms. */
@@ -158,11 +158,11 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [startMs, counts] = shift(limit, state, nowMs);
     const before = sum(counts);
-    const partMs = partOf(limit);
+    const partMs = partLengthMs(limit);
     const age = Math.max((startMs - windowStart(chargedAtMs, partMs, limit.phaseMs)) / partMs, 0);
     const count = counts[age];
     if (count !== undefined) counts[age] = Math.max(count - hits, 0);
-    return stepOf(limit, startMs, counts, nowMs, before, true, 0);
+    return finishStep(limit, startMs, counts, nowMs, before, true, 0);
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
@@ -170,7 +170,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {
     const { buckets, phaseMs = 0 } = limit;
-    const numbers = [windowSize(limit), partOf(limit), buckets];
+    const numbers = [windowSize(limit), partLengthMs(limit), buckets];
     return phaseMs === 0 ? numbers : [...numbers, phaseMs];
   },
 };

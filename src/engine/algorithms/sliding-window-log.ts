@@ -52,10 +52,10 @@ function step(
   if (counted > 0) append(log, nowMs, counted);
   if (charge && hits < 0) takeNewest(log, -hits);
   takeOldest(log, hitsIn(log) - most);
-  return stepOf(limit, log, nowMs, before, accepted, hits);
+  return finishStep(limit, log, nowMs, before, accepted, hits);
 }
 
-function stepOf(
+function finishStep(
   limit: SlidingWindowLogLimit,
   log: number[],
   nowMs: number,
@@ -92,7 +92,7 @@ function takeNewest(log: number[], hits: number): void {
 }
 
 /** Removes hits of one time; none if that time has left the log. */
-function takeOf(log: number[], atMs: number, hits: number): void {
+function removeHits(log: number[], atMs: number, hits: number): void {
   for (let at = 0; at < log.length; at += 2) {
     if (log[at] !== atMs) continue;
     const left = (log[at + 1] ?? 0) - hits;
@@ -161,8 +161,8 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const log = withinWindow(limit, state ?? [], nowMs);
     const before = hitsIn(log);
-    takeOf(log, chargedAtMs, hits);
-    return stepOf(limit, log, nowMs, before, true, 0);
+    removeHits(log, chargedAtMs, hits);
+    return finishStep(limit, log, nowMs, before, true, 0);
   },
   divide: divideWindow,
   // each refusal extends the wait

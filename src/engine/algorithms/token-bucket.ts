@@ -59,7 +59,7 @@ function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, 
 }
 
 function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
-  const tickedAtMs = windowStart(nowMs, tickOf(limit), limit.phaseMs);
+  const tickedAtMs = windowStart(nowMs, refillTickMs(limit), limit.phaseMs);
   const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
   // inexact only if far above the amount spent
   const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
@@ -73,12 +73,12 @@ function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number
 function waitMs(limit: TokenBucketLimit, tokenMs: number, refilledAtMs: number, nowMs: number): number {
   if (tokenMs <= 0) return 0;
   const { requestsPerUnit, phaseMs = 0 } = limit;
-  const tickMs = tickOf(limit);
+  const tickMs = refillTickMs(limit);
   return Math.ceil((refilledAtMs + phaseMs + Math.ceil(tokenMs / requestsPerUnit)) / tickMs) * tickMs - phaseMs - nowMs;
 }
 
 /** The unit in which time advances: a millisecond, or a window if the refill is by interval. */
-const tickOf = ({ refill: how, windowMs }: TokenBucketLimit): number => (how === 'interval' ? windowMs : 1);
+const refillTickMs = ({ refill: how, windowMs }: TokenBucketLimit): number => (how === 'interval' ? windowMs : 1);
 
 /** The token bucket's row in the table of algorithms. */
 export const tokenBucket: Algorithm<TokenBucketLimit> = {
@@ -92,7 +92,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
       return source.report('alignment', 'alignment goes with refill: interval: a continuous refill has no windows');
     const burst = source.values.burst ?? numbers.requestsPerUnit;
     const limit = { ...numbers, ...phase, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
-    checkBucket(limit, source, tickOf(limit));
+    checkBucket(limit, source, refillTickMs(limit));
     return limit;
   },
   write: (limit) => [
@@ -112,7 +112,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [spent, refilledAtMs] = refill(limit, state, nowMs);
-    const chargedMs = windowStart(chargedAtMs, tickOf(limit), limit.phaseMs);
+    const chargedMs = windowStart(chargedAtMs, refillTickMs(limit), limit.phaseMs);
     const refilledMs = Math.max(refilledAtMs - chargedMs, 0);
     const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
     const left = Math.max(spent - back, 0);
@@ -121,14 +121,14 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs(limit, hits) {
-    const tickMs = tickOf(limit);
+    const tickMs = refillTickMs(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
   state: { version: 2, length: 2 },
   script: new URL('./token-bucket.lua', import.meta.url),
   scriptArgs(limit) {
     const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
-    const numbers = [requestsPerUnit, windowMs, bucketSize(limit), tickOf(limit), maxDelayMs];
+    const numbers = [requestsPerUnit, windowMs, bucketSize(limit), refillTickMs(limit), maxDelayMs];
     return phaseMs === 0 ? numbers : [...numbers, phaseMs];
   },
 };

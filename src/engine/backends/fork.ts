@@ -27,7 +27,7 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
   const copies = new Map(
     Array.from(snapshots, ([part, { nowMs, states }]) => [
       part,
-      createMemoryBackend(() => nowMs, boundsOf(states), states),
+      createMemoryBackend(() => nowMs, createBounds(states), states),
     ]),
   );
   const failureOf = (key: CounterKey): string | undefined => {
@@ -35,12 +35,12 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
     return snapshot ? snapshot.failures.get(key) : 'the counter was not read';
   };
   /** Copy that has the operation's counter, or undefined. */
-  const copyOf = ({ key }: Pick<Operation, 'key'>): MemoryBackend | undefined =>
+  const findCopy = ({ key }: Pick<Operation, 'key'>): MemoryBackend | undefined =>
     failureOf(key) === undefined ? copies.get(partOf({ key })) : undefined;
   const run = (operations: readonly Operation[], how: RunOptions) =>
     scatter(
       operations,
-      copyOf,
+      findCopy,
       (copy, own) =>
         copy?.run(own, spend ? { ...how, spend } : how) ?? own.map(({ key }) => unavailable(failureOf(key))),
     );
@@ -57,7 +57,7 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       close: async () => {},
     },
     nowMs: (key) => snapshots.get(partOf({ key }))?.nowMs ?? 0,
-    stateOf: (key) => copyOf({ key })?.stateOf(key),
+    stateOf: (key) => findCopy({ key })?.stateOf(key),
     failureOf,
   };
 }
@@ -72,5 +72,5 @@ export const failedSnapshot = (nowMs: number, keys: readonly CounterKey[], reaso
 });
 
 /** Bounds for the counters of a request. */
-const boundsOf = (states: ReadonlyMap<CounterKey, State>) => ({ maxCounters: states.size + MORE_COUNTERS });
+const createBounds = (states: ReadonlyMap<CounterKey, State>) => ({ maxCounters: states.size + MORE_COUNTERS });
 const MORE_COUNTERS = 256 * 16;

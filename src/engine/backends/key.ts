@@ -62,10 +62,10 @@ export function createCounterKeys(
   prefix: string,
   { hashTag = 'none' }: { readonly hashTag?: 'none' | 'domain' } = {},
 ): CounterKeys {
-  const startOf = (limit: Limit, domain: string): string =>
-    `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
+  const buildStart = (limit: Limit, domain: string): string =>
+    `${prefix}${hashTag === 'domain' ? `{${hashTagFor(domain)}}` : ''}${limit.counter}`;
   const shortened = (text: string, limit: Limit, domain: string): string => {
-    const start = startOf(limit, domain);
+    const start = buildStart(limit, domain);
     // no slice, which would retain the long text
     return text.length > start.length + MAX_NAME_LENGTH ? `${start}|#${digest(text)}` : text;
   };
@@ -73,7 +73,7 @@ export function createCounterKeys(
   return (limit, domain, entries) => {
     let last = known.get(limit);
     if (last?.domain !== domain) {
-      last = { domain, head: `${startOf(limit, domain)}|${domain.length}:${domain}`, entries: [], key: undefined };
+      last = { domain, head: `${buildStart(limit, domain)}|${domain.length}:${domain}`, entries: [], key: undefined };
       known.set(limit, last);
     }
     if (last.key !== undefined && areSame(last.entries, entries)) return last.key;
@@ -112,7 +112,7 @@ function areSame(some: readonly CounterEntry[], others: readonly CounterEntry[])
 }
 
 /** Without braces, which would end the tag early, and never empty. */
-const tagOf = (domain: string): string =>
+const hashTagFor = (domain: string): string =>
   domain.length > MAX_TAG_LENGTH ? digest(domain) : domain.replace(/[{}]/g, '_') || '_';
 
 /** Whether V8 needs two bytes for each character of the text. */

@@ -15,7 +15,7 @@ export interface Records {
 export function memoryRecords(): Records {
   const lists = new Map<string, string[]>();
   const maps = new Map<string, Map<string, string>>();
-  const mapOf = (name: string): Map<string, string> => {
+  const openMap = (name: string): Map<string, string> => {
     const known = maps.get(name) ?? new Map<string, string>();
     maps.set(name, known);
     return known;
@@ -26,16 +26,16 @@ export function memoryRecords(): Records {
     },
     latest: async (list, count) => (lists.get(list) ?? []).slice(0, count),
     async put(map, field, text) {
-      mapOf(map).set(field, text);
+      openMap(map).set(field, text);
     },
     async putOnce(map, field, text) {
-      const known = mapOf(map).get(field) ?? text;
-      mapOf(map).set(field, known);
+      const known = openMap(map).get(field) ?? text;
+      openMap(map).set(field, known);
       return known;
     },
     async remove(map, field) {
-      mapOf(map).delete(field);
+      openMap(map).delete(field);
     },
-    all: async (map) => new Map(mapOf(map)),
+    all: async (map) => new Map(openMap(map)),
   };
 }

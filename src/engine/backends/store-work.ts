@@ -44,7 +44,7 @@ export class StoreWork {
 }
 
 /** Maximum work of one request's operations. */
-export function workOf(operations: readonly WorkOperation[]): number {
+export function measureWork(operations: readonly WorkOperation[]): number {
   const work = new StoreWork();
   for (const operation of operations) work.add(operation);
   return work.sum;

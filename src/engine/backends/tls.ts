@@ -30,7 +30,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
   };
   let { files, context } = firstUsable(
     { ...tls },
-    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: contextOf(texts) }),
+    (texts: SecureContextOptions = read(tls)) => ({ files: texts, context: createContext(texts) }),
     report,
   );
   keepUsable({ ...tls }, { ...files });
@@ -38,7 +38,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
     try {
       const found = read(tls);
       if (!isSame(found, files)) {
-        context = contextOf(found);
+        context = createContext(found);
         keepUsable({ ...tls }, { ...found });
       }
       files = found;
@@ -57,7 +57,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
   };
 }
 
-const contextOf = (texts: SecureContextOptions): SecureContext =>
+const createContext = (texts: SecureContextOptions): SecureContext =>
   createSecureContext({ ...texts, ca: texts.ca ?? systemCas() });
 
 /** @throws Error  of the file system */

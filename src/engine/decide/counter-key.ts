@@ -26,7 +26,7 @@ export function counterOf(
   { clock, counters }: Pick<Decider, 'clock' | 'counters'>,
 ): KnownCounter | undefined {
   for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
-    const texts = textsOf(key, bar);
+    const texts = readTexts(key, bar);
     if (!texts || texts.length % 2 === 0) continue;
     const [domain = '', ...rest] = texts;
     const entries = Array.from(
@@ -46,7 +46,7 @@ export function counterOf(
 }
 
 /** The texts from a bar to the end, each preceded by its length; undefined if there is anything else. */
-export function textsOf(key: string, bar: number): readonly string[] | undefined {
+export function readTexts(key: string, bar: number): readonly string[] | undefined {
   const texts: string[] = [];
   for (let at = bar; at < key.length; ) {
     const colon = key.indexOf(':', at);

@@ -4,7 +4,7 @@ import { RequestWork, TooCostly } from '../../base/request-work.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
-import { MAX_REQUEST_WORK, stepWork, workOf } from '../backends/store-work.ts';
+import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.ts';
 import { holderOf } from '../holds/claim.ts';
 import { capDelay, type Limit } from '../holds/limits.ts';
 import { type Debit, debitOf, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
@@ -167,7 +167,7 @@ export function decide(
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matched = matchedOf(request, rules, decider, work);
+  const matched = matchRequest(request, rules, decider, work);
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   let debits: Debit[] | undefined;
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
@@ -176,7 +176,7 @@ export function decide(
   const repeated = debits && repeatedCounters(debits, decider.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
   const entries = all ? decider.ledger.debit(all, storeCall(spend, decider.storeBudget, callerTimeoutMs)) : [];
-  return after(entries, answerOf, { matched, domain: request.domain, decider, repeated });
+  return after(entries, buildAnswer, { matched, domain: request.domain, decider, repeated });
 }
 
 /**
@@ -186,16 +186,16 @@ export function decide(
  * @throws InvalidRequest
  * @internal
  */
-export function debitsOf(request: RateLimitRequest, decider: Decider): readonly Debit[] {
+export function requestDebits(request: RateLimitRequest, decider: Decider): readonly Debit[] {
   const rules = decider.rules();
   if (!rules) return [];
   let debits: Debit[] | undefined;
-  for (const one of matchedOf(request, rules, decider, new RequestWork()))
+  for (const one of matchRequest(request, rules, decider, new RequestWork()))
     debits = withDebits(debits, one, request.domain, 'each', decider, 0);
   return debits ?? [];
 }
 
-function matchedOf(
+function matchRequest(
   request: RateLimitRequest,
   rules: RuleTree,
   decider: Decider,
@@ -210,7 +210,7 @@ function matchedOf(
 /** @throws TooCostly  the store would work on the debits for too long */
 function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
   for (let at = 1; at < debits.length; at++) work.add(stepWork(debits[at] as Debit)); // in range
-  if (work.units === 0 || workOf(debits) <= MAX_REQUEST_WORK) return;
+  if (work.units === 0 || measureWork(debits) <= MAX_REQUEST_WORK) return;
   throw new TooCostly('the request names too many counters with a long state');
 }
 
@@ -222,7 +222,7 @@ interface OpenDecision {
   readonly repeated: RepeatedCounters | undefined;
 }
 
-const answerOf = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
+const buildAnswer = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
   combine(matched, available(known, domain, matched), repeated, decider);
 
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
@@ -318,10 +318,10 @@ function combine(
     }
     const decision = decisionAt(decisions, shown);
     const { limit, label, policy } = limits[shown - first] as RuleLimit; // within its limits
-    const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
+    const shadowRefusals = limits.length > 1 ? findShadowRefusals(limits, decisions, first, shown) : undefined;
     const code = policy.shadow ? 'OK' : decision.code;
     const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
-    const applied = reportsAll ? appliedOf(limits, decisions, first) : undefined;
+    const applied = reportsAll ? listApplied(limits, decisions, first) : undefined;
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
   const { quotaMode, shadowMode, clock } = modes;
@@ -339,7 +339,7 @@ function combine(
 const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
 
 /** @param first  the index of the first decision on these limits */
-function shadowRefusalsOf(
+function findShadowRefusals(
   limits: readonly RuleLimit[],
   decisions: readonly LedgerEntry[],
   first: number,
@@ -356,7 +356,7 @@ function shadowRefusalsOf(
 }
 
 /** @param first  the index of the first decision on these limits */
-const appliedOf = (
+const listApplied = (
   limits: readonly RuleLimit[],
   decisions: readonly LedgerEntry[],
   first: number,

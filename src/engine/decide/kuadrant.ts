@@ -54,7 +54,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
   };
   const plain = new PlainCharges(decider);
   const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
-    limitsOf(request, decider).some(({ limits }) => limits.some(of));
+    matchLimits(request, decider).some(({ limits }) => limits.some(of));
   return {
     async check(request, caller) {
       const { domain, descriptors } = named(request, decider, '');
@@ -62,7 +62,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
       return peek({ domain, descriptors: spending }, caller);
     },
     async report(request, caller) {
-      await charge(chargesOf(named(request, decider, ''), decider, isUsage), caller);
+      await charge(createCharges(named(request, decider, ''), decider, isUsage), caller);
     },
     async reserve(request, caller) {
       const id = randomUUID();
@@ -79,13 +79,13 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
     async commit(request, id, caller) {
       const namedRequest = named(request, decider, id);
       if (id === '' || !isMet(namedRequest, isReserving)) {
-        await charge(chargesOf(namedRequest, decider, isUsage), caller);
+        await charge(createCharges(namedRequest, decider, isUsage), caller);
         return false;
       }
       const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest, caller);
-      const charges = chargesOf(namedRequest, decider, isPlain);
+      const charges = createCharges(namedRequest, decider, isPlain);
       const { event } = await (charges.length > 0
-        ? plain.commit({ name: nameOf(namedRequest, id), commit, charges, caller })
+        ? plain.commit({ name: commitName(namedRequest, id), commit, charges, caller })
         : commit());
       return event === 'committed';
     },
@@ -139,13 +139,13 @@ function namedDescriptor(descriptor: RequestDescriptor, { domain, rules, id, wor
 }
 
 /** The name of a commit, of constant length: equal if the commit is repeated. */
-function nameOf({ domain, descriptors }: RateLimitRequest, id: string): string {
+function commitName({ domain, descriptors }: RateLimitRequest, id: string): string {
   const texts = JSON.stringify([domain, id, descriptors.map(({ entries }) => entries)]);
   return createHash('sha256').update(texts).digest('base64');
 }
 
 /** The limits that a request matches, by descriptor. */
-function limitsOf({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
+function matchLimits({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
   const rules = decider.rules();
   if (!rules) return [];
   return matchesOf({ domain, descriptors }, rules, decider).flatMap((found, at) => {
@@ -154,12 +154,12 @@ function limitsOf({ domain, descriptors }: RateLimitRequest, decider: SlotsDecid
   });
 }
 
-function chargesOf(
+function createCharges(
   request: RateLimitRequest,
   decider: SlotsDecider,
   of: (one: RuleLimit) => boolean,
 ): readonly Debit[] {
-  return limitsOf(request, decider).flatMap(({ limits, entries, hits }) =>
+  return matchLimits(request, decider).flatMap(({ limits, entries, hits }) =>
     limits.filter(of).map((one): Debit => {
       const counter = decider.counters(one.limit, request.domain, entries);
       if (hits <= 0) return debitOf(counter, one, hits, false);

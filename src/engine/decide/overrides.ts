@@ -71,7 +71,7 @@ export class Overrides {
       const same = known.get(key);
       // an unchanged override keeps its limit object, for which caches exist
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
-      next.set(key, isSame ? same : { override, limit: this.#limitOf(override) });
+      next.set(key, isSame ? same : { override, limit: this.#createLimit(override) });
     }
     const isChanged = next.size !== known.size || [...next].some(([key, one]) => known.get(key) !== one);
     if (isChanged) this.#revision++;
@@ -115,7 +115,7 @@ export class Overrides {
     };
   }
 
-  #limitOf({ effect, untilMs }: StandingOverride): RuleLimit | undefined {
+  #createLimit({ effect, untilMs }: StandingOverride): RuleLimit | undefined {
     if (effect.kind === 'exempt') return undefined;
     const { requestsPerUnit, unit } =
       effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };

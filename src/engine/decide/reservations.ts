@@ -39,7 +39,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
   const { ledger } = decider;
   return {
     async reserve(request, caller) {
-      const debits = debitsOf(request, decider, false);
+      const debits = reservationDebits(request, decider, false);
       const isTogether = ledger.atomic === 'request';
       const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
       const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
@@ -48,7 +48,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
       if (refusals.length > 0)
         await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
-      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `debitsOf` has no others
+      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `reservationDebits` has no others
       return {
         reserved: refusals.length === 0,
         hits: Math.max(...debits.map(({ hits }) => hits)),
@@ -58,7 +58,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
     },
     async commit(request, caller) {
       const how = storeCall('each', decider.storeBudget, caller.timeLeftMs());
-      const entries = await ledger.debit(debitsOf(request, decider, true), how);
+      const entries = await ledger.debit(reservationDebits(request, decider, true), how);
       const reports = available(entries).flatMap(({ reservation }) => reservation ?? []);
       return {
         event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
@@ -69,7 +69,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
   };
 }
 
-function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
+function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
   const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) =>
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];

@@ -32,7 +32,7 @@ export function retryAfterMs({ matched, decisions, repeated, quotaMode, clock }:
     let isQuota = quotaMode;
     let quotaMs = 0;
     for (const { policy, endsAtMs } of found.kind === 'limited' ? found.limits : []) {
-      const roomMs = Math.max(waitOf(decisions[next]), waitOf(decisions[repeated?.peekOf(next) ?? next]));
+      const roomMs = Math.max(retryWaitMs(decisions[next]), retryWaitMs(decisions[repeated?.findPeek(next) ?? next]));
       next++;
       if (policy.quota) isQuota = true;
       if (policy.shadow) continue;
@@ -45,7 +45,7 @@ export function retryAfterMs({ matched, decisions, repeated, quotaMode, clock }:
   return Math.max(ordinaryMs, quotasMs ?? 0);
 }
 
-function waitOf(decision: Decision | undefined): number {
+function retryWaitMs(decision: Decision | undefined): number {
   if (!decision) return 0;
   return decision.code === 'OK' ? (decision.repeatAfterMs ?? 0) : decision.retryAfterMs;
 }
@@ -57,7 +57,7 @@ function waitOf(decision: Decision | undefined): number {
 export interface RepeatedCounters {
   readonly peeks: readonly Debit[];
   /** The index of the peek that decides in place of a debit. */
-  peekOf(debit: number): number | undefined;
+  findPeek(debit: number): number | undefined;
 }
 
 /** The peeks of a request; undefined if it uses each counter once. Requests with an id hold or reserve hits once. */
@@ -87,7 +87,7 @@ export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): 
     const [first = 0] = group;
     for (const [limit, hits] of required) peeks.push(peekFor({ ...(debits[first] as Debit), limit }, hits));
   }
-  return { peeks, peekOf: (debit) => places.get(debit) };
+  return { peeks, findPeek: (debit) => places.get(debit) };
 }
 
 /** Whether no two debits use the same counter. */

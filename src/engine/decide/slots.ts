@@ -50,7 +50,7 @@ export function createSlots(decider: SlotsDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
     async acquire(request, maxDelayMs, caller) {
-      const debits = debitsOf(request, decider, 1);
+      const debits = slotDebits(request, decider, 1);
       const keys = debits.map(({ key }) => key);
       const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
       const onGone = (listener: () => void): void => caller.onGone(listener);
@@ -62,7 +62,7 @@ export function createSlots(decider: SlotsDecider): Slots {
       return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
     },
     async release(request, caller) {
-      const debits = debitsOf(request, decider, -1);
+      const debits = slotDebits(request, decider, -1);
       available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
       queues.wake(debits.map(({ key }) => key));
     },
@@ -70,7 +70,7 @@ export function createSlots(decider: SlotsDecider): Slots {
 }
 
 /** @param sign  1 takes, -1 releases */
-function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
+function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
   const debits = heldDescriptors(request, decider, 1).flatMap(({ found, hits, holder }) =>
     found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'in_flight') return [];

@@ -16,7 +16,7 @@ export function firstAfter(atMs: number, holds: State, size: number, first = 0):
 }
 
 /** The index of the first hold of a holder; undefined if it has none. @param first  index of the first hold */
-export function placeOf(holder: number, holds: State, size: number, first = 0): number | undefined {
+export function findHold(holder: number, holds: State, size: number, first = 0): number | undefined {
   for (let at = first; at < holds.length; at += size) if (holds[at] === holder) return at;
   return undefined;
 }

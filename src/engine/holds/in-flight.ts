@@ -11,14 +11,14 @@ import {
 import { twoWindowsMs, windowCapacity, windowSize } from '../algorithms/window.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import type { Counting, NamedCounting } from './counting.ts';
-import { firstAfter, insert, placeOf } from './hold-list.ts';
+import { findHold, firstAfter, insert } from './hold-list.ts';
 
 /** `windowMs` is the ttl: a slot that is not released becomes free after this time. */
 export interface InFlightLimit extends AnyLimit {
   readonly algorithm: 'in_flight';
 }
 
-const holderOf = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
+const claimHolder = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
 
 /** Maximum number of slots of a limit whose requests have ids; each step reads and writes all holds. */
 const MAX_HELD_SLOTS = 1_000;
@@ -49,23 +49,23 @@ const SIZE = 3;
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
 const step: Counting<InFlightLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {
-  const holder = holderOf(claim);
+  const holder = claimHolder(claim);
   const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // the counter has expired
   const holds = unexpired(before, nowMs);
   const held = slotsIn(holds);
   const expired = slotsIn(before) - held;
-  const own = holder === ANONYMOUS ? 0 : slotsOf(holds, holder);
+  const own = holder === ANONYMOUS ? 0 : countSlots(holds, holder);
   const requested = hitsToFit(hits);
   const accepted = hits < 0 || requested <= own || held - own + requested <= windowSize(limit);
   if (charge && hits < 0) release(holds, holder, -hits);
   const isTaken = charge === 'regardless' || (charge && (accepted || holder === ANONYMOUS));
   const slots = Math.min(hits, MAX_COUNT - (held - own));
   if (slots > 0 && isTaken) take(holds, holder, slots, expiresAtMs(limit, holder, nowMs));
-  const next = stepOf(limit, holds, nowMs, held, accepted, requested, expired);
-  return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
+  const next = finishStep(limit, holds, nowMs, held, accepted, requested, expired);
+  return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: untilForgottenMs(limit, before, nowMs) };
 };
 
-function stepOf(
+function finishStep(
   limit: InFlightLimit,
   holds: number[],
   nowMs: number,
@@ -78,11 +78,11 @@ function stepOf(
   const held = slotsIn(holds);
   const freeMs = freeAtMs(holds, held + requested - windowSize(limit));
   const report = [before, held, lastMs, freeMs, expired, holds[2] ?? 0];
-  return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
+  return { accepted, state: holds, ttlMs: untilForgottenMs(limit, holds, nowMs), report };
 }
 
 /** One ttl beyond the last hold, so that expired holds are reported. */
-const ttlOf = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number =>
+const untilForgottenMs = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number =>
   holds.length === 0 ? 0 : (holds.at(-1) ?? 0) + windowMs - nowMs;
 
 /** A copy without expired holds. */
@@ -95,8 +95,8 @@ function slotsIn(holds: State): number {
 }
 
 /** Slots of a holder that has an id. */
-function slotsOf(holds: State, holder: number): number {
-  const at = placeOf(holder, holds, SIZE);
+function countSlots(holds: State, holder: number): number {
+  const at = findHold(holder, holds, SIZE);
   return at === undefined ? 0 : (holds[at + 1] ?? 0);
 }
 
@@ -110,7 +110,7 @@ function expiresAtMs({ windowMs }: InFlightLimit, holder: number, nowMs: number)
 /** A holder has the number of slots that it requested last. */
 function take(holds: number[], holder: number, slots: number, untilMs: number): void {
   if (holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
-  const at = placeOf(holder, holds, SIZE);
+  const at = findHold(holder, holds, SIZE);
   const before = at === undefined ? [] : holds.splice(at, SIZE);
   insert(holds, [holder, slots, Math.max(untilMs, before[2] ?? 0)]);
 }
@@ -156,7 +156,7 @@ function freeAtMs(holds: State, excess: number): number {
 
 /** Slots of a holder. */
 export const ownSlots = (holder: number, state: State | undefined, nowMs: number): number =>
-  holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
+  holder === ANONYMOUS ? 0 : countSlots(unexpired(state ?? [], nowMs), holder);
 
 /** The row of requests in flight. */
 export const inFlight: NamedCounting<InFlightLimit> = {
@@ -175,7 +175,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   hasHolders: true,
-  standsAlone: (_limit, hits, claim) => hits < 0 || holderOf(claim) === ANONYMOUS,
+  standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
   step,
   describe(limit, [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0], nowMs, outcome, claim) {
     const { hits, accepted } = outcome;
@@ -186,7 +186,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
       limitRemaining: Math.max(limit.requestsPerUnit - held, 0),
       durationUntilResetMs: Math.max(lastMs - nowMs, 0),
       retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
-      repeatAfterMs: holderOf(claim) === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
+      repeatAfterMs: claimHolder(claim) === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
       delayMs: 0,
       soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
       holds: {
@@ -197,7 +197,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs, claim) {
-    const holder = holderOf(claim);
+    const holder = claimHolder(claim);
     const holds = unexpired(state ?? [], nowMs);
     const held = slotsIn(holds);
     const untilMs = expiresAtMs(limit, holder, chargedAtMs);
@@ -208,13 +208,13 @@ export const inFlight: NamedCounting<InFlightLimit> = {
       else holds.splice(at, SIZE);
       break;
     }
-    return stepOf(limit, holds, nowMs, held, true, 1, 0);
+    return finishStep(limit, holds, nowMs, held, true, 1, 0);
   },
   state: {
     longest: (limit, claim) =>
-      SIZE * (holderOf(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
+      SIZE * (claimHolder(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS)),
     keepsEntries: true,
   },
   script: new URL('./in-flight.lua', import.meta.url),
-  scriptArgs: (limit, _nowMs, claim) => [windowSize(limit), limit.windowMs, holderOf(claim)],
+  scriptArgs: (limit, _nowMs, claim) => [windowSize(limit), limit.windowMs, claimHolder(claim)],
 };

@@ -28,7 +28,7 @@ export const algorithmNames = Object.keys(rows) as readonly AlgorithmName[]; // 
 export const namedAlgorithms: readonly NamedAlgorithm[] = [...rateNames, 'in_flight'];
 
 /** The row of an algorithm that rules name. */
-export const namedRowOf = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;
+export const findNamedRow = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;
 
 /** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
 let last: { readonly name: AlgorithmName; readonly row: Counting } = {
@@ -71,7 +71,7 @@ export function namedAlgorithmOf(limit: Limit): NamedAlgorithm {
 
 /** The algorithms that have a key of a rule. */
 export const algorithmsWith = (key: keyof AlgorithmValues): readonly NamedAlgorithm[] =>
-  namedAlgorithms.filter((name) => namedRowOf(name).keys.includes(key));
+  namedAlgorithms.filter((name) => findNamedRow(name).keys.includes(key));
 
 /** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
 export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);

@@ -10,7 +10,7 @@ import {
 } from '../algorithms/limit.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import type { Counting } from './counting.ts';
-import { firstAfter, insert as insertHold, placeOf as placeIn } from './hold-list.ts';
+import { firstAfter, insert as insertHold, findEntry as placeIn } from './hold-list.ts';
 import { type ReservationEvent, reservationEvents } from './reports.ts';
 import { describeReservation, endsTogether } from './reservation-report.ts';
 
@@ -78,7 +78,7 @@ function run(input: StepInput): Step {
   const { limit, commits, row, inner, entries, nowMs, hits, charge } = input;
   if (commits || (charge === 'regardless' && hits >= 0)) return commit(input);
   if (hits >= 0) return reserve(input);
-  return stepOf(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
+  return finishStep(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
     event: 'given_back',
     accepted: true,
   });
@@ -88,8 +88,8 @@ function reserve(input: StepInput): Step {
   const { limit, holder, row, inner, entries, nowMs, hits, charge } = input;
   const { ttlMs } = limit;
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
-  const moment: Moment = { nowMs, startMs: startOf(input, peek) };
-  const own = placeOf(entries, holder);
+  const moment: Moment = { nowMs, startMs: currentWindowStart(input, peek) };
+  const own = findEntry(entries, holder);
   const held = onHold(entries, moment, own).hits;
   const required = hits === 0 ? peekedHits(row) : hits;
   const tryWith = (others: number): Step =>
@@ -98,25 +98,25 @@ function reserve(input: StepInput): Step {
   const isFull = own === undefined && !hasRoom(entries, nowMs);
   if (!isRenewed && (isFull || !tryWith(held).accepted)) {
     const alone = tryWith(0);
-    if (!alone.accepted) return stepOf(input, alone, entries, { event: 'refused_alone', accepted: false });
+    if (!alone.accepted) return finishStep(input, alone, entries, { event: 'refused_alone', accepted: false });
     const freeMs = freeAtMs(entries, moment, own, (left) => tryWith(left).accepted);
     const roomMs = isFull ? (entries.numbers[entries.first + 2] ?? 0) : 0; // the first to expire
     const event = isFull ? 'full' : 'refused';
-    return stepOf(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
+    return finishStep(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
   }
-  if (hits === 0) return stepOf(input, peek, entries, { event: 'peeked', accepted: true });
+  if (hits === 0) return finishStep(input, peek, entries, { event: 'peeked', accepted: true });
   const done: Done = { event: 'reserved', accepted: true, reserved: hits };
-  if (!charge) return stepOf(input, peek, entries, done);
-  const next = copyOf(entries, own);
+  if (!charge) return finishStep(input, peek, entries, done);
+  const next = copyEntries(entries, own);
   const untilMs = Math.max(nowMs + ttlMs, own === undefined ? 0 : (entries.numbers[own + 2] ?? 0));
   insert(next, [holder, hits, untilMs, Math.max(nowMs, moment.startMs)], nowMs);
-  return stepOf(input, peek, { numbers: next, first: 0 }, done);
+  return finishStep(input, peek, { numbers: next, first: 0 }, done);
 }
 
 function commit(input: StepInput): Step {
   const { limit, holder, commits, row, inner, entries, nowMs, hits, charge } = input;
   const used = Math.max(hits, 0);
-  const own = commits ? placeOf(entries, holder) : undefined;
+  const own = commits ? findEntry(entries, holder) : undefined;
   const reserved = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
   const event =
     own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries.numbers[own + 2] ?? 0, nowMs);
@@ -126,22 +126,24 @@ function commit(input: StepInput): Step {
   const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
   const next = row.step(limit.inner, inner, nowMs, charged, charge ? 'regardless' : false);
   const done: Done = { event, accepted: true, reserved, charged, overrun };
-  if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS) return stepOf(input, next, entries, done);
-  const left = copyOf(entries, own);
+  if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS)
+    return finishStep(input, next, entries, done);
+  const left = copyEntries(entries, own);
   insert(left, [holder, 0, nowMs, nowMs], nowMs);
-  return stepOf(input, next, { numbers: left, first: 0 }, done);
+  return finishStep(input, next, { numbers: left, first: 0 }, done);
 }
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
 
 /** Start of the current window; 0 if reservations do not end with a window. @param peek  of the counter */
-const startOf = ({ limit }: StepInput, { state }: Step): number => (endsTogether(limit.inner) ? (state[0] ?? 0) : 0);
+const currentWindowStart = ({ limit }: StepInput, { state }: Step): number =>
+  endsTogether(limit.inner) ? (state[0] ?? 0) : 0;
 
 /** @param next  of the counter */
-function stepOf(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
+function finishStep(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
   const { limit, nowMs } = input;
   const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
-  const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: startOf(input, next) });
+  const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: currentWindowStart(input, next) });
   const inner = next.ttlMs > 0 ? next.state : [];
   const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
   return {
@@ -165,15 +167,15 @@ const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries:
 function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
   const { limit, holder, commits, row, inner, entries, nowMs } = input;
   const done: Done = { event: 'given_back', accepted: true };
-  if (commits) return stepOf(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
-  const own = placeOf(entries, holder);
+  if (commits) return finishStep(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
+  const own = findEntry(entries, holder);
   const { numbers } = entries;
   const isItself = own !== undefined && numbers[own + 1] === hits && numbers[own + 2] === chargedAtMs + limit.ttlMs;
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
-  return stepOf(input, peek, isItself ? { numbers: copyOf(entries, own), first: 0 } : entries, done);
+  return finishStep(input, peek, isItself ? { numbers: copyEntries(entries, own), first: 0 } : entries, done);
 }
 
-function inputOf(limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput {
+function createInput(limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput {
   const { holder = ANONYMOUS, commits = false } = claim;
   const first = 1 + (state[0] ?? 0);
   const inner = first > 1 ? state.slice(1, first) : undefined;
@@ -195,10 +197,10 @@ export const reservation: Counting<ReservationLimit> = {
   longestMemoryMs: ({ inner, ttlMs }) => Math.max(rateFor(inner).longestMemoryMs(inner), 2 * ttlMs),
   hasHolders: true,
   standsAlone: (_limit, _hits, { commits = false }) => commits,
-  step: (limit, state, nowMs, hits, charge, claim) => run({ ...inputOf(limit, state, nowMs, claim), hits, charge }),
+  step: (limit, state, nowMs, hits, charge, claim) => run({ ...createInput(limit, state, nowMs, claim), hits, charge }),
   describe: ({ inner }, report, nowMs, outcome) => describeReservation(inner, report, nowMs, outcome),
   refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
-    refund(inputOf(limit, state, nowMs, claim), hits, chargedAtMs),
+    refund(createInput(limit, state, nowMs, claim), hits, chargedAtMs),
   state: {
     longest: ({ inner }) => (rateFor(inner).state.longest?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
     keepsEntries: true,
@@ -251,7 +253,7 @@ interface Moment {
 const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): number =>
   numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
-const placeOf = ({ numbers, first }: ReservationList, holder: number): number | undefined =>
+const findEntry = ({ numbers, first }: ReservationList, holder: number): number | undefined =>
   holder === ANONYMOUS ? undefined : placeIn(holder, numbers, SIZE, first);
 
 /** Whether an entry can still be committed in time. */
@@ -283,7 +285,7 @@ const hasRoom = ({ numbers, first }: ReservationList, nowMs: number): boolean =>
   numbers.length - first < MAX_RESERVATIONS * SIZE || !isOpen(numbers, first, nowMs);
 
 /** A copy of the entries. @param own  index of an entry to leave out */
-function copyOf({ numbers, first }: ReservationList, own?: number): number[] {
+function copyEntries({ numbers, first }: ReservationList, own?: number): number[] {
   const copy = numbers.slice(first);
   if (own !== undefined) copy.splice(own - first, SIZE);
   return copy;

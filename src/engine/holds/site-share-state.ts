@@ -31,7 +31,7 @@ interface ShareRow {
 }
 
 /** The hits that are divided among the sites: for a bucket its burst. */
-const wholeOf = ({ of, requestsPerUnit, burst }: ShareNumbers): number =>
+const wholeHits = ({ of, requestsPerUnit, burst }: ShareNumbers): number =>
   of === 'token_bucket' ? burst : requestsPerUnit;
 
 /** One of several equal parts; the first parts share the remainder. */
@@ -39,7 +39,7 @@ const equalPart = (total: number, parts: number, at: number): number =>
   Math.floor(total / parts) + (at < total % parts ? 1 : 0);
 
 /** An equal part, plus one of the parts of lost sites, which have none. */
-function partOf(total: number, { sites, site, lost }: ShareNumbers): number {
+function sitePart(total: number, { sites, site, lost }: ShareNumbers): number {
   const own = equalPart(total, sites, site);
   if (!lost) return own;
   if (lost.includes(site)) return 0;
@@ -52,18 +52,18 @@ export const rateOf = ({ requestsPerUnit, sites, lost }: ShareNumbers): number =
   lost ? Math.floor((requestsPerUnit * sites) / (sites - lost.length)) : requestsPerUnit;
 
 /** The site's part of the limit. */
-export const baseOf = (limit: ShareNumbers): number => partOf(wholeOf(limit), limit);
+export const baseOf = (limit: ShareNumbers): number => sitePart(wholeHits(limit), limit);
 
 /** The hits by which all sites together may exceed the limit. */
-export const errorOf = (limit: ShareNumbers): number => Math.floor((wholeOf(limit) * limit.maxErrorPercent) / 100);
+export const errorOf = (limit: ShareNumbers): number => Math.floor((wholeHits(limit) * limit.maxErrorPercent) / 100);
 
 /** The site's part of `errorOf`: the hits that it may admit before others have lent them. */
-export const advanceOf = (limit: ShareNumbers): number => partOf(errorOf(limit), limit);
+export const advanceOf = (limit: ShareNumbers): number => sitePart(errorOf(limit), limit);
 
 /** One token in token-ms. A site has a longer window, so that its rate is an exact part of the limit's. */
 export const tokenMsOf = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
 
-const epochMsOf = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
+const epochLengthMs = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
 
 /** The state of a site's counter. A step modifies its own copy. */
 export class SiteShare {
@@ -85,7 +85,7 @@ export class SiteShare {
 
   /** The state as of a time: windows begin, buckets are refilled, demand is forgotten. */
   constructor(limit: ShareNumbers, state: State | undefined, nowMs: number) {
-    const startMs = nowMs - (nowMs % epochMsOf(limit));
+    const startMs = nowMs - (nowMs % epochLengthMs(limit));
     this.#limit = limit;
     this.epochMs = startMs;
     this.atMs = nowMs;
@@ -152,7 +152,7 @@ export class SiteShare {
 
   /** The end of the epoch. */
   get endMs(): number {
-    return this.epochMs + epochMsOf(this.#limit);
+    return this.epochMs + epochLengthMs(this.#limit);
   }
 
   /** The state of the counter; an empty table is left out. */

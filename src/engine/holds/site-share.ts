@@ -61,14 +61,14 @@ const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charg
   if (transfer && transfer.kind !== 'read') {
     const isMade =
       transfer.kind === 'lend' ? lend(limit, share, nowMs, hits, transfer) : take(limit, share, nowMs, transfer);
-    const after = stepOf(share, nowMs, isMade);
+    const after = finishStep(share, nowMs, isMade);
     return isMade ? after : { ...after, state: state ?? after.state }; // another epoch: no change
   }
   const required = hitsToFit(hits);
   const accepted = required < 0 || required <= share.room + advanceOf(limit);
   if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
   if (charge && hits > 0) share.offered = Math.min(share.offered + hits, MAX_COUNT);
-  return stepOf(share, nowMs, accepted);
+  return finishStep(share, nowMs, accepted);
 };
 
 /** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
@@ -93,13 +93,13 @@ function lend(
   };
   give(Math.max(Math.min(taken - row.given, share.room), 0)); // lent before this counter was lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
-  const spare = Math.floor((share.room - reserveOf(limit, share, nowMs)) / among);
+  const spare = Math.floor((share.room - expectedUse(limit, share, nowMs)) / among);
   give(Math.max(Math.min(most, spare), 0));
   return true;
 }
 
 /** The hits that the site is expected to use itself. */
-function reserveOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
+function expectedUse(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   const floor = Math.ceil(baseOf(limit) / FLOOR_PART);
   const demand = share.demand;
   if (limit.of === 'fixed_window')
@@ -123,12 +123,12 @@ function take(
   return true;
 }
 
-function stepOf(share: SiteShare, nowMs: number, accepted: boolean): Step {
+function finishStep(share: SiteShare, nowMs: number, accepted: boolean): Step {
   return { accepted, state: share.toState(), ttlMs: share.ttlMs(nowMs) };
 }
 
 /** The hits that a site's unused counter admits without loans. */
-const capacityOf = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
+const unusedCapacity = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
 
 const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, sinceMs, nowMs) =>
   tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / rate) - nowMs,
@@ -144,17 +144,17 @@ export const siteShare: Counting<SiteShareLimit> = {
     ...(of === 'token_bucket' && { burst }),
     sites: percent > 0 ? { mode: 'optimistic', max_error: `${percent}%` } : { mode: 'escrow' },
   }),
-  capacity: capacityOf,
+  capacity: unusedCapacity,
   longestMemoryMs: (limit) =>
     limit.of === 'fixed_window'
       ? 2 * limit.windowMs + unitMs.SECOND
-      : Math.max(Math.ceil((2 * capacityOf(limit) * tokenMsOf(limit)) / rateOf(limit)), unitMs.DAY),
+      : Math.max(Math.ceil((2 * unusedCapacity(limit) * tokenMsOf(limit)) / rateOf(limit)), unitMs.DAY),
   step,
   describe(limit, state, nowMs, outcome, claim) {
     const share = new SiteShare(limit, state, nowMs);
-    const site = claim?.transfer && { site: reportOf(limit, share, nowMs) };
+    const site = claim?.transfer && { site: createReport(limit, share, nowMs) };
     if (limit.of === 'token_bucket') {
-      const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: capacityOf(limit) };
+      const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: unusedCapacity(limit) };
       const bucket = { ...limit, ...numbers, maxDelayMs: 0 };
       return { ...describeTokens(bucket, [share.used, share.atMs], nowMs, outcome), ...site };
     }
@@ -165,7 +165,7 @@ export const siteShare: Counting<SiteShareLimit> = {
       hitsBefore: Math.max(share.used - takenBy(outcome), 0),
       limitRemaining: Math.max(share.room + advanceOf(limit), 0),
       durationUntilResetMs: endMs - nowMs,
-      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? endMs - nowMs : NEVER_MS,
+      retryAfterMs: accepted ? 0 : hits <= unusedCapacity(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
       soft: false,
       ...site,
@@ -180,7 +180,7 @@ export const siteShare: Counting<SiteShareLimit> = {
       const back = Math.max(hits * tokenMs - refilledMs * rateOf(limit), 0);
       share.used = Math.max(share.used - back, (share.inTransit + share.heldOver) * tokenMs);
     }
-    return stepOf(share, nowMs, true);
+    return finishStep(share, nowMs, true);
   },
   state: {},
   script: new URL('./site-share.lua', import.meta.url),
@@ -204,7 +204,7 @@ export const siteShare: Counting<SiteShareLimit> = {
   },
 };
 
-const reportOf = (limit: SiteShareLimit, share: SiteShare, nowMs: number) => ({
+const createReport = (limit: SiteShareLimit, share: SiteShare, nowMs: number) => ({
   epochMs: share.epochMs,
   leftMs: share.endMs - nowMs,
   nowMs,

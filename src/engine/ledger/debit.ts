@@ -27,7 +27,7 @@ export function debitOf(
   blocks: boolean,
   charges = false,
 ): Debit {
-  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
+  return { kind: chooseKind(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
 }
 
 /** The same debit for the request with this number: see `Claim`. Unchanged if the hits of its limit have no holders. */
@@ -38,7 +38,7 @@ export function heldBy(debit: Debit, holder: number, commits = false): Debit {
 }
 
 /** The operation for a number of hits. */
-function kindOf(hits: number, charges: boolean): Debit['kind'] {
+function chooseKind(hits: number, charges: boolean): Debit['kind'] {
   if (hits > 0) return charges ? 'charge' : 'spend';
   return hits === 0 ? 'peek' : 'give_back';
 }

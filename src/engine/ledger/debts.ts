@@ -80,7 +80,7 @@ export class Debts implements KeptForCounters {
   }
 
   /** A copy of the local counts of these counters, for `backendOf`'s copies. */
-  copyOf(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
+  copyCounters(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
     return new Debts({ ...this.#options, backendOf }, this.#local.fork(debits).backend);
   }
 
@@ -102,8 +102,8 @@ export class Debts implements KeptForCounters {
     isRefused: boolean,
     isUnknown: (at: number) => boolean,
   ): readonly LedgerEntry[] {
-    const requested = isRefused ? debits.map(peekOf) : debits;
-    const decisions = this.#run(requested.map(this.#localOf), spend);
+    const requested = isRefused ? debits.map(peekAt) : debits;
+    const decisions = this.#run(requested.map(this.#toLocal), spend);
     const refused =
       spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && requested[at]?.blocks);
     for (const [at, debit] of requested.entries()) {
@@ -121,9 +121,9 @@ export class Debts implements KeptForCounters {
    * @param isShared  whether the hits also return to this process's share
    */
   giveBack(debit: Debit, isShared: boolean): void {
-    if (isShared) this.#run([this.#localOf(debit)], 'each');
+    if (isShared) this.#run([this.#toLocal(debit)], 'each');
     const nowMs = this.#options.clock();
-    const debt = this.#debtOf(debit);
+    const debt = this.#openDebt(debit);
     if (!debt) return;
     const unsettled = hitsIn(debit.limit, debt.unsettled, nowMs);
     const taken = Math.min(unsettled, debit.hits);
@@ -139,9 +139,9 @@ export class Debts implements KeptForCounters {
 
   /** Voids hits that were counted here before the counter was reset. Waits for a settlement in flight. */
   async forget(debit: Debit): Promise<void> {
-    await this.#shardOf(debit).running;
+    await this.#findShard(debit).running;
     this.drop(debit.key);
-    this.#run([{ ...this.#localOf(debit), kind: 'forget' }], 'each');
+    this.#run([{ ...this.#toLocal(debit), kind: 'forget' }], 'each');
   }
 
   /** Drops the unsettled hits of a counter that was reset. */
@@ -189,7 +189,7 @@ export class Debts implements KeptForCounters {
       shard.number = ++this.#lastNumber;
     }
     const sent = shard.pending;
-    const operations = sent.flatMap((debt) => operationsOf(debt, this.#options.clock()));
+    const operations = sent.flatMap((debt) => settlingOperations(debt, this.#options.clock()));
     const settlement: Settlement = { instance: this.#options.instance, number: shard.number, operations };
     const isSettled = operations.length === 0 || (await backend.settle(settlement, TIMEOUT_MS));
     shard.mustPeek = !isSettled;
@@ -234,41 +234,41 @@ export class Debts implements KeptForCounters {
   }
 
   #addDebt(debit: Debit, hits: number): void {
-    const debt = this.#debtOf(debit);
+    const debt = this.#openDebt(debit);
     if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
   }
 
   /** The counter's debt; undefined if there is no room for another one, whose hits are not settled. */
-  #debtOf(debit: Debit): Debt | undefined {
-    const { debts } = this.#shardOf(debit);
+  #openDebt(debit: Debit): Debt | undefined {
+    const { debts } = this.#findShard(debit);
     const known = debts.get(debit.key);
     if (known || this.#size >= this.#options.maxCounters) return known;
     const fresh = newDebt(debit);
-    if (this.#bytes + bytesOf(fresh) > this.#options.maxBytes / 2) return undefined;
+    if (this.#bytes + debtBytes(fresh) > this.#options.maxBytes / 2) return undefined;
     debts.set(fresh.debit.key, fresh);
     this.#size++;
-    this.#bytes += bytesOf(fresh);
+    this.#bytes += debtBytes(fresh);
     return fresh;
   }
 
   /** Changes a debt. If there is no room for longer states, it is unchanged, and the hits are not settled. */
   #change(debt: Debt, unsettled: State | undefined, returned: State | undefined): void {
-    const more = bytesOf({ ...debt, unsettled, returned }) - bytesOf(debt);
+    const more = debtBytes({ ...debt, unsettled, returned }) - debtBytes(debt);
     if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
     this.#bytes += more;
     const { limit } = debt.debit;
     const nowMs = this.#options.clock();
     debt.unsettled = unsettled;
     debt.returned = returned;
-    debt.untilMs = Math.max(endOf(limit, unsettled, nowMs), endOf(limit, returned, nowMs));
+    debt.untilMs = Math.max(emptyAtMs(limit, unsettled, nowMs), emptyAtMs(limit, returned, nowMs));
   }
 
   #remove(debts: readonly Debt[]): void {
     this.#size -= debts.length;
-    for (const debt of debts) this.#bytes -= bytesOf(debt);
+    for (const debt of debts) this.#bytes -= debtBytes(debt);
   }
 
-  #shardOf(debit: Debit): Shard {
+  #findShard(debit: Debit): Shard {
     const backend = this.#options.backendOf(debit);
     const name = `${isBySecond(debit) ? 's' : 'o'}${backend.shardOf(debit)}`;
     const known = this.#shards.get(name);
@@ -279,7 +279,7 @@ export class Debts implements KeptForCounters {
   }
 
   /** The debit on this process's share of the limit. */
-  readonly #localOf = ({ kind, key, limit, hits, blocks, policy }: Debit): Debit => {
+  readonly #toLocal = ({ kind, key, limit, hits, blocks, policy }: Debit): Debit => {
     const sharing = policy.localShare ?? Math.max(Math.min(this.#options.instances(), nominalCapacity(limit)), 1);
     const share = isRateLimit(limit) ? rateFor(limit).divide(limit, sharing) : limit;
     return { kind, key, limit: share, hits, blocks, policy };
@@ -292,7 +292,7 @@ export class Debts implements KeptForCounters {
   }
 }
 
-const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
+const peekAt = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
 
 /** Hits that fit into the whole limit may pass when the backend is back. */
 function localDecision(decision: CounterDecision, debit: Debit | undefined): LedgerEntry {
@@ -327,7 +327,7 @@ const STATE_BYTES = 56;
 const NUMBER_BYTES = 8;
 
 /** The approximate memory of a debt. */
-const bytesOf = ({ debit: { key }, unsettled, returned }: Debt): number =>
+const debtBytes = ({ debit: { key }, unsettled, returned }: Debt): number =>
   DEBT_BYTES + keyBytes(key.length, isWide(key)) + stateBytes(unsettled) + stateBytes(returned);
 
 const stateBytes = (state: State | undefined): number => (state ? STATE_BYTES + NUMBER_BYTES * state.length : 0);
@@ -348,11 +348,11 @@ function stateAfter(limit: Limit, state: State | undefined, nowMs: number, hits:
 }
 
 /** When a state has no hits left. */
-const endOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
+const emptyAtMs = (limit: Limit, state: State | undefined, nowMs: number): number =>
   state ? nowMs + algorithmFor(limit).step(limit, state, nowMs, 0, false).ttlMs : 0;
 
 /** The operations that settle the debt. */
-function operationsOf({ debit, unsettled, returned }: Debt, nowMs: number): readonly Operation[] {
+function settlingOperations({ debit, unsettled, returned }: Debt, nowMs: number): readonly Operation[] {
   const charged = hitsIn(debit.limit, unsettled, nowMs);
   const givenBack = hitsIn(debit.limit, returned, nowMs);
   return [

@@ -34,7 +34,7 @@ export function createEstimates(): Estimates {
     of(key) {
       const samples = known.get(key);
       if (!samples || samples.noted < MIN_SAMPLES) return undefined;
-      samples.p95 ??= p95Of(samples);
+      samples.p95 ??= percentile95(samples);
       return samples.p95;
     },
     note(key, hits) {
@@ -53,7 +53,7 @@ export function createEstimates(): Estimates {
 }
 
 /** The nearest rank, which is one of the amounts. */
-function p95Of({ amounts, noted }: Samples): number {
+function percentile95({ amounts, noted }: Samples): number {
   const sorted = amounts.slice(0, Math.min(noted, MAX_SAMPLES)).sort();
   return sorted[Math.ceil(0.95 * sorted.length) - 1] ?? 0;
 }

@@ -55,10 +55,10 @@ export class FailurePolicies {
 
   /** @param isDone  hits that the debit gives back need not be kept for the backend */
   #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): LedgerEntry {
-    if (debit.kind !== 'give_back') return answerOf[policy](debit);
+    if (debit.kind !== 'give_back') return policyAnswers[policy](debit);
     const isKept = !hasHolders(debit.limit); // slots that are not released in time expire
     if (!isDone && isKept) this.#debts.giveBack(debit, false);
-    return { ...answerOf.allow(debit), degraded: policy };
+    return { ...policyAnswers.allow(debit), degraded: policy };
   }
 }
 
@@ -80,7 +80,7 @@ export const isUnknown = (reply: Reply | undefined): boolean => isUnavailable(re
 const unknown = { hitsBefore: 0, retryAfterMs: 0, durationUntilResetMs: 0, delayMs: 0, soft: false } as const;
 
 /** The answers of policies that do not count. */
-const answerOf = {
+const policyAnswers = {
   allow: ({ limit }: Debit): LedgerEntry => ({
     ...unknown,
     code: 'OK',

@@ -81,7 +81,7 @@ export class Leases implements KeptForCounters {
   }
 
   /** A copy of the leases of these counters, which requests hits through `run`. */
-  copyOf(keys: Iterable<CounterKey>, run: LeasesOptions['run']): Leases {
+  copyCounters(keys: Iterable<CounterKey>, run: LeasesOptions['run']): Leases {
     const known = Array.from(new Set(keys)).flatMap((key) => this.#leases.get(key) ?? []);
     const maxLeases = this.#options.maxLeases - this.#leases.size + known.length; // as many new leases as here
     const copy = new Leases({ ...this.#options, run, maxLeases });
@@ -105,7 +105,7 @@ export class Leases implements KeptForCounters {
   async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
     const { monotonicMs, run } = this.#options;
     const endMs = monotonicMs() + timeoutMs;
-    const lease = this.#isClosed ? undefined : this.#leaseOf(debit);
+    const lease = this.#isClosed ? undefined : this.#openLease(debit);
     if (!lease) return run(debit, { spend: 'each', timeoutMs, receipts: true });
     lease.requested += debit.hits;
     for (;;) {
@@ -142,7 +142,7 @@ export class Leases implements KeptForCounters {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  #leaseOf(debit: Debit): Lease | undefined {
+  #openLease(debit: Debit): Lease | undefined {
     const known = this.#leases.get(debit.key);
     if (known?.debit.limit === debit.limit) return known;
     if (known)
@@ -155,7 +155,7 @@ export class Leases implements KeptForCounters {
 
   /** Requests the debit's own hits and a block. */
   #ask(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
-    const block = this.#options.isLive() && !lease.isEnded ? blockOf(lease, nowMs) : 0;
+    const block = this.#options.isLive() && !lease.isEnded ? blockSize(lease, nowMs) : 0;
     if (block === 0) return this.#askAlone(lease, debit, endMs, nowMs);
     const pending = this.#askWithBlock(lease, debit, block, endMs, nowMs);
     lease.asking = pending;
@@ -258,7 +258,7 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): LedgerEntry | und
 }
 
 /** The number of hits to lease: 0 while the counter's rate or its remaining hits are unknown. */
-function blockOf(lease: Lease, nowMs: number): number {
+function blockSize(lease: Lease, nowMs: number): number {
   // the caller requests more hits at once than are left: keep these
   if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0;
   const elapsedMs = nowMs - lease.countedSinceMs;

@@ -179,7 +179,7 @@ export class Ledger {
 
   /** Answers one request's debits, in their order; never rejects. */
   debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
-    const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
+    const known = this.refusals || this.leases ? this.#answerFromMemory(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
     const calledAtMs = this.#remembered ? this.#options.monotonicMs() : 0;
     if (this.#isRefusedInSilence(request, calledAtMs))
@@ -220,17 +220,17 @@ export class Ledger {
    */
   async fork(request: readonly Debit[], timeoutMs: number): Promise<LedgerFork> {
     const { main, perSecond } = this.#backends;
-    const forkOf = (backend: Backend) =>
+    const createFork = (backend: Backend) =>
       backend.fork(
         request.filter((debit) => this.#backends.of(debit) === backend),
         timeoutMs,
       );
-    const [ofMain, ofPerSecond] = await Promise.all([forkOf(main), perSecond && forkOf(perSecond)]);
+    const [ofMain, ofPerSecond] = await Promise.all([createFork(main), perSecond && createFork(perSecond)]);
     const keys = request.map(({ key }) => key);
     const copied: Copied = {
-      refusals: this.#remembered?.copyOf(keys),
-      leases: (run) => this.leases?.copyOf(keys, run),
-      debts: (backendOf) => this.#debts?.copyOf(request, backendOf),
+      refusals: this.#remembered?.copyCounters(keys),
+      leases: (run) => this.leases?.copyCounters(keys, run),
+      debts: (backendOf) => this.#debts?.copyCounters(request, backendOf),
     };
     const ledger = new Ledger({ main: ofMain.backend, perSecond: ofPerSecond?.backend }, this.#options, copied);
     const forkFor = (debit: Pick<Debit, 'limit'>) =>
@@ -272,7 +272,10 @@ export class Ledger {
   }
 
   /** The answers from memory; undefined if there are none. */
-  #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (LedgerEntry | undefined)[] | undefined {
+  #answerFromMemory(
+    request: readonly Debit[],
+    { spend }: RunOptions,
+  ): readonly (LedgerEntry | undefined)[] | undefined {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
@@ -302,7 +305,7 @@ export class Ledger {
   /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
   #gather(request: readonly Debit[], known: readonly (LedgerEntry | undefined)[], how: RunOptions): Eventual<Entries> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
-    const requested = isRefused ? request.map(peekOf) : request;
+    const requested = isRefused ? request.map(asPeek) : request;
     const sourceOf = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
     return scatter(requested, sourceOf, (source, debits, at): Eventual<Entries> => {
@@ -366,7 +369,7 @@ export class Ledger {
       if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
-      const counted = isPeeked ? peekOf(debit) : debit;
+      const counted = isPeeked ? asPeek(debit) : debit;
       // a refusal is charged with spare_others, too
       this.#remembered?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
     }
@@ -378,7 +381,7 @@ const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
   (kind === 'give_back' || kind === 'refund') && !hasHolders(limit); // else none is remembered
 
 /** The operation on a counter of a request that is known to be refused. */
-const peekOf = (debit: Debit): Debit =>
+const asPeek = (debit: Debit): Debit =>
   standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: debit.kind === 'give_back' ? 0 : debit.hits };
 
 const noTime: Unavailable = {

@@ -77,7 +77,7 @@ export class Refusals implements DenyCacheState, KeptForCounters {
   }
 
   /** A copy of the remembered refusals of these counters. */
-  copyOf(keys: Iterable<CounterKey>): Refusals {
+  copyCounters(keys: Iterable<CounterKey>): Refusals {
     const copy = new Refusals(this.#options);
     for (const key of keys) {
       const known = this.#remembered.get(key);
@@ -138,7 +138,7 @@ export class Refusals implements DenyCacheState, KeptForCounters {
     const resetAtMs = calledAtMs + decision.durationUntilResetMs;
     const isAbove = charged || hits === 0;
     this.#remembered.set(key, { limit, sinceMs: calledAtMs, untilMs: calledAtMs + holdsMs, resetAtMs, isAbove });
-    this.#bytes += bytesOf(key);
+    this.#bytes += refusalBytes(key);
     if (this.#bytes <= this.#options.maxBytes) return; // even the first step of an iteration passes all deleted entries
     for (const oldest of this.#remembered.keys()) {
       if (this.#bytes <= this.#options.maxBytes) break;
@@ -172,11 +172,11 @@ export class Refusals implements DenyCacheState, KeptForCounters {
   }
 
   #forget(key: CounterKey): void {
-    if (this.#remembered.delete(key)) this.#bytes -= bytesOf(key);
+    if (this.#remembered.delete(key)) this.#bytes -= refusalBytes(key);
   }
 }
 
-const bytesOf = (key: CounterKey): number => ENTRY_BYTES + key.length;
+const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
 function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
   const capacity = capacityOf(limit);

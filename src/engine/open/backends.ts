@@ -3,7 +3,7 @@ import { type Counters, createCounterKeys, ownCounters } from '../backends/key.t
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
-import { type CounterOptions, InvalidOptions, keysOf, memoryOf } from './options.ts';
+import { type CounterOptions, InvalidOptions, keyOptions, memoryBounds } from './options.ts';
 
 /**
  * Loads only the client library of the chosen store.
@@ -13,9 +13,9 @@ import { type CounterOptions, InvalidOptions, keysOf, memoryOf } from './options
 export async function openBackends(options: CounterOptions, context: BackendContext): Promise<OpenBackends> {
   const { store = 'memory' } = options;
   if (store === 'memory') {
-    if (keysOf(options).kind === 'reference')
+    if (keyOptions(options).kind === 'reference')
       throw new InvalidOptions('keys.kind', 'reference requires Redis or memcached');
-    const bounds = memoryOf(options);
+    const bounds = memoryBounds(options);
     const main = createMemoryBackend(context.clock, bounds);
     return {
       backends: { main },
@@ -38,7 +38,7 @@ export async function openBackends(options: CounterOptions, context: BackendCont
 
 /** Finds the counters of limits. */
 export function countersOf(options: CounterOptions, clock: Clock): Counters {
-  const keys = keysOf(options);
+  const keys = keyOptions(options);
   const own = createCounterKeys(keys.prefix, keys);
   if (keys.kind === 'own') return ownCounters(own);
   return sharedCounters({ ...keys, own, clock, random: Math.random });

@@ -3,7 +3,7 @@ import { referenceCounters } from '../backends/memcached/reference.ts';
 import { type MemcachedServers, openServers } from '../backends/memcached/servers.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
-import { type CounterOptions, InvalidOptions, keysOf, type MemcachedStore } from './options.ts';
+import { type CounterOptions, InvalidOptions, keyOptions, type MemcachedStore } from './options.ts';
 
 /** @throws InvalidOptions  an address is malformed, or a certificate file cannot be read */
 export async function openMemcachedBackend(
@@ -14,7 +14,7 @@ export async function openMemcachedBackend(
   const { clock, monotonicMs, lateness } = context;
   const { memcached: servers } = store;
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  const foreign = keysOf(options).kind === 'reference' ? referenceCounters : undefined;
+  const foreign = keyOptions(options).kind === 'reference' ? referenceCounters : undefined;
   const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, lateness, foreign);
   return { backends: { main }, description: `in memcached at ${names}` };
 }

@@ -140,7 +140,7 @@ const JITTER_MAX_SECONDS = 300;
 export const defaultMemoryBytes = (): number => Math.floor(getHeapStatistics().heap_size_limit * HEAP_SHARE);
 
 /** The options for keys, with their defaults. @internal */
-export const keysOf = ({ keys }: Pick<CounterOptions, 'keys'>): Required<KeyOptions> => ({
+export const keyOptions = ({ keys }: Pick<CounterOptions, 'keys'>): Required<KeyOptions> => ({
   kind: keys?.kind ?? 'own',
   prefix: keys?.prefix ?? '',
   hashTag: keys?.hashTag ?? 'none',
@@ -148,7 +148,7 @@ export const keysOf = ({ keys }: Pick<CounterOptions, 'keys'>): Required<KeyOpti
 });
 
 /** The bounds of counters in this process, with their defaults. @internal */
-export const memoryOf = ({ memory }: Pick<CounterOptions, 'memory'>) => ({
+export const memoryBounds = ({ memory }: Pick<CounterOptions, 'memory'>) => ({
   maxCounters: memory?.maxCounters ?? MAX_COUNTERS,
   maxBytes: memory?.maxBytes ?? defaultMemoryBytes(),
 });
@@ -160,7 +160,7 @@ export const memoryOf = ({ memory }: Pick<CounterOptions, 'memory'>) => ({
  * @throws InvalidOptions if the URL is malformed
  * @internal
  */
-export function redisOf(written: string | RedisOptions, option: string): RedisOptions {
+export function redisOptions(written: string | RedisOptions, option: string): RedisOptions {
   if (typeof written !== 'string') return written;
   const address = parseAddress(written, 'SINGLE', { socket: undefined, auth: undefined });
   if (!address) throw new InvalidOptions(option, `must be ${expectedAddress.SINGLE}`); // the URL may hold a password
@@ -176,7 +176,7 @@ export function redisOf(written: string | RedisOptions, option: string): RedisOp
  */
 export function traitsOf(options: CounterOptions): StoreTraits {
   const { store = 'memory', spend = 'each', split } = options;
-  const common = { atomic: atomicOf(options), without: [], leases: false, spend, split };
+  const common = { atomic: atomicScope(options), without: [], leases: false, spend, split };
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
@@ -184,12 +184,12 @@ export function traitsOf(options: CounterOptions): StoreTraits {
 }
 
 /** Whether a request or each of its counters is one atomic step. */
-function atomicOf(options: CounterOptions): StoreTraits['atomic'] {
+function atomicScope(options: CounterOptions): StoreTraits['atomic'] {
   const { store = 'memory' } = options;
   if (store === 'memory') return 'request';
   if ('backend' in store) return store.backend.atomic;
   if (!('redis' in store) || store.perSecond) return 'counter';
-  return atomicOfRedis(redisOf(store.redis, 'store.redis').address, keysOf(options));
+  return atomicOfRedis(redisOptions(store.redis, 'store.redis').address, keyOptions(options));
 }
 
 /** Keys of one request may be on several nodes of a Cluster, unless all keys of a domain are on one. @internal */

@@ -4,7 +4,7 @@ import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../backends/redis/connect.ts';
 import { createProbe, isLate, isRefusal } from '../backends/redis/probe.ts';
-import { reasonOf } from '../backends/redis/reason.ts';
+import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
@@ -12,7 +12,7 @@ import {
   atomicOfRedis,
   type CounterOptions,
   InvalidOptions,
-  keysOf,
+  keyOptions,
   type RedisOptions,
   type RedisStore,
   redisOf,
@@ -51,11 +51,11 @@ function openRedis(
   { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
 ): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend } {
   const redisOptions = redisOf(written, option);
-  const keys = keysOf(options);
+  const keys = keyOptions(options);
   const server = describeAddress(redisOptions.address);
   const redis = open(option, redisOptions, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
   redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
-  redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: reasonOf(error) }));
+  redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
   const onUnavailable = (reason: string): void => {
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
     if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported

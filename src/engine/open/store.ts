@@ -12,7 +12,7 @@ import { LEASE_IDLE_MS } from '../ledger/lease.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { openBackends } from './backends.ts';
 import type { OpenBackends } from './open-backends.ts';
-import { type CounterOptions, keysOf, memoryOf } from './options.ts';
+import { type CounterOptions, keyOptions, memoryBounds } from './options.ts';
 
 /** The ledger, with the store in which it counts. */
 export interface OpenStore extends Pick<OpenBackends, 'memory' | 'description' | 'openShares'> {
@@ -38,7 +38,7 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
   const context = { clock, monotonicMs, breakers, lateness, onStoreEvent };
   const { backends, records = memoryRecords(), ...opened } = await openBackends(options, context);
   const isRemote = store !== 'memory';
-  const { prefix, hashTag } = keysOf(options);
+  const { prefix, hashTag } = keyOptions(options);
   const keys = createCounterKeys(prefix, { hashTag });
   const instance = randomUUID();
   const holder = holderOf(instance);
@@ -50,7 +50,7 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
     instance,
     denyCacheBytes: refusalCacheBytes,
     leases: isRemote && 'redis' in store ? { maxLeases, idleMs: LEASE_IDLE_MS } : undefined,
-    local: instances && { ...memoryOf(options), instances: instances.count },
+    local: instances && { ...memoryBounds(options), instances: instances.count },
   });
   const watched = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
   const watch = isRemote ? watchStore({ backends: watched, keys, clock, monotonicMs }) : undefined;

@@ -116,19 +116,19 @@ export function stepShares(
   const known = (state ?? []).filter((one) => isInForce(one, nowMs) || isActive(one, terms, nowMs));
   const before = known.find(({ id }) => id === report.holder);
   if (!before && (report.leaves || known.length >= MAX_HOLDERS))
-    return stepOf(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
+    return finishStep(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
   const holder = reported(before ?? newHolder(report.holder), pool, nowMs, report);
   const others = known.filter((one) => one !== before);
-  if (report.leaves) return stepOf([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
-  const { target, units, burst } = shareOf(pool, terms, holder, others, nowMs);
+  if (report.leaves) return finishStep([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
+  const { target, units, burst } = computeShare(pool, terms, holder, others, nowMs);
   const isWaiting = report.isResumed && holder.number === 0 && units < Math.min(target, holder.demand);
   if (isWaiting || !mustSend(holder, units, burst, report, terms, nowMs))
-    return stepOf([...others, holder], terms, nowMs, undefined);
+    return finishStep([...others, holder], terms, nowMs, undefined);
   const share = { number: holder.number + 1, units, burst };
-  return stepOf([...others, sent(holder, share, terms, nowMs)], terms, nowMs, share);
+  return finishStep([...others, sent(holder, share, terms, nowMs)], terms, nowMs, share);
 }
 
-function stepOf(state: ShareState, terms: ShareTerms, nowMs: number, share: Share | undefined): ShareStep {
+function finishStep(state: ShareState, terms: ShareTerms, nowMs: number, share: Share | undefined): ShareStep {
   let untilMs = nowMs;
   for (const one of state)
     untilMs = Math.max(untilMs, one.endsAtMs, one.earlierEndsAtMs, one.reportedAtMs + terms.silenceMs);
@@ -179,7 +179,7 @@ function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): n
 }
 
 /** The fair share, and the part of it that is available now. */
-function shareOf(
+function computeShare(
   pool: Pool,
   terms: ShareTerms,
   holder: ShareHolder,

@@ -200,7 +200,7 @@ export class JsonReader {
         from = at + 1;
         length++;
       } else {
-        length += unitsOf(byte);
+        length += utf16Units(byte);
         seen |= byte;
         hash = (imul(hash, 31) + byte) | 0;
       }
@@ -245,7 +245,7 @@ const isOfNumber = (byte: number | undefined): boolean =>
   ((byte >= 0x30 && byte <= 0x39) || byte === MINUS || '+.eE'.includes(String.fromCharCode(byte)));
 
 /** UTF-16 code units of a character, counted at its first UTF-8 octet; 0 at continuation octets. */
-const unitsOf = (byte: number): number => ((byte & 0xc0) === 0x80 ? 0 : byte >= 0xf0 ? 2 : 1);
+const utf16Units = (byte: number): number => ((byte & 0xc0) === 0x80 ? 0 : byte >= 0xf0 ? 2 : 1);
 
 /** The value of a hexadecimal digit, or NaN. */
 function hexDigit(byte = 0): number {

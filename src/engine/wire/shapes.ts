@@ -1,14 +1,14 @@
 import { anyObject, anyOf, fields, flag, listOf, oneOf, orNull, text, type ValueOf, whole } from '../../base/shape.ts';
 import { codeNumbers, requestUnitNumbers, unitNumbers } from './wire.ts';
 
-const namesOf = <N extends Readonly<Record<string, number>>>(numbers: N) =>
+const oneOfNames = <N extends Readonly<Record<string, number>>>(numbers: N) =>
   oneOf(...(Object.keys(numbers) as (keyof N & string)[])); // it has no other keys
 
 const entry = fields({ key: text, value: text });
 
 const requestLimit = fields(
   {},
-  { requestsPerUnit: whole, unit: anyOf(namesOf(requestUnitNumbers), whole), unitMultiplier: whole },
+  { requestsPerUnit: whole, unit: anyOf(oneOfNames(requestUnitNumbers), whole), unitMultiplier: whole },
 );
 
 const descriptor = fields(
@@ -27,11 +27,11 @@ export const rateLimitRequest = {
 };
 
 const header = fields({ key: text, value: text });
-const code = namesOf(codeNumbers);
+const code = oneOfNames(codeNumbers);
 
 const currentLimit = fields(
   {},
-  { name: text, requestsPerUnit: whole, unit: namesOf(unitNumbers), unitMultiplier: whole },
+  { name: text, requestsPerUnit: whole, unit: oneOfNames(unitNumbers), unitMultiplier: whole },
 );
 
 const descriptorStatus = fields(

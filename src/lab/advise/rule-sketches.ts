@@ -72,7 +72,7 @@ export class RuleSketches {
     for (const rule of rules) {
       if (!this.#follows(rule) || this.#byRule.has(rule.path)) continue;
       const known = before.get(rule.path) ?? [];
-      const followed = rule.limits.map((limit) => ({ limit, sketch: this.#sketchOf(limit, known) }));
+      const followed = rule.limits.map((limit) => ({ limit, sketch: this.#openSketch(limit, known) }));
       this.#byRule.set(rule.path, followed);
     }
     const kept = new Set(Array.from(this.#byRule.values(), (all) => all.map(({ sketch }) => sketch)).flat());
@@ -102,7 +102,7 @@ export class RuleSketches {
     return [...this.#skipped, ...new Set(unmet)];
   }
 
-  #sketchOf(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
+  #openSketch(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
     const same = known.find((one) => one.limit.windowMs === limit.windowMs && one.limit.at === limit.at);
     if (same && same.limit.requestsPerUnit !== limit.requestsPerUnit) same.sketch.limitChanged();
     return (

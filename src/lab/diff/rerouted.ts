@@ -89,7 +89,7 @@ function reordered(old: Siblings, now: Siblings, path: string): readonly Reroute
   const found: Rerouted[] = [];
   const seen = new Set<string>();
   for (const key of ['', ...now.keys]) {
-    const [was, is] = [old.ranksOf(key), now.ranksOf(key)];
+    const [was, is] = [old.findRanks(key), now.findRanks(key)];
     const common = [...is.keys()].filter((id) => was.has(id));
     if (isRising(common.map((id) => was.get(id) ?? 0))) continue;
     for (const [at, id] of common.entries()) {
@@ -149,12 +149,12 @@ export class Siblings {
     const [classOne, classOther] = [nodeRank(one), nodeRank(other)];
     if (classOne !== classOther) return classOne < classOther;
     if (one.value.precedes) return one.value.precedes(other.value);
-    const ranks = this.ranksOf([one, other].find(({ key }) => key.kind === 'exact')?.key.text ?? '');
+    const ranks = this.findRanks([one, other].find(({ key }) => key.kind === 'exact')?.key.text ?? '');
     return (ranks.get(one.id) ?? 0) < (ranks.get(other.id) ?? 0);
   }
 
   /** The nodes with patterns that are compared with entries of this key, in order. */
-  ranksOf(key: string): ReadonlyMap<string, number> {
+  findRanks(key: string): ReadonlyMap<string, number> {
     let ranks = this.#ranks.get(key);
     if (!ranks) {
       const compared = this.#level ? comparedWith(this.#level, key) : [];

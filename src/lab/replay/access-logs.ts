@@ -67,10 +67,10 @@ class AccessLogReader implements TrafficReader {
   }
 
   read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[] {
-    return this.#parser.parse(lines).map((parsed) => this.#requestOf(parsed));
+    return this.#parser.parse(lines).map((parsed) => this.#toRequest(parsed));
   }
 
-  #requestOf(parsed: ParsedLine): RecordedRequest | string | undefined {
+  #toRequest(parsed: ParsedLine): RecordedRequest | string | undefined {
     if (parsed === undefined || typeof parsed === 'string') return parsed;
     const request = this.#options.mapping.request(parsed);
     if (request === undefined) this.#options.onUnmapped();

@@ -80,14 +80,14 @@ export class ReplayEngine {
     if (overrides) this.#overrides.replace(overrides);
     const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
     if (isPending(answer)) throw new Error('counters in memory answer without a promise');
-    return { code: answer.overallCode, descriptors: this.#descriptorsOf(answer) };
+    return { code: answer.overallCode, descriptors: this.#listDescriptors(answer) };
   }
 
-  #descriptorsOf({ verdicts }: Answer): readonly ReplayedDescriptor[] {
+  #listDescriptors({ verdicts }: Answer): readonly ReplayedDescriptor[] {
     let at = 0;
     return verdicts.map((verdict) => {
       if (verdict.kind !== 'limited') return toDescriptor(verdict);
-      const end = this.#endOf(at);
+      const end = this.#findEnd(at);
       while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
       const found = toDescriptor(verdict, this.#named[at]?.key);
       at = end;
@@ -99,7 +99,7 @@ export class ReplayEngine {
    * End of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where the
    * entries change or the first limit repeats.
    */
-  #endOf(start: number): number {
+  #findEnd(start: number): number {
     const first = this.#named[start];
     let end = start + 1;
     for (; end < this.#named.length; end++) {

@@ -1,6 +1,6 @@
 import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { textsOf } from '../../engine/decide/counter-key.ts';
+import { readTexts } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
 import { percent } from './thresholds.ts';
@@ -77,7 +77,7 @@ const readable = ({ key, refusals }: { readonly key: string; readonly refusals: 
 /** A counter's key in readable form: `demo user=alice,path=/login`. */
 export function readableKey(key: string): string {
   for (const at of barsIn(`|${key}`)) {
-    const texts = textsOf(`|${key}`, at);
+    const texts = readTexts(`|${key}`, at);
     if (!texts || texts.length % 2 === 0) continue;
     const [domain = '', ...rest] = texts;
     const entries = Array.from({ length: rest.length / 2 }, (_, at) => ({

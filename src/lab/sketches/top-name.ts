@@ -105,7 +105,7 @@ export class NameIndex {
 
   /** @returns -1 if absent */
   find(name: TopName): number {
-    let number = this.#buckets[this.#bucketOf(name)] ?? NONE;
+    let number = this.#buckets[this.#findBucket(name)] ?? NONE;
     while (number !== NONE && !isSameName(this.#nameAt(number), name)) number = this.#next[number] ?? NONE;
     return number;
   }
@@ -138,18 +138,18 @@ export class NameIndex {
     return this.#names[number] as TopName; // each number has a name
   }
 
-  #bucketOf({ hash }: TopName): number {
+  #findBucket({ hash }: TopName): number {
     return (hash ^ (hash >>> 15)) & (this.#buckets.length - 1);
   }
 
   #link(number: number): void {
-    const bucket = this.#bucketOf(this.#nameAt(number));
+    const bucket = this.#findBucket(this.#nameAt(number));
     this.#next[number] = this.#buckets[bucket] ?? NONE;
     this.#buckets[bucket] = number;
   }
 
   #unlink(number: number, name: TopName): void {
-    const bucket = this.#bucketOf(name);
+    const bucket = this.#findBucket(name);
     const after = this.#next[number] ?? NONE;
     let at = this.#buckets[bucket] ?? NONE;
     if (at === number) {

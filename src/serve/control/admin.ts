@@ -75,7 +75,6 @@ export function openAdminPages(
     isEmpty: standing === undefined || standing.length === 0,
   });
   const candidates = openCandidates(settings, records, rules.candidate);
-  const hasQuotas = settings.rlqs.isOn;
   const operations = adminOperations({
     rules: rules.book.rules,
     packed: rules.book.packed,
@@ -88,14 +87,14 @@ export function openAdminPages(
     askOne,
     hash,
     hasWorkers: settings.workers > 1,
-    hasQuotas,
+    hasQuotas: settings.rlqs.isOn,
     requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records }),
     more: [
       ...sessionOperations(access, {
         hashKeys: hash !== undefined,
         version,
-        hasQuotas,
+        hasQuotas: settings.rlqs.isOn,
         hasSites: settings.sites !== undefined,
         keepsRefusals: settings.agent.refusals > 0,
         countsClients: settings.agent.topKeysBytes > 0,

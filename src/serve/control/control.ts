@@ -4,7 +4,7 @@ import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
-import { messagesOf } from '../link/rules-messages.ts';
+import { rulesMessages } from '../link/rules-messages.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
 import { about } from './about.ts';
 import { openControlCore } from './core.ts';
@@ -65,7 +65,7 @@ export function openControl(
 /** Sends the rules in force and the candidate, now and after each change. */
 function sendRules({ book, candidate }: SourcedRules, send: (message: FromControl) => void): void {
   const sendThose = (kind: 'rules' | 'candidate', of: Pick<SourcedRules['candidate'], 'packed'>): void => {
-    for (const message of messagesOf(of.packed())) send({ kind, message });
+    for (const message of rulesMessages(of.packed())) send({ kind, message });
   };
   book.onChange(() => sendThose('rules', book));
   candidate.onChange(() => sendThose('candidate', candidate));

@@ -72,7 +72,7 @@ export async function openRules(
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
-  const optionsOf = (from: string) => ({
+  const loadOptions = (from: string) => ({
     mergeDomains,
     store,
     overlay,
@@ -89,7 +89,7 @@ export async function openRules(
     const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
       // loads a gRPC library, which no other setting needs
       const { openDiscoveredRules } = await import('../../edge/xds/book.ts');
-      const loading = { ...optionsOf(from), ...logConnection(from, log) };
+      const loading = { ...loadOptions(from), ...logConnection(from, log) };
       return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
     });
     return opened(book, from);
@@ -97,7 +97,7 @@ export async function openRules(
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const from = source.description;
   const book = await openRuleBook(source, {
-    ...optionsOf(from),
+    ...loadOptions(from),
     pollIntervalMs: POLL_INTERVAL_MS,
   });
   if (!book.rules() && 'path' in origin) {

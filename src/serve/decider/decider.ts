@@ -10,7 +10,7 @@ import { receiveRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type CannotStart, openParts, type Part } from '../parts/start-up.ts';
 import { openDeciderCore } from './core.ts';
-import { createReporter, partsOf } from './reporter.ts';
+import { createReporter, splitReport } from './reporter.ts';
 import { openResponder } from './responder.ts';
 import { whenNeverReached } from './store.ts';
 
@@ -129,7 +129,7 @@ class ReportSender {
 
   #enqueue(since: 'start' | 'last', number: number | undefined): void {
     this.#sending = this.#sending.then(async () => {
-      for (const part of partsOf(this.take(since))) {
+      for (const part of splitReport(this.take(since))) {
         await this.#send({ kind: 'report', number, since, report: part });
         await nextTurn();
       }

@@ -86,12 +86,12 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
       reported.merge(counted);
       statistics = createStatistics(nearLimitRatio, maxNameBytes);
       times = new CallTimer();
-      return { counted: since === 'start' ? reported.counted() : counted, calls, ...stateOf(state) };
+      return { counted: since === 'start' ? reported.counted() : counted, calls, ...describeState(state) };
     },
   };
 }
 
-const stateOf = (state: DeciderState | undefined): Omit<Report, 'counted' | 'calls'> => ({
+const describeState = (state: DeciderState | undefined): Omit<Report, 'counted' | 'calls'> => ({
   circuits: state?.store.breakers.states() ?? new Map(),
   figures: state?.figures() ?? readFigures(),
   sites: state?.sites(),
@@ -124,7 +124,7 @@ const NOTHING: Counted = createStatistics(0).counted();
  * Splits a report into parts with a limited number of names, so that handling a part takes no longer than a slice of
  * other work. The first part has everything that is not counted by name.
  */
-export function* partsOf(report: Report): Iterable<Report> {
+export function* splitReport(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;
   const domains = [...unknownDomains];
   for (let from = 0; from === 0 || from < Math.max(rules.length, domains.length); from += PART_NAMES) {

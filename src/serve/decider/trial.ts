@@ -80,7 +80,7 @@ async function openTrialCounters(
   const settings: Settings['counters'] = {
     ...counters,
     storeTimeoutMs: SLOW_MS,
-    store: storeOf(counters.store, candidate.redis),
+    store: candidateStore(counters.store, candidate.redis),
     memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
     keys: { ...keys, kind: 'own', prefix },
   };
@@ -121,7 +121,7 @@ async function openTrialCounters(
   };
 }
 
-function storeOf(store: StoreSettings, redis: Settings['candidate']['redis']): StoreSettings {
+function candidateStore(store: StoreSettings, redis: Settings['candidate']['redis']): StoreSettings {
   if (store.kind !== 'redis') return store;
   return { ...store, main: redis ?? store.main, perSecond: undefined };
 }

@@ -10,7 +10,7 @@ import type { RulesMessage, SpreadMessage } from './messages.ts';
 const MESSAGE_PIECES = 8;
 
 /** The messages that send rules to deciders. */
-export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMessage> {
+export function* rulesMessages(packed: PackedRules | undefined): Generator<RulesMessage> {
   yield { kind: 'rules_begin' };
   for (const { name, spend, hash, pieces } of packed ?? []) {
     for (let at = 0; at === 0 || at < pieces.length; at += MESSAGE_PIECES) {

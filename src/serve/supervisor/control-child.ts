@@ -73,7 +73,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
       if (!isFirst) log.error(`control process cannot start: ${message.message}`);
       else refuse(new CannotStart(message.message));
     });
-    ended = endOf(started);
+    ended = waitForEnd(started);
     const message = start();
     if (started !== early) send(message);
     onStarted(send);
@@ -107,7 +107,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   };
 }
 
-const endOf = (child: ChildProcess): Promise<string> =>
+const waitForEnd = (child: ChildProcess): Promise<string> =>
   new Promise((resolve) => {
     child.on('error', (error) => {
       if (child.pid === undefined) resolve(noProcess(error));

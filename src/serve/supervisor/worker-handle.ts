@@ -72,7 +72,7 @@ class SpawnedWorker implements WorkerHandle {
     const { pid } = this.#worker.process;
     this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
     this.#kept = kept;
-    this.ended = endOf(this.#worker, connections);
+    this.ended = waitForWorkerEnd(this.#worker, connections);
     this.listening = new Promise<Listening>((resolve, reject) => {
       this.#worker.on('message', (message: FromWorker) => {
         switch (message.kind) {
@@ -136,7 +136,7 @@ const POLL_MS = 10;
  * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
  * not report that end if the worker died while a connection was on its way to it, so the channel is polled instead.
  */
-async function endOf(worker: Worker, connections: HandedConnections): Promise<string> {
+async function waitForWorkerEnd(worker: Worker, connections: HandedConnections): Promise<string> {
   const { process: child } = worker;
   const ended = new Promise<string>((resolve) => {
     // not `once`: the worker may emit further errors later, such as for a failed message or signal

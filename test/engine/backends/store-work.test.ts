@@ -1,5 +1,5 @@
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
-import { MAX_CALL_WORK, MAX_REQUEST_WORK, workOf } from '../../../src/engine/backends/store-work.ts';
+import { MAX_CALL_WORK, MAX_REQUEST_WORK, measureWork } from '../../../src/engine/backends/store-work.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import {
   fixedWindowOf,
@@ -17,7 +17,7 @@ const DESCRIPTORS = 256;
 
 /** The work of a request with this many spends on one counter, or on one each. @param holder  0: without an id */
 const workOn = (limit: Limit, counters: 'one' | 'each', spends = DESCRIPTORS, holder = 7) =>
-  workOf(
+  measureWork(
     Array.from({ length: spends }, (_, at) =>
       heldBy(operationOf({ key: keyOf(limit, counters === 'one' ? '' : `${at}`, []) }, limit, 1, true), holder),
     ),

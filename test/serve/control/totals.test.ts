@@ -3,7 +3,7 @@ import { readFigures } from '../../../src/operate/observe/figures.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import type { ReportedFigures } from '../../../src/operate/observe/table.ts';
 import { createTotals } from '../../../src/serve/control/totals.ts';
-import { createReporter, partsOf } from '../../../src/serve/decider/reporter.ts';
+import { createReporter, splitReport } from '../../../src/serve/decider/reporter.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
 type DeciderState = NonNullable<Parameters<ReturnType<typeof createReporter>['take']>[1]>;
@@ -163,7 +163,7 @@ test('a report is sent in parts of at most 1,000 names, which are equivalent tog
   for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   reporter.onCallFinished('Check', OK, 1.5);
   const report = reporter.take('last', keeping({ cacheLookups: 10 }));
-  const parts = [...partsOf(report)];
+  const parts = [...splitReport(report)];
   expect(parts.map(({ counted }) => [counted.rules.length, counted.unknownDomains.size])).toEqual([
     [1_000, 1_000],
     [1_000, 1_000],
@@ -184,7 +184,7 @@ test('a report without names is sent in one part', () => {
   const reporter = createReporter(0.8);
   reporter.missed('late');
   const report = reporter.take('last');
-  expect([...partsOf(report)]).toEqual([report]);
+  expect([...splitReport(report)]).toEqual([report]);
 });
 
 test('a worker reports at most as many names as one process distinguishes', () => {

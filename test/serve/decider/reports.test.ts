@@ -7,7 +7,7 @@ import { plainPath } from '../../../src/engine/rules/reload/files.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { createDecider } from '../../../src/serve/decider/decider.ts';
 import type { DeciderReply } from '../../../src/serve/link/messages.ts';
-import { messagesOf } from '../../../src/serve/link/rules-messages.ts';
+import { rulesMessages } from '../../../src/serve/link/rules-messages.ts';
 import { readSettings } from '../../../src/settings/settings.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 
@@ -38,7 +38,7 @@ async function openDecider() {
     onLoad: () => {},
   });
   book.close();
-  for (const message of messagesOf(book.packed())) decider.receive({ kind: 'rules', message });
+  for (const message of rulesMessages(book.packed())) decider.receive({ kind: 'rules', message });
   const { grpc } = await decider.open();
   return { decider, sent, grpc };
 }

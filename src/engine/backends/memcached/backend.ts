@@ -20,7 +20,7 @@ import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { packState, unpackState } from '../packed-state.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { countIn, exptimeOf, type MemcachedClient, safeKey } from './client.ts';
+import { countIn, type MemcachedClient, safeKey, toExptime } from './client.ts';
 import type { MemcachedServers } from './servers.ts';
 
 /** Operations of one request on one counter, and the callbacks for their result. */
@@ -99,7 +99,7 @@ export class MemcachedBackend implements Backend {
     const failures = new Map<CounterKey, string>();
     const read = async ({ key, shared }: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
       const name = safeKey(key);
-      const get = async () => (await this.#serverOf(name).get(name))?.value;
+      const get = async () => (await this.#findServer(name).get(name))?.value;
       const reply = await within(timeoutMs, get());
       if ('reason' in reply) failures.set(key, `memcached: ${reply.reason}`);
       else if (shared) states.set(key, [shared.windowStartMs, Math.min(countIn(reply.value), MAX_COUNT)]);
@@ -153,7 +153,8 @@ export class MemcachedBackend implements Backend {
     const [first] = operations;
     if (!first) return [];
     const key = safeKey(first.key);
-    if (this.#foreign?.has(first)) return this.#foreign.count(() => this.#serverOf(key), key, operations, this.#clocks);
+    if (this.#foreign?.has(first))
+      return this.#foreign.count(() => this.#findServer(key), key, operations, this.#clocks);
     return this.#countOwn(key, operations, timeoutMs);
   }
 
@@ -178,7 +179,7 @@ export class MemcachedBackend implements Backend {
       const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
       const all = batch.flatMap(({ operations }) => operations);
       try {
-        const rest = [...(await stepAll((name) => this.#serverOf(name), key, all, this.#clocks))];
+        const rest = [...(await stepAll((name) => this.#findServer(name), key, all, this.#clocks))];
         for (const { operations, resolve } of batch) resolve(rest.splice(0, operations.length));
       } catch (error) {
         for (const { reject } of batch) reject(error instanceof Error ? error : new Error(String(error)));
@@ -187,7 +188,7 @@ export class MemcachedBackend implements Backend {
     this.#queues.delete(key);
   }
 
-  #serverOf(key: string): MemcachedClient {
+  #findServer(key: string): MemcachedClient {
     const server = this.#servers.of(key);
     if (!server) throw new Error('no server is known yet');
     return server;
@@ -214,11 +215,11 @@ async function stepAll(
     const before = value && unpackState(value);
     const { decisions, state, ttlMs } = stepped(operations, before, nowMs, resetAtMs);
     if (forgotten) {
-      const keptS = exptimeOf(longestMemoryMs(forgotten.limit), dateClock());
+      const keptS = toExptime(longestMemoryMs(forgotten.limit), dateClock());
       await serverOf(resetKey).set(resetKey, Buffer.from(String(nowMs)), keptS);
     }
     if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
-    return { result: decisions, next: { value: packState(state ?? []), exptime: exptimeOf(ttlMs, dateClock()) } };
+    return { result: decisions, next: { value: packState(state ?? []), exptime: toExptime(ttlMs, dateClock()) } };
   });
 }
 
@@ -228,7 +229,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
   const decisions = operations.map((operation) => {
     const { limit, kind } = operation;
     const { describe } = algorithmFor(limit);
-    const step = stepOf(operation, state, nowMs, resetAtMs);
+    const step = runStep(operation, state, nowMs, resetAtMs);
     const isTakenBack = kind === 'refund' || kind === 'forget';
     if (kind !== 'peek' && !(kind === 'refund' && !state)) {
       state = kind === 'forget' ? [] : step.state;
@@ -241,7 +242,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
   return { decisions, state, ttlMs };
 }
 
-function stepOf(operation: Operation, state: State | undefined, nowMs: number, resetAtMs: number): Step {
+function runStep(operation: Operation, state: State | undefined, nowMs: number, resetAtMs: number): Step {
   const { kind, limit, hits } = operation;
   const { step, refund } = algorithmFor(limit);
   if (kind === 'refund')

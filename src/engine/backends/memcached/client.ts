@@ -101,7 +101,7 @@ const CLOCK_LAG_S = 2;
 /**
  * Time at which memcached may drop a counter, in whole seconds from now or since the epoch; negative for immediately.
  */
-export function exptimeOf(ttlMs: number, nowMs: number): number {
+export function toExptime(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return -1;
   const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
   return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);

@@ -3,7 +3,7 @@ import { capacityOf } from '../../holds/limits.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';
-import { countIn, exptimeOf, type MemcachedClient } from './client.ts';
+import { countIn, type MemcachedClient, toExptime } from './client.ts';
 
 /** Maximum number of attempts if a counter appears and disappears between two commands. */
 const MAX_TRIES = 100;
@@ -31,7 +31,7 @@ async function addAll(
     const count = kind === 'refund' ? -operation.hits : kind === 'peek' ? 0 : signedHits(operation);
     const nowMs = clock();
     if (kind === 'forget') await server().delete(key);
-    const exptime = exptimeOf(shared.ttlMs, dateClock());
+    const exptime = toExptime(shared.ttlMs, dateClock());
     const counted = kind === 'forget' ? 0 : Math.min(await added(server(), key, count, exptime), MAX_COUNT);
     const accepted = count < 0 || counted + (kind === 'peek' ? operation.hits : 0) <= capacityOf(limit);
     decisions.push(describeShared(limit, shared, [counted], nowMs, { hits: count, accepted, charged: true }));

@@ -74,9 +74,9 @@ export function createMemoryBackend(
       if (refusal) return refusal;
       const own = tried[at] as TriedHits; // in range
       const hits = own.cumulative;
-      const peek = stepOf(operation, hits, stateOf(operation.key), nowMs, false);
+      const peek = runStep(operation, hits, stateOf(operation.key), nowMs, false);
       const accepted = isForItself(operation) ? peek.accepted : isAccepted;
-      const decision = decisionOf(operation, peek, nowMs, { hits, accepted, charged: false });
+      const decision = describeStep(operation, peek, nowMs, { hits, accepted, charged: false });
       return afterEarlierHits(decision, own);
     });
   };
@@ -128,9 +128,9 @@ function forkAt(
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
   const hits = signedHits(operation);
   const found = counters.find(operation.key);
-  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
+  const step = runStep(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
   counters.set(operation.key, found, step, nowMs);
-  return decisionOf(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
+  return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
 }
 
 function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
@@ -144,21 +144,21 @@ function runOther(counters: BoundedCounters, resets: Resets, operation: Operatio
       const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
       const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs, operation);
       if (state) counters.set(key, found, step, nowMs);
-      return decisionOf(operation, step, nowMs, { hits: 0, accepted: true, charged: false });
+      return describeStep(operation, step, nowMs, { hits: 0, accepted: true, charged: false });
     }
     case 'forget': {
       for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
       resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
       counters.set(key, found, { accepted: true, state: [], ttlMs: 0 }, nowMs);
       const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false, operation);
-      return decisionOf(operation, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
+      return describeStep(operation, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
     }
     case 'charge':
       return spend(counters, operation, nowMs, 'regardless');
     default: {
-      const step = stepOf(operation, hits, state, nowMs, false);
+      const step = runStep(operation, hits, state, nowMs, false);
       if (hits === 0) counters.set(key, found, step, nowMs); // a peek counts as use
-      return decisionOf(operation, step, nowMs, { hits, accepted: step.accepted, charged: false });
+      return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: false });
     }
   }
 }
@@ -169,7 +169,7 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
   return operations.map((operation) => {
     const before = states.get(operation.key) ?? counters.stateAt(counters.find(operation.key), nowMs);
     const charge = operation.kind !== 'peek';
-    const { accepted, state } = stepOf(operation, signedHits(operation), before, nowMs, charge);
+    const { accepted, state } = runStep(operation, signedHits(operation), before, nowMs, charge);
     states.set(operation.key, state);
     return accepted;
   });
@@ -190,14 +190,18 @@ function chargeRefused(
   if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
   const hits = signedHits(operation);
   const found = counters.find(key);
-  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
+  const step = runStep(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
   if (!isAlone && step.accepted) return undefined;
   counters.set(key, found, step, nowMs);
-  return decisionOf(operation, step, nowMs, { hits, accepted, charged: true });
+  return describeStep(operation, step, nowMs, { hits, accepted, charged: true });
 }
 
-const stepOf = (operation: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
+const runStep = (operation: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
   algorithmFor(operation.limit).step(operation.limit, state, nowMs, hits, charge, operation);
 
-const decisionOf = (operation: Operation, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
-  algorithmFor(operation.limit).describe(operation.limit, report, nowMs, outcome, operation);
+const describeStep = (
+  operation: Operation,
+  { state, report = state }: Step,
+  nowMs: number,
+  outcome: Outcome,
+): Decision => algorithmFor(operation.limit).describe(operation.limit, report, nowMs, outcome, operation);

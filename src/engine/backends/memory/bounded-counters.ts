@@ -60,13 +60,13 @@ export class BoundedCounters {
 
   /** The state of the counter in that slot; undefined if it has expired. */
   stateAt(found: number | undefined, nowMs: number): State | undefined {
-    return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateOf(found) : undefined;
+    return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateAt(found) : undefined;
   }
 
   /** Up to `count` keys from a position; positions change as counters are added and removed. */
   keys(from: number, count: number): readonly CounterKey[] {
     const end = Math.min(from + count, this.#slots.size);
-    return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyOf(from + at));
+    return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyAt(from + at));
   }
 
   /**
@@ -103,7 +103,7 @@ export class BoundedCounters {
         continue;
       }
       own = old;
-      this.#index.delete(slots.keyOf(own));
+      this.#index.delete(slots.keyAt(own));
       slots.replace(own, key);
     }
     own ??= slots.add(key);
@@ -144,10 +144,10 @@ export class BoundedCounters {
 
   /** Drops the slot's counter. Returns the new slot of the counter in slot `own`, since the last counter is moved. */
   #forget(slot: number, own: number): number {
-    this.#index.delete(this.#slots.keyOf(slot));
+    this.#index.delete(this.#slots.keyAt(slot));
     this.#slots.remove(slot);
     const last = this.#slots.size;
-    if (slot < last) this.#index.add(this.#slots.keyOf(slot), slot);
+    if (slot < last) this.#index.add(this.#slots.keyAt(slot), slot);
     return own === last ? slot : own;
   }
 }
@@ -176,14 +176,14 @@ function createKeyIndex(maxKeys: number): KeyIndex {
     { length: 2 ** Math.ceil(Math.log2(Math.max(maxKeys / SHARD_KEYS, 1))) },
     () => new Map<CounterKey, number>(),
   );
-  const shardOf = (key: CounterKey) => shards[hash(key) & (shards.length - 1)];
+  const findShard = (key: CounterKey) => shards[hash(key) & (shards.length - 1)];
   return {
-    slotOf: (key) => shardOf(key)?.get(key),
+    slotOf: (key) => findShard(key)?.get(key),
     add(key, slot) {
-      shardOf(key)?.set(key, slot);
+      findShard(key)?.set(key, slot);
     },
     delete(key) {
-      shardOf(key)?.delete(key);
+      findShard(key)?.delete(key);
     },
   };
 }

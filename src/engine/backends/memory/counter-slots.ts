@@ -64,17 +64,17 @@ export class CounterSlots {
 
   /** Reassigns the slot to another key, like `add`. */
   replace(slot: number, key: CounterKey): void {
-    this.#bytes -= this.bytesOf(slot);
+    this.#bytes -= this.bytesAt(slot);
     this.#clear(slot);
     this.#begin(slot, key);
   }
 
   /** Drops the slot's counter. The counter of the last slot, whose number is the new `size`, takes its place. */
   remove(slot: number): void {
-    this.#bytes -= this.bytesOf(slot);
+    this.#bytes -= this.bytesAt(slot);
     const last = --this.#size;
-    const from = this.#chunkOf(last);
-    const to = this.#chunkOf(slot);
+    const from = this.#chunkAt(last);
+    const to = this.#chunkAt(slot);
     const [atLast, at] = [last % CHUNK_SLOTS, slot % CHUNK_SLOTS];
     to.keys[at] = from.keys[atLast];
     to.flags[at] = from.flags[atLast] ?? 0;
@@ -82,17 +82,17 @@ export class CounterSlots {
     for (let number = 0; number < SLOT_NUMBERS; number++)
       to.numbers[numbersAt(slot) + number] = from.numbers[numbersAt(last) + number] ?? 0;
     const long = from.longStates?.[atLast];
-    if (long || to.longStates) longStatesOf(to)[at] = long;
+    if (long || to.longStates) ensureLongStates(to)[at] = long;
     this.#clear(last);
     if (last <= (this.#chunks.length - 2) * CHUNK_SLOTS) this.#chunks.pop();
   }
 
-  keyOf(slot: number): CounterKey {
-    return this.#chunkOf(slot).keys[slot % CHUNK_SLOTS] as CounterKey; // each slot has one
+  keyAt(slot: number): CounterKey {
+    return this.#chunkAt(slot).keys[slot % CHUNK_SLOTS] as CounterKey; // each slot has one
   }
 
-  stateOf(slot: number): State {
-    const { numbers, lengths, longStates } = this.#chunkOf(slot);
+  stateAt(slot: number): State {
+    const { numbers, lengths, longStates } = this.#chunkAt(slot);
     const length = lengths[slot % CHUNK_SLOTS] ?? 0;
     if (length === LONG) return longStates?.[slot % CHUNK_SLOTS] ?? [];
     const state: number[] = [];
@@ -101,23 +101,23 @@ export class CounterSlots {
   }
 
   expiresAtMs(slot: number): number {
-    return this.#chunkOf(slot).numbers[numbersAt(slot)] ?? 0;
+    return this.#chunkAt(slot).numbers[numbersAt(slot)] ?? 0;
   }
 
   /** The memory of the slot's counter. */
-  bytesOf(slot: number): number {
-    const { keys, flags, longStates } = this.#chunkOf(slot);
+  bytesAt(slot: number): number {
+    const { keys, flags, longStates } = this.#chunkAt(slot);
     const at = slot % CHUNK_SLOTS;
     const { length = 0 } = keys[at] ?? {};
     return slotBytes(length, ((flags[at] ?? 0) & WIDE) !== 0) + longBytes(longStates?.[at]);
   }
 
   keep(slot: number, state: State, expiresAtMs: number): void {
-    const chunk = this.#chunkOf(slot);
+    const chunk = this.#chunkAt(slot);
     const at = slot % CHUNK_SLOTS;
     chunk.numbers[numbersAt(slot)] = expiresAtMs;
     if (state.length > SHORT_STATE) {
-      const longStates = longStatesOf(chunk);
+      const longStates = ensureLongStates(chunk);
       this.#bytes += longBytes(state) - longBytes(longStates[at]);
       chunk.lengths[at] = LONG;
       longStates[at] = state.slice(); // an exact copy has no spare capacity
@@ -131,18 +131,18 @@ export class CounterSlots {
   }
 
   isMarked(slot: number): boolean {
-    return ((this.#chunkOf(slot).flags[slot % CHUNK_SLOTS] ?? 0) & MARKED) !== 0;
+    return ((this.#chunkAt(slot).flags[slot % CHUNK_SLOTS] ?? 0) & MARKED) !== 0;
   }
 
   mark(slot: number, marked: boolean): void {
-    const { flags } = this.#chunkOf(slot);
+    const { flags } = this.#chunkAt(slot);
     const at = slot % CHUNK_SLOTS;
     const others = (flags[at] ?? 0) & ~MARKED;
     flags[at] = marked ? others | MARKED : others;
   }
 
   #begin(slot: number, key: CounterKey): void {
-    const { keys, flags } = this.#chunkOf(slot);
+    const { keys, flags } = this.#chunkAt(slot);
     const wide = isWide(key);
     keys[slot % CHUNK_SLOTS] = key;
     flags[slot % CHUNK_SLOTS] = wide ? WIDE : 0;
@@ -150,12 +150,12 @@ export class CounterSlots {
   }
 
   #clear(slot: number): void {
-    const { keys, longStates } = this.#chunkOf(slot);
+    const { keys, longStates } = this.#chunkAt(slot);
     keys[slot % CHUNK_SLOTS] = undefined;
     if (longStates) longStates[slot % CHUNK_SLOTS] = undefined;
   }
 
-  #chunkOf(slot: number): Chunk {
+  #chunkAt(slot: number): Chunk {
     return this.#chunks[Math.floor(slot / CHUNK_SLOTS)] as Chunk; // below `size`, or just allocated
   }
 }
@@ -171,7 +171,7 @@ const createChunk = (): Chunk => ({
   longStates: undefined,
 });
 
-function longStatesOf(chunk: Chunk): (State | undefined)[] {
+function ensureLongStates(chunk: Chunk): (State | undefined)[] {
   chunk.longStates ??= emptySlots();
   return chunk.longStates;
 }

@@ -80,14 +80,14 @@ export function parseAddress(
   if (type === 'CLUSTER') {
     const nodes = parseServers([first, ...others], 'a Cluster has only database 0');
     if (!nodes || 'refusal' in nodes) return nodes;
-    return { kind: 'cluster', nodes: nodes.endpoints, ...tlsOf(nodes), ...nodes.credentials, ...credentials };
+    return { kind: 'cluster', nodes: nodes.endpoints, ...tlsOption(nodes), ...nodes.credentials, ...credentials };
   }
   if (first === '' || others.length === 0) return undefined;
   const sentinels = parseServers(others, 'a sentinel has no databases');
   if (!sentinels || 'refusal' in sentinels) return sentinels;
   const { endpoints, credentials: sentinelCredentials } = sentinels;
   const own = Object.keys(sentinelCredentials).length > 0 ? { sentinelCredentials } : {};
-  return { kind: 'sentinel', master: first, sentinels: endpoints, ...tlsOf(sentinels), ...own, ...credentials };
+  return { kind: 'sentinel', master: first, sentinels: endpoints, ...tlsOption(sentinels), ...own, ...credentials };
 }
 
 /** `password`, or `user:password`: split at the first colon. */
@@ -106,7 +106,7 @@ interface Servers {
   readonly credentials: Credentials;
 }
 
-const tlsOf = ({ tls }: Servers): { readonly tls?: true } => (tls ? { tls } : {});
+const tlsOption = ({ tls }: Servers): { readonly tls?: true } => (tls ? { tls } : {});
 
 /** @param onlyZero  why only database 0 is possible */
 function parseServers(written: readonly string[], onlyZero: string): Servers | RefusedAddress | undefined {

@@ -23,12 +23,12 @@ import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
-import { clockOf, decodeBatch } from './batch-reply.ts';
+import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, loneSpendOf } from './lone.ts';
-import { answered, reasonOf } from './reason.ts';
+import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 
@@ -100,7 +100,7 @@ export class RedisBackend implements Backend {
     const turn = redis instanceof Cluster ? new WriteTurn(redis) : undefined;
     this.#inNextTurn = turn ? (send) => turn.add(send) : setImmediate;
     redis.on('error', (error: Error) => {
-      this.#lastError = reasonOf(error);
+      this.#lastError = describeError(error);
     });
     redis.on('ready', () => {
       this.#lastError = 'the connection was lost'; // for the next disconnect
@@ -110,13 +110,13 @@ export class RedisBackend implements Backend {
   run(operations: readonly Operation[], { spend, timeoutMs, longestMs, receipts }: RunOptions): Eventual<Replies> {
     if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
     if (!(this.#redis instanceof Cluster)) {
-      this.#onlyBatcher ??= this.#batcherOf(ONE_NODE);
+      this.#onlyBatcher ??= this.#openBatcher(ONE_NODE);
       return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs, longestMs);
     }
     return scatter(
       operations,
       ({ key }) => this.#slotKeys.slotOf(key), // a call may only use keys of one slot
-      (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs, longestMs),
+      (slot, own) => this.#openBatcher(slot).run({ operations: own, spend, receipts }, timeoutMs, longestMs),
     );
   }
 
@@ -142,10 +142,10 @@ export class RedisBackend implements Backend {
 
   async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
     const parts = new Map<number, Pick<Operation, 'key' | 'shared'>[]>();
-    const partOf = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
-    for (const counter of counters) parts.set(partOf(counter), [...(parts.get(partOf(counter)) ?? []), counter]);
+    const partFor = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
+    for (const counter of counters) parts.set(partFor(counter), [...(parts.get(partFor(counter)) ?? []), counter]);
     const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, part, timeoutMs)] as const);
-    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf });
+    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf: partFor });
   }
 
   async #snapshot(
@@ -156,10 +156,10 @@ export class RedisBackend implements Backend {
     const keys = [...new Set(counters.map(({ key }) => key))];
     const ownNowMs = this.#clock();
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
-    const refusal = this.#isUsable() ? this.#breakerOf(slot).refusal : this.#lastError;
+    const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
     const reply = await within(timeoutMs, this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys));
-    if ('reason' in reply) return failed(reasonOf(reply.reason));
+    if ('reason' in reply) return failed(describeError(reply.reason));
     const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
     const { nowMs, ...snapshot } = snapshotFrom(reply.value, keys, shared);
     return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
@@ -215,16 +215,16 @@ export class RedisBackend implements Backend {
   }
 
   /** The breaker of the node that has the slot. */
-  #breakerOf(slot: number): Breaker {
+  #findBreaker(slot: number): Breaker {
     const node = this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined;
     return this.#options.breakers.of(node ?? this.#options.name);
   }
 
-  #batcherOf(slot: number): Batcher {
+  #openBatcher(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
     const { slowMs, monotonicMs, lateness } = this.#options;
-    const only = this.#redis instanceof Cluster ? undefined : this.#breakerOf(slot);
+    const only = this.#redis instanceof Cluster ? undefined : this.#findBreaker(slot);
     const batcher = new Batcher({
       slowMs,
       maxInFlight: MAX_IN_FLIGHT,
@@ -233,7 +233,7 @@ export class RedisBackend implements Backend {
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
-      breaker: () => only ?? this.#breakerOf(slot),
+      breaker: () => only ?? this.#findBreaker(slot),
       isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
     });
     this.#batchers.set(slot, batcher);
@@ -254,7 +254,7 @@ export class RedisBackend implements Backend {
     try {
       return (await this.#count([request], slot))[0] ?? [];
     } catch (error) {
-      return request.operations.map(() => this.#unavailable(reasonOf(error)));
+      return request.operations.map(() => this.#unavailable(describeError(error)));
     }
   }
 
@@ -271,7 +271,7 @@ export class RedisBackend implements Backend {
     }
     const batch = this.#encode(requests, this.#clock());
     const reply = await this.#call(batch, slot);
-    this.#checkClock(slot, clockOf(reply), calledAtMs);
+    this.#checkClock(slot, readClock(reply), calledAtMs);
     return decodeBatch(reply, batch);
   }
 
@@ -355,13 +355,13 @@ interface SlotKeys {
 
 function createSlotKeys(prefix: string): SlotKeys {
   const tags = new Map<number, string>();
-  const tagOf = (slot: number): string => {
+  const findTag = (slot: number): string => {
     let tag = tags.get(slot);
     for (let number = 0; tag === undefined; number++) if (slotOf(`${prefix}{${number}}`) === slot) tag = `{${number}}`;
     tags.set(slot, tag);
     return tag;
   };
-  return { slotOf, name: (slot, name) => `${prefix}${slot === undefined ? '' : tagOf(slot)}${name}` };
+  return { slotOf, name: (slot, name) => `${prefix}${slot === undefined ? '' : findTag(slot)}${name}` };
 }
 
 /**

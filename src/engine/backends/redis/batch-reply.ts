@@ -10,7 +10,7 @@ import {
   triedHits,
 } from '../backend.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
-import { DOUBLE_BYTES, viewOf } from './packed-numbers.ts';
+import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 
 /** Flag of an outcome. */
 export const ACCEPTED = 1;
@@ -19,7 +19,7 @@ const CHARGED = 2;
 const STATE_BEFORE = 8;
 
 /** The node's clock in a reply of the script. */
-export const clockOf = (reply: Buffer): number => viewOf(reply).getFloat64(0, true);
+export const readClock = (reply: Buffer): number => dataView(reply).getFloat64(0, true);
 
 /**
  * Reads the script's reply: for each request one reply per operation, in the order of the requests.
@@ -30,7 +30,7 @@ export function decodeBatch(
   reply: Buffer,
   { requests, operationCount, runs, groups, nowMs: ownNowMs, foreign }: Batch,
 ): readonly Replies[] {
-  const view = viewOf(reply);
+  const view = dataView(reply);
   let at = 0;
   const next = (): number => {
     const number = view.getFloat64(at, true);

@@ -53,7 +53,7 @@ interface Group {
 /** The key of the time when a counter was reset, on the counter's node. */
 type ResetKeyOf = (key: CounterKey) => string;
 
-const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
+const stepNumbers = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
   Limit['algorithm'],
   number
 >; // has every name
@@ -192,7 +192,7 @@ const noReset: ResetKeyOf = (key) => `reset|${key}`;
 function packLimit(into: number[], operation: Operation, nowMs: number): void {
   const { limit } = operation;
   const args = algorithmFor(limit).scriptArgs(limit, nowMs, operation);
-  into.push(stepOf[limit.algorithm], args.length, ...args);
+  into.push(stepNumbers[limit.algorithm], args.length, ...args);
 }
 
 /**

@@ -4,9 +4,9 @@ import type { Spend } from '../../algorithms/limit.ts';
 import type { Operation, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
-import { MAX_CALL_WORK, StoreWork, workOf } from '../store-work.ts';
+import { MAX_CALL_WORK, measureWork, StoreWork } from '../store-work.ts';
 import type { BatchRequest } from './batch.ts';
-import { isUnsent, reasonOf } from './reason.ts';
+import { describeError, isUnsent } from './reason.ts';
 
 /** Approximate maximum of hits in a call; more would delay other clients of Redis. */
 const MAX_HITS = 256;
@@ -27,8 +27,8 @@ const TIMER_MS = 1;
 const PEAK_DECAY = 0.9;
 
 /** Work of a call beyond that of an ordinary one, in whole multiples; only calls with one request have any. */
-function extraWorkOf([only, other]: readonly BatchRequest[]): number {
-  return only && !other ? Math.max(Math.ceil(workOf(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
+function measureExtraWork([only, other]: readonly BatchRequest[]): number {
+  return only && !other ? Math.max(Math.ceil(measureWork(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
 /**
@@ -42,7 +42,7 @@ const MIN_SILENCE_MS = 60;
 const MIN_PAUSE_MS = 5;
 
 /** Maximum time that a request of a call may wait. */
-const patienceOf = (requests: readonly Waiting[]): number =>
+const maxTimeoutMs = (requests: readonly Waiting[]): number =>
   requests.reduce((longestMs, { timeoutMs }) => Math.max(longestMs, timeoutMs), 0);
 
 /** A request that is queued or sent, and its replies. */
@@ -221,7 +221,7 @@ export class Batcher {
     const sentAtMs = this.#nowMs();
     this.#waitsSinceMs ??= sentAtMs;
     const stoodBeforeMs = lateness.stoodMs;
-    const extraWork = extraWorkOf(requests);
+    const extraWork = measureExtraWork(requests);
     this.#extraWork += extraWork;
     const isBehindCostly = this.#extraWork > 0; // or is costly itself
     const allowedMs = this.#allowedMs(requests);
@@ -268,7 +268,7 @@ export class Batcher {
         for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may run more
       },
       (error: unknown) => {
-        const reason = reasonOf(error);
+        const reason = describeError(error);
         this.#forget(requests);
         if (isAnswer(error)) succeed();
         else fail(reason);
@@ -289,7 +289,7 @@ export class Batcher {
 
   /** How long a call may take before it counts as failed. */
   #allowedMs(requests: readonly Waiting[]): number {
-    const silenceMs = WAITS_OF_SILENCE * Math.max(patienceOf(requests), this.#callMs);
+    const silenceMs = WAITS_OF_SILENCE * Math.max(maxTimeoutMs(requests), this.#callMs);
     return Math.min(this.#options.slowMs, Math.max(silenceMs, MIN_SILENCE_MS)) * (1 + this.#extraWork);
   }
 

@@ -1,5 +1,5 @@
 import type { Cluster, Redis } from 'ioredis';
-import { isReadOnly, reasonOf } from './reason.ts';
+import { describeError, isReadOnly } from './reason.ts';
 
 /**
  * Works around defects of ioredis on a Cluster: it connects to a node only for its first command, trusts what nodes
@@ -83,7 +83,7 @@ function reportDelays(cluster: Cluster): void {
     }, DELAY_MS).unref();
   };
   cluster.on('node error', (error: Error, node: string) => {
-    problem = `${node}: ${reasonOf(error)}`;
+    problem = `${node}: ${describeError(error)}`;
   });
   for (const event of ['ready', 'error', 'end']) cluster.on(event, stop);
   cluster.on('close', begin);
@@ -120,10 +120,10 @@ function followable(message: string, ownHost: string): string {
  * @see https://redis.io/docs/latest/commands/cluster-slots/
  */
 function checkedSlots(reply: unknown, ownHost: string): readonly unknown[] {
-  const ranges = arrayOf(reply);
+  const ranges = asArray(reply);
   let count = 0;
   return ranges.flatMap((range) => {
-    const [first, last, ...nodes] = arrayOf(range);
+    const [first, last, ...nodes] = asArray(range);
     if (!isSlot(first) || !isSlot(last) || Number(first) > Number(last)) throw malformed(`slots ${first} to ${last}`);
     count += Number(last) - Number(first) + 1;
     if (count > SLOTS) throw malformed(`more than ${SLOTS} slots`);
@@ -134,14 +134,14 @@ function checkedSlots(reply: unknown, ownHost: string): readonly unknown[] {
 
 /** @returns undefined  the node has no such port: while a Cluster changes to TLS, nodes have one or the other */
 function checkedNode(node: unknown, ownHost: string): readonly unknown[] | undefined {
-  const [host, port, ...more] = arrayOf(node);
+  const [host, port, ...more] = asArray(node);
   if (port === 0) return undefined;
   if (!isPort(port)) throw malformed(`port ${port}`);
   if (host !== null && typeof host !== 'string') throw malformed(`a host that is a ${typeof host}`);
   return [host || ownHost, port, ...more];
 }
 
-function arrayOf(value: unknown): readonly unknown[] {
+function asArray(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value;
   throw malformed(value === null ? 'nil' : `a ${typeof value}`);
 }

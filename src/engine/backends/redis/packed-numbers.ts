@@ -6,7 +6,7 @@ const FIRST_ROOM = 1_024;
 export class PackedNumbers {
   #bytes = Buffer.allocUnsafeSlow(FIRST_ROOM * DOUBLE_BYTES);
   /** V8 compiles its methods to single instructions, unlike those of `Buffer`. */
-  #view = viewOf(this.#bytes);
+  #view = dataView(this.#bytes);
   length = 0;
 
   clear(): void {
@@ -37,8 +37,8 @@ export class PackedNumbers {
     const larger = Buffer.allocUnsafeSlow(this.#bytes.length * 2);
     this.#bytes.copy(larger);
     this.#bytes = larger;
-    this.#view = viewOf(larger);
+    this.#view = dataView(larger);
   }
 }
 
-export const viewOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+export const dataView = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -25,7 +25,7 @@ const PLACE_IN_SCRIPT = / script: [0-9a-f]{40}, on @\S+$/;
 const SCRIPT_FAILED = /^ERR Error running script \(call to f_[0-9a-f]{40}\): (?:@\S+?: ?(?:\d+: ?)?)*-?/;
 
 /** Why a call failed, in terms of Redis, without ioredis or the script. */
-export function reasonOf(error: unknown): string {
+export function describeError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (message === NO_SLOTS) return slotsReason(error);
   for (const [beginning, meaning] of Object.entries(meanings)) if (message.startsWith(beginning)) return meaning;
@@ -37,11 +37,11 @@ const NO_SLOTS = 'Failed to refresh slots cache.';
 
 function slotsReason(error: unknown): string {
   const { lastNodeError } = error as { readonly lastNodeError?: unknown }; // of ioredis, together with this message
-  return `no node reports its slots${lastNodeError ? `: ${reasonOf(lastNodeError)}` : ''}`;
+  return `no node reports its slots${lastNodeError ? `: ${describeError(lastNodeError)}` : ''}`;
 }
 
 /** Whether the server is a replica, for example after a failover. */
-export const isReadOnly = (error: unknown): boolean => reasonOf(error).startsWith('READONLY');
+export const isReadOnly = (error: unknown): boolean => describeError(error).startsWith('READONLY');
 
 /** The timeout of calls for which no decision waits. */
 const TIMEOUT_MS = 1_000;
@@ -54,5 +54,5 @@ const TIMEOUT_MS = 1_000;
 export async function answered<T>(reply: Promise<T>): Promise<T> {
   const outcome = await within(TIMEOUT_MS, reply);
   if ('value' in outcome) return outcome.value;
-  throw new StoreUnavailable(`redis: ${reasonOf(outcome.reason)}`);
+  throw new StoreUnavailable(`redis: ${describeError(outcome.reason)}`);
 }

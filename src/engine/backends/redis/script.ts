@@ -124,7 +124,7 @@ export class ScriptCommand extends Command {
     let text = `*${args.length + 1}\r\n$${this.name.length}\r\n${this.name}`;
     let octets = 2;
     for (const arg of args) {
-      text += headOf(arg.length);
+      text += findHead(arg.length);
       if (typeof arg === 'string') text += arg;
       else {
         octets += text.length + arg.length;
@@ -137,7 +137,7 @@ export class ScriptCommand extends Command {
   }
 }
 
-function headOf(length: number): string {
+function findHead(length: number): string {
   if (length > MAX_KNOWN_LENGTH) return makeHead(length);
   knownHeads[length] ??= makeHead(length);
   return knownHeads[length];

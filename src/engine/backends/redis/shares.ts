@@ -6,7 +6,7 @@ import type { PoolReport, ShareReply, ShareStore } from '../../shares/share-stor
 import type { ShareTerms } from '../../shares/shares.ts';
 import { within } from '../within.ts';
 import type { RedisConnection } from './connect.ts';
-import { reasonOf } from './reason.ts';
+import { describeError } from './reason.ts';
 
 /** The twin of `stepShares`. */
 const text = readFileSync(new URL('./shares.lua', import.meta.url), 'utf8');
@@ -45,7 +45,7 @@ export class RedisShares implements ShareStore {
   async #stepAll(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     if (this.#redis instanceof Cluster) return Promise.all(reports.map((report) => this.#stepOne(report)));
     const pipeline = this.#redis.pipeline();
-    for (const report of reports) pipeline.evalsha(sha1, 1, report.key, ...this.#argumentsOf(report));
+    for (const report of reports) pipeline.evalsha(sha1, 1, report.key, ...this.#buildArguments(report));
     const replies = (await pipeline.exec()) ?? [];
     return Promise.all(
       reports.map((report, at) => {
@@ -57,7 +57,7 @@ export class RedisShares implements ShareStore {
 
   async #stepOne(report: PoolReport): Promise<ShareReply> {
     try {
-      return shareFrom(await this.#redis.evalsha(sha1, 1, report.key, ...this.#argumentsOf(report)));
+      return shareFrom(await this.#redis.evalsha(sha1, 1, report.key, ...this.#buildArguments(report)));
     } catch (error) {
       return this.#again(report, error);
     }
@@ -65,15 +65,15 @@ export class RedisShares implements ShareStore {
 
   /** An unknown script was refused before it ran, so it is safe to resend it. */
   async #again(report: PoolReport, error: unknown): Promise<ShareReply> {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) return { reason: reasonOf(error) };
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) return { reason: describeError(error) };
     try {
-      return shareFrom(await this.#redis.eval(text, 1, report.key, ...this.#argumentsOf(report)));
+      return shareFrom(await this.#redis.eval(text, 1, report.key, ...this.#buildArguments(report)));
     } catch (again) {
-      return { reason: reasonOf(again) };
+      return { reason: describeError(again) };
     }
   }
 
-  #argumentsOf({ pool, report }: PoolReport): readonly (string | number)[] {
+  #buildArguments({ pool, report }: PoolReport): readonly (string | number)[] {
     const { terms, clock } = this.#options;
     return [
       ...[pool.units, pool.fillMs, pool.burst, terms.ttlMs, terms.transitMs, terms.silenceMs, clock?.() ?? 0],

@@ -13,10 +13,10 @@ import {
 } from '../match/tree.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import {
-  compositeOf,
+  blockNodes,
+  compositeName,
   type NodeHead,
   type NodeSource,
-  nodesOf,
   type SourcedNode,
   valueName,
 } from '../read/node-source.ts';
@@ -58,16 +58,16 @@ export function compile(
 const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
 function compileDomain(name: string, parts: DomainParts, problems: Problems, split: SiteSplit | undefined): Domain {
-  const above = topOf(name, split);
-  const root = buildLevel(nodesOf(parts.nodes), above, problems);
-  return domainOf(above, parts, root, Array.from(listedRules(root)).length);
+  const above = topContext(name, split);
+  const root = buildLevel(blockNodes(parts.nodes), above, problems);
+  return createDomain(above, parts, root, Array.from(listedRules(root)).length);
 }
 
 /**
  * @param above  of the domain's first level
  * @param root  complete: all ids are known
  */
-export function domainOf(
+export function createDomain(
   { domain: name, idsOfDomain }: Above,
   { spend, overlaid }: Pick<DomainParts, 'spend' | 'overlaid'>,
   root: Level,
@@ -146,7 +146,7 @@ export interface Above {
 }
 
 /** The context of a domain's first level. */
-export const topOf = (domain: string, split: SiteSplit | undefined): Above => ({
+export const topContext = (domain: string, split: SiteSplit | undefined): Above => ({
   domain,
   levels: [],
   path: domain,
@@ -167,11 +167,11 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
     first ??= block;
     const { key = '', value = '' } = block.values;
     const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
-    const duplicate = isValid ? level.duplicateOf(block.values) : undefined;
+    const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
     if (key === '' && !block.invalid.has('key')) {
       problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
     } else if (duplicate !== undefined) {
-      const composite = `${shown(above.path)}.${shown(compositeOf({ key, value: duplicate }))}`;
+      const composite = `${shown(above.path)}.${shown(compositeName({ key, value: duplicate }))}`;
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
@@ -201,10 +201,10 @@ function checkAddresses({ values, place }: Block<'node'>, problems: Problems): v
 /** The part of a node without its rule and its children. */
 export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue' | 'countsAddresses'> {
   const { key = '', addresses, share_threshold: shares = false } = head;
-  const composite = compositeOf(head);
+  const composite = compositeName(head);
   return {
     composite,
-    naming: namingOf(head),
+    naming: chooseNaming(head),
     sharedValue: shares ? (isFixed(key) ? valueName(head) : composite) : undefined,
     countsAddresses: addresses && !shares ? true : undefined,
   };
@@ -222,8 +222,8 @@ export function buildOwn(
   problems: Problems,
 ): { readonly node: Omit<Node, 'children'>; readonly here: Above } {
   const traits = nodeTraits(block.values);
-  const here = hereOf(block, above, problems);
-  const rule = ruleOf(block, { above, here }, problems);
+  const here = childContext(block, above, problems);
+  const rule = buildNodeRule(block, { above, here }, problems);
   const node = { ...traits, hasRule: rule !== undefined, rule };
   if (
     block.values.share_threshold &&
@@ -239,13 +239,13 @@ export function buildOwn(
 }
 
 /** The context for the children of a node that is not built yet. */
-export function hereOf(block: Block<'node'>, above: Above, problems: Problems): Above {
-  const composite = compositeOf(block.values);
+export function childContext(block: Block<'node'>, above: Above, problems: Problems): Above {
+  const composite = compositeName(block.values);
   return {
     ...above,
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
-    isNamedByRequest: above.isNamedByRequest || namingOf(block.values) !== 'rule',
+    isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
     ids: readIds(block, above, problems),
     node: undefined,
     reserves: hasReserve(block),
@@ -253,7 +253,7 @@ export function hereOf(block: Block<'node'>, above: Above, problems: Problems): 
 }
 
 /** @param here  the context of the node's children */
-export const ruleOf = (
+export const buildNodeRule = (
   block: Block<'node'>,
   { above, here }: { readonly above: Above; readonly here: Above },
   problems: Problems,
@@ -315,7 +315,7 @@ const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }:
   (only ? [only] : several).some(({ values }) => values.reserve !== undefined);
 
 /** An exact value is always part of the name; a shared counter has its pattern instead; an id is never shown. */
-function namingOf(head: NodeHead): Naming {
+function chooseNaming(head: NodeHead): Naming {
   const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
   if (head.not_counted !== undefined) return 'rule';
   if (showsValue && !shares && (value === '' || !isFixed(value) || !isFixed(key))) return 'value';
@@ -344,12 +344,12 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   const { split } = here;
   const hasId = here.ids.some(({ as }) => as === 'hold');
   /** envoyproxy/ratelimit, which only has `rate_limit`, ignores modes in it. */
-  const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
+  const readModes = (limitBlock: Block<'rate_limit'>): NodeModes =>
     limitBlock === only
       ? { shadow, quota, hasId, split }
       : { ...ownModes(limitBlock, { shadow, quota }), hasId, split };
   if (only) reportMisplacedModes(only, problems);
-  const { limits, schedule } = buildLimits(limitBlocks, modesOf, problems);
+  const { limits, schedule } = buildLimits(limitBlocks, readModes, problems);
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
     problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');

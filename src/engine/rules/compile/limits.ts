@@ -13,10 +13,10 @@ import {
 } from '../../algorithms/limit.ts';
 import {
   algorithmFor,
+  findNamedRow,
   isRateLimit,
   type Limit,
   type NamedAlgorithm,
-  namedRowOf,
   nominalCapacity,
 } from '../../holds/limits.ts';
 import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
@@ -64,7 +64,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     return undefined;
   }
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
-  const hasTtl = algorithm !== undefined && namedRowOf(algorithm).keys.includes('ttl');
+  const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
   const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
@@ -174,7 +174,7 @@ function readNumbers(
   common: Omit<LimitNumbers, 'counter'>,
   source: LimitSource,
 ): Limit | undefined {
-  const row = namedRowOf(algorithm);
+  const row = findNamedRow(algorithm);
   const counter = `${algorithm}${row.state.version === undefined ? '' : `.${row.state.version}`}|${common.windowMs}`;
   return row.parse({ ...common, counter }, source) as Limit | undefined; // parsed by the row of this algorithm
 }

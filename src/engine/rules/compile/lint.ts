@@ -4,7 +4,7 @@ import { BlockTable } from '../match/block-table.ts';
 import type { Matcher } from '../match/matcher.ts';
 import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
 import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
-import { compositeOf } from '../read/node-source.ts';
+import { compositeName } from '../read/node-source.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -30,9 +30,9 @@ export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): re
 function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: Spend): readonly Problem[] {
   const spend = files.find(({ values }) => values.spend !== undefined)?.values.spend ?? byDefault;
   const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
-  const levels = levelsOf(top);
+  const levels = walkLevels(top);
   const nodes = levels.flat();
-  const limits = nodes.flatMap(limitsOf);
+  const limits = nodes.flatMap(listLimits);
   const names = new Set(limits.flatMap(({ values }) => (values.unlimited ? [] : (values.name ?? []))));
   return [
     ...files.flatMap(lintFile),
@@ -48,12 +48,12 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
 }
 
 /** A level, and all levels below it. */
-function levelsOf(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
-  return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? levelsOf(descriptors) : []))];
+function walkLevels(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
+  return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? walkLevels(descriptors) : []))];
 }
 
 /** A node's limits, including `unlimited`. */
-const limitsOf = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
+const listLimits = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
   only ? [only] : several;
 
 function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): readonly Problem[] {
@@ -89,12 +89,12 @@ function lintBlocks(level: readonly Block<'node'>[]): readonly Problem[] {
 
 /** Warns of leaves without a limit, where requests pass: each is an exemption, or a limit was forgotten. */
 function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
-  const isBesideLimited = level.some((node) => limitsOf(node).length > 0);
+  const isBesideLimited = level.some((node) => listLimits(node).length > 0);
   return level.flatMap((node) => {
     const { values, empty, place } = node;
     if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
     const isOpen =
-      limitsOf(node).length === 0 && (values.descriptors ?? []).length === 0 && values.not_counted !== 'commit';
+      listLimits(node).length === 0 && (values.descriptors ?? []).length === 0 && values.not_counted !== 'commit';
     if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
     return [warning(place(), NOT_LIMITED)];
   });
@@ -105,8 +105,8 @@ const NOT_LIMITED =
 
 function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
-    const [before, behind] = [shown(compositeOf(by.values)), shown(compositeOf(node.values))];
-    const advice = isFixed(compositeOf(node.values)) ? 'remove one of them' : 'put this one before it, or remove it';
+    const [before, behind] = [shown(compositeName(by.values)), shown(compositeName(node.values))];
+    const advice = isFixed(compositeName(node.values)) ? 'remove one of them' : 'put this one before it, or remove it';
     const why = `'${before}' (${formatLine(by.place())}) matches everything that '${behind}' matches, and takes precedence`;
     return warning(node.place(), `unreachable: ${why}; ${advice}`);
   });
@@ -117,7 +117,7 @@ const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
   const { values, place } = node;
-  const isLimited = limitsOf(node).some((limit) => !limit.values.unlimited);
+  const isLimited = listLimits(node).some((limit) => !limit.values.unlimited);
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
   return [
@@ -208,10 +208,10 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
-    const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(usesIds);
+    const isIdle = notCounted === 'hold' && !walkLevels([node]).flat().some(usesIds);
     return [
       ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
-      ...limitsOf(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
+      ...listLimits(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
       ...lintReleases(node),
       ...lintHolds(descriptors, hasOwn),
     ];
@@ -219,14 +219,14 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 }
 
 const usesIds = (node: Block<'node'>): boolean =>
-  limitsOf(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
+  listLimits(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
-  const limits = nodes.flatMap(limitsOf).filter(({ values }) => !values.unlimited).length;
+  const limits = nodes.flatMap(listLimits).filter(({ values }) => !values.unlimited).length;
   return nodes.flatMap((node) => {
     const { descriptors = [] } = node.values;
-    const [first, ...others] = limitsOf(node).filter(({ values }) => values.reserve);
+    const [first, ...others] = listLimits(node).filter(({ values }) => values.reserve);
     if (!first) return [];
     const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
     return [
@@ -256,7 +256,7 @@ function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): r
 
 /** Warns of other limits on a node with `in_flight`. */
 function lintReleases(node: Block<'node'>): readonly Problem[] {
-  const limits = limitsOf(node).filter(({ values }) => !values.unlimited);
+  const limits = listLimits(node).filter(({ values }) => !values.unlimited);
   const first = limits.find(({ values }) => values.algorithm === 'in_flight');
   const isAlone = limits.every(({ values }) => values.algorithm === 'in_flight');
   return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
@@ -294,7 +294,7 @@ function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   const lengths: number[] = []; // of the beginnings, ascending
   let steps = 0;
   const hidden = (one: PlacedBlock): readonly Hidden[] => {
-    const longest = beginningOf(one);
+    const longest = findBeginning(one);
     const cost = costOf(one.node);
     for (const length of lengths) {
       if (length > longest.length || steps > MAX_STEPS) break;
@@ -310,7 +310,7 @@ function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   const placed = level.map(placedBlock);
   const behind = placed.filter(isPattern).flatMap((one) => {
     const found = hidden(one); // by patterns before it: the first match wins
-    const beginning = beginningOf(one);
+    const beginning = findBeginning(one);
     const alike = patterns.get(beginning);
     if (alike) alike.push(one);
     else {
@@ -356,7 +356,7 @@ const isPattern = ({ key, value }: PlacedBlock): boolean => key.kind === 'wildca
  * A text with which every match of a node's key and value begins. If a pattern matches all that another one does, its
  * beginning is one of the other's.
  */
-const beginningOf = ({ key, value }: PlacedBlock): string =>
+const findBeginning = ({ key, value }: PlacedBlock): string =>
   key.kind === 'exact' ? `${key.text}=${value.beginning}` : key.beginning;
 
 /** Whether a node matches all that another one does. */

@@ -7,7 +7,15 @@ import type { NodeHead, NodeSource, WrittenNode } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-import { type Above, domainOf, groupByDomain, hereOf, nodeTraits, ruleOf, topOf } from './compile.ts';
+import {
+  type Above,
+  buildNodeRule,
+  childContext,
+  createDomain,
+  groupByDomain,
+  nodeTraits,
+  topContext,
+} from './compile.ts';
 import type { Steps } from './steps.ts';
 
 /**
@@ -68,7 +76,7 @@ function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly Lis
 const HASH_CHARACTERS = 12;
 
 /** Equal for equal rules, independent of the names and the layout of their files. */
-export function hashOf(packed: PackedRules): string {
+export function digestRules(packed: PackedRules): string {
   const hash = createHash('sha256');
   for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
   return hash.digest('hex').slice(0, HASH_CHARACTERS);
@@ -155,7 +163,7 @@ class UnpackedNode implements WrittenNode {
   }
 
   get block(): Block<'node'> {
-    return blockOf(this.#node, this.#files);
+    return restoreBlock(this.#node, this.#files);
   }
 }
 
@@ -172,10 +180,10 @@ function blockAt({ piece, at }: NodePlace): Block<'node'> {
   const [files, nodes] = readPiece(piece);
   const node = nodes[at];
   if (!node) throw new RangeError(`node ${at} of a piece with ${nodes.length}`);
-  return blockOf(node, files);
+  return restoreBlock(node, files);
 }
 
-function blockOf([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
+function restoreBlock([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
   const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
   return { values: revived('node', own, place), invalid: NOTHING, place: () => place, overlaid };
 }
@@ -221,10 +229,10 @@ function innerShape(field: Field | undefined, value: unknown): Shape | undefined
  * them matches.
  */
 export function* buildChecked(packed: PackedDomain, split: SiteSplit | undefined): Steps<Domain> {
-  const above = topOf(packed.name, split);
+  const above = topContext(packed.name, split);
   const count = { rules: 0 };
   const root = yield* buildLevel(unpack(packed), above, count);
-  return domainOf(above, packed, root, count.rules);
+  return createDomain(above, packed, root, count.rules);
 }
 
 /** The cost of building a rule, relative to that of adding a node. */
@@ -238,7 +246,7 @@ function* buildLevel(nodes: NodeSource<UnpackedNode>, above: Above, count: { rul
     const { written, below } = sourced;
     const { not_counted: notCounted } = written.head;
     // the domain needs all ids from the start, even if their rules are not built yet
-    const here = below || notCounted !== undefined ? hereOf(written.block, above, new Problems()) : undefined;
+    const here = below || notCounted !== undefined ? childContext(written.block, above, new Problems()) : undefined;
     const node = new LazyNode(written, above, here);
     level.add(written.head, node);
     if (node.hasRule && notCounted !== 'commit') count.rules++;
@@ -285,7 +293,7 @@ class LazyNode implements Node {
     if (!this.#source) return;
     const { above, here } = this.#source;
     const problems = new Problems(); // remains empty
-    this.#rule = ruleOf(block, { above, here: here ?? hereOf(block, above, problems) }, problems);
+    this.#rule = buildNodeRule(block, { above, here: here ?? childContext(block, above, problems) }, problems);
     this.#source = undefined;
   }
 }

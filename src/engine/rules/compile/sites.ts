@@ -35,9 +35,9 @@ export function readSites(
       place(other as keyof LimitValues),
       `${other} and sites are mutually exclusive: remove one of them`,
     );
-  const limit = shareOf(whole, split ?? ONLY_SITE, maxErrorPercent);
+  const limit = createShare(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
-  const problem = problemOf(limit);
+  const problem = findProblem(limit);
   return problem === undefined ? limit : problems.error(place('sites'), problem);
 }
 
@@ -79,7 +79,7 @@ const isUsual = {
 } as const;
 
 /** The share of this site; undefined if the limit's hits cannot be moved. */
-function shareOf(
+function createShare(
   whole: Limit,
   { sites, site, group, lost }: SiteSplit,
   maxErrorPercent: number,
@@ -104,7 +104,7 @@ function shareOf(
   return undefined;
 }
 
-function problemOf(limit: SiteShareLimit): string | undefined {
+function findProblem(limit: SiteShareLimit): string | undefined {
   const { of, windowMs, burst, sites } = limit;
   if (windowMs < MIN_WINDOW_MS) return `sites requires a window of at least 1s, got ${windowMs} ms`;
   if (of === 'fixed_window') return undefined;

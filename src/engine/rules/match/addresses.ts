@@ -1,12 +1,12 @@
-import { type AddressBlock, addressBlockText, networkOf, parseAddressBlock } from '../read/address-block.ts';
+import { type AddressBlock, addressBlockText, parseAddressBlock, toNetwork } from '../read/address-block.ts';
 import { BlockTable } from './block-table.ts';
-import { type Matcher, rankOf } from './matcher.ts';
+import { type Matcher, matcherRank } from './matcher.ts';
 import type { AddressNodes, Node, PlacedNode } from './tree.ts';
 
 /** Matches the addresses in a list of blocks, and blocks within these. */
 export class Addresses implements Matcher {
   readonly kind = 'addresses';
-  readonly rank = rankOf('addresses');
+  readonly rank = matcherRank('addresses');
   readonly text: string;
   readonly name: string;
   readonly beginning = '';
@@ -27,7 +27,7 @@ export class Addresses implements Matcher {
   }
 
   #contains(block: AddressBlock): boolean {
-    this.#table ??= tableOf(this.blocks);
+    this.#table ??= createTable(this.blocks);
     return this.#table.find(block) === true;
   }
 
@@ -55,7 +55,7 @@ export class Addresses implements Matcher {
   }
 }
 
-function tableOf(blocks: readonly AddressBlock[]): BlockTable<true> {
+function createTable(blocks: readonly AddressBlock[]): BlockTable<true> {
   const table = new BlockTable<true>();
   for (const block of blocks) table.set(block, true);
   return table;
@@ -65,7 +65,7 @@ function tableOf(blocks: readonly AddressBlock[]): BlockTable<true> {
 export function countedAddress(text: string): string {
   if (!text.includes(':') && !text.includes('/')) return text; // an IPv4 address has one text
   const block = parseAddressBlock(text);
-  return block ? addressBlockText(networkOf(block)) : text;
+  return block ? addressBlockText(toNetwork(block)) : text;
 }
 
 /** Relative to adding a node to a level. */

@@ -48,7 +48,7 @@ export class BlockTable<T> {
 
   /** Whether longer blocks together contain all addresses of a block. */
   isCovered(block: AddressBlock): boolean {
-    const node = this.#nodeOf(block);
+    const node = this.#findNode(block);
     return this.#isWhole(this.#zeros[node]) && this.#isWhole(this.#ones[node]);
   }
 
@@ -57,7 +57,7 @@ export class BlockTable<T> {
     return this.#items[node] !== undefined || (this.#isWhole(this.#zeros[node]) && this.#isWhole(this.#ones[node]));
   }
 
-  #nodeOf(block: AddressBlock): number {
+  #findNode(block: AddressBlock): number {
     let node = rootOf(block);
     for (let bit = 0; bit < block.bits; bit++) node = (isOne(block, bit) ? this.#ones : this.#zeros)[node] ?? NONE;
     return node;

@@ -51,14 +51,14 @@ export function describeRuleFully(rule: Rule): string {
 function linesOf(rule: Rule): readonly string[] {
   const { path, limits, shadow, quota } = rule;
   if (limits.length === 0) {
-    const modes = modesOf({ shadow, quota });
+    const modes = describeModes({ shadow, quota });
     return [[`${path}: unit=UNKNOWN requests_per_unit=0`, modes, ...describeOverlaid(rule, 0)].join(', ')];
   }
   return limits.map((one, at) => {
     const { limit, label, policy } = one;
     const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
     const without = unlimitedTimes(rule, one).map((times) => `unlimited: { ${times} }`);
-    return [start, modesOf(policy), ...more(one), ...without, ...describeOverlaid(rule, at)].join(', ');
+    return [start, describeModes(policy), ...more(one), ...without, ...describeOverlaid(rule, at)].join(', ');
   });
 }
 
@@ -101,7 +101,7 @@ const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLi
 
 /** The place of each property that an overlay set for one of the rule's limits (`undefined`: for the rule itself). */
 function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): Pick<DomainJson, 'overlaid'> {
-  const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
+  const places = findOverlaid(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
@@ -145,8 +145,13 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
   };
 }
 
-const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
-  `shadow_mode: ${shadow}, quota_mode: ${quota}`;
+const describeModes = ({
+  shadow = false,
+  quota = false,
+}: {
+  readonly shadow?: boolean;
+  readonly quota?: boolean;
+}): string => `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
 /** The properties of a limit that differ from the defaults, as in rule files. */
 function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
@@ -184,12 +189,12 @@ export function describeRulePlace(rule: Pick<Rule, 'path' | 'place' | 'overlaid'
 }
 
 /** The overlaid properties of one of the rule's limits, or of the rule itself if `limit` is undefined. */
-const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
+const findOverlaid = ({ overlaid = [] }: MayBeOverlaid, limit: number | undefined): readonly Overlaid[] =>
   overlaid.filter((one) => one.limit === limit);
 
 /** The overlaid properties of a limit and its rule, as at most one text: `overlaid: burst (overlay.yaml:7)`. */
 const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
-  listPlaces([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
+  listPlaces([...findOverlaid(rule, limit), ...findOverlaid(rule, undefined)]);
 
 function listPlaces(overlaid: readonly Overlaid[]): readonly string[] {
   const listed = overlaid.map(({ key, file, line }) => `${key} (${formatLine({ file, line })})`);

@@ -20,7 +20,7 @@ interface WrittenEntry {
  * @throws InvalidDescriptor
  */
 export function parseDescriptor(written: string): readonly WrittenEntry[] {
-  return piecesOf(written).map(({ key, value }) => {
+  return splitPieces(written).map(({ key, value }) => {
     if (value !== undefined && key !== '') return { key, value };
     const hint = bareEntryOf(written) === undefined ? '' : String.raw`; a comma in a value is written \,`;
     throw new InvalidDescriptor(`a descriptor must be key=value[,key=value…], got '${printable(written)}'${hint}`);
@@ -29,7 +29,7 @@ export function parseDescriptor(written: string): readonly WrittenEntry[] {
 
 /** The first entry after a comma that has no `=`: the comma may be meant as part of a value. */
 export const bareEntryOf = (written: string): string | undefined =>
-  piecesOf(written).find(({ value }, at) => at > 0 && value === undefined)?.key;
+  splitPieces(written).find(({ value }, at) => at > 0 && value === undefined)?.key;
 
 /**
  * The same for explanations, where an entry without `=` is accepted, with an empty value.
@@ -37,7 +37,7 @@ export const bareEntryOf = (written: string): string | undefined =>
  * @throws InvalidDescriptor  a backslash is followed by anything else
  */
 export const parseAnyDescriptor = (written: string): readonly WrittenEntry[] =>
-  piecesOf(written).map(({ key, value = '' }) => ({ key, value }));
+  splitPieces(written).map(({ key, value = '' }) => ({ key, value }));
 
 /** A descriptor in the format of `parseDescriptor`, on one line that a terminal can show. */
 export const descriptorText = (entries: readonly WrittenEntry[]): string =>
@@ -51,7 +51,7 @@ export const valueText = (value: string): string => printable(value.replace(/[\\
 
 const ESCAPE = /\\(?:([\\,=])|x([\da-f]{2})|u([\da-f]{4}))/iy;
 
-function piecesOf(written: string): readonly { readonly key: string; readonly value: string | undefined }[] {
+function splitPieces(written: string): readonly { readonly key: string; readonly value: string | undefined }[] {
   const pieces: { key: string; value: string | undefined }[] = [];
   let key: string | undefined;
   let text = '';

@@ -38,7 +38,7 @@ export class LevelBuilder {
   }
 
   /** The value or block of addresses that another node with the same key has, too; empty for any value. */
-  duplicateOf({ key = '', value = '', addresses }: NodeHead): string | undefined {
+  findDuplicate({ key = '', value = '', addresses }: NodeHead): string | undefined {
     const branch = this.#byKey.get(key);
     if (!branch) return undefined;
     const isTaken = (text: string): boolean => branch.byValue.has(text) || branch.blocks.has(text);

@@ -64,20 +64,20 @@ interface SentEntry {
  */
 export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => boolean): RuleTree {
   const copies = new Map<Node, Node>();
-  const nodeOf = (node: Node): Node => {
+  const copyNode = (node: Node): Node => {
     const { composite, naming, sharedValue, countsAddresses, hasRule, rule, children } = node;
     if (!children) return node;
     let copy = copies.get(node);
     if (!copy) {
-      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: levelOf(children) };
+      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: copyLevel(children) };
       copies.set(node, copy);
     }
     return copy;
   };
-  const patternsOf = (patterns: PatternNodes | undefined): PatternNodes | undefined => {
+  const copyPatterns = (patterns: PatternNodes | undefined): PatternNodes | undefined => {
     if (!patterns) return undefined;
-    const copyOf = (one: RankedNode): RankedNode => ({ ...one, node: nodeOf(one.node) });
-    const byOriginal = new Map(patterns.all.map((one) => [one, copyOf(one)]));
+    const copyRanked = (one: RankedNode): RankedNode => ({ ...one, node: copyNode(one.node) });
+    const byOriginal = new Map(patterns.all.map((one) => [one, copyRanked(one)]));
     const ofAnyValue = [...byOriginal.values()].filter(({ value }) => value.kind === 'any_value');
     const find = (key: string, value: string, work?: RequestWork): RankedNode | undefined => {
       if (isOpaque(value)) return ofAnyValue.find((one) => one.key.matches(key, work));
@@ -86,27 +86,27 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
     };
     return { all: [...byOriginal.values()], find };
   };
-  const addressesOf = ({ all, find }: AddressNodes): AddressNodes => ({
-    all: all.map((one) => ({ ...one, node: nodeOf(one.node) })),
+  const copyAddresses = ({ all, find }: AddressNodes): AddressNodes => ({
+    all: all.map((one) => ({ ...one, node: copyNode(one.node) })),
     find: (value) => {
       const found = find(value);
-      return found && nodeOf(found);
+      return found && copyNode(found);
     },
   });
-  const levelOf = (level: Level): Level => {
-    const keyPatterns = patternsOf(level.keyPatterns);
-    const branchOf = (branch: Branch): Branch => ({
-      byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, nodeOf(node)])),
-      addresses: branch.addresses && addressesOf(branch.addresses),
-      patterns: patternsOf(branch.patterns),
+  const copyLevel = (level: Level): Level => {
+    const keyPatterns = copyPatterns(level.keyPatterns);
+    const copyBranch = (branch: Branch): Branch => ({
+      byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, copyNode(node)])),
+      addresses: branch.addresses && copyAddresses(branch.addresses),
+      patterns: copyPatterns(branch.patterns),
       keyPatterns: branch.keyPatterns && keyPatterns,
-      anyValue: branch.anyValue && nodeOf(branch.anyValue),
+      anyValue: branch.anyValue && copyNode(branch.anyValue),
     });
-    return { byKey: new Map(Array.from(level.byKey, ([key, branch]) => [key, branchOf(branch)])), keyPatterns };
+    return { byKey: new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)])), keyPatterns };
   };
   const domains = Array.from(
     rules.domains,
-    ([name, domain]) => [name, { ...domain, root: levelOf(domain.root) }] as const,
+    ([name, domain]) => [name, { ...domain, root: copyLevel(domain.root) }] as const,
   );
   return { ...rules, domains: new Map(domains) };
 }

@@ -143,7 +143,8 @@ function matchIn(
 ): Match {
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
-  if (requestLimit) return limited(ruleOf(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
+  if (requestLimit)
+    return limited(createRequestRule(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
 
   let level: Level | undefined = domain.root;
   let last: Node | undefined;
@@ -183,7 +184,7 @@ function limited(
   work?: RequestWork,
 ): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
-  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, sent, rules, work);
+  const levels = rule.named === 'by_rule' || !rules ? rule.levels : nameLevels(rule, sent, rules, work);
   if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
@@ -219,15 +220,15 @@ export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Ent
   ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
 
 /** The names of the levels that the entries follow to a rule, for statistics. */
-function levelsOf(
+function nameLevels(
   { domain, named, ids }: Rule,
   sent: readonly Entry[],
   rules: RuleTree,
   work: RequestWork | undefined,
 ): readonly string[] {
-  const nodes = nodesOf(sent, rules.domains.get(domain)?.root, work);
+  const nodes = followEntries(sent, rules.domains.get(domain)?.root, work);
   const entries = namedEntries(sent, rules, nodes);
-  if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
+  if (named === 'by_levels') return nodes.map((node, depth) => nameLevel(node, entries[depth]));
   const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
   return entries.map(({ key, value }, depth) => {
     const sharedValue = nodes[depth]?.sharedValue;
@@ -250,7 +251,7 @@ function namedEntries(
   });
 }
 
-function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
+function nameLevel({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
   if (sharedValue !== undefined) return `${key}_${sharedValue}`;
   const sent = joined(key, value);
   if (naming === 'rule' || sent === composite) return composite; // a caller may send the pattern itself
@@ -258,7 +259,11 @@ function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry
 }
 
 /** The nodes that the entries follow down the tree, one per level. */
-function nodesOf(entries: readonly Entry[], root: Level | undefined, work: RequestWork | undefined): readonly Node[] {
+function followEntries(
+  entries: readonly Entry[],
+  root: Level | undefined,
+  work: RequestWork | undefined,
+): readonly Node[] {
   let level = root;
   return entries.flatMap((entry) => {
     const node: Node | undefined = level && findNode(level, entry, work);
@@ -283,7 +288,7 @@ export function findNode(level: Level, { key, value }: Entry, work?: RequestWork
 }
 
 /** The equivalent rule of a caller's own limit: no mode, no name, statistics under every key and value. */
-function ruleOf(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
+function createRequestRule(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
   const levels = entries.map(({ key, value }) => joined(key, value));
   return {
     domain: domain.name,

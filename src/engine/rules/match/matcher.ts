@@ -5,12 +5,12 @@ const kinds = ['exact', 'addresses', 'wildcard', 'any_value'] as const;
 type MatcherKind = (typeof kinds)[number];
 
 /** The precedence of a kind: of the nodes that match an entry, one of the lowest rank is chosen. */
-export const rankOf = (kind: MatcherKind): number => kinds.indexOf(kind);
+export const matcherRank = (kind: MatcherKind): number => kinds.indexOf(kind);
 
 /** What a node requires of the key or the value of an entry. */
 export interface Matcher {
   readonly kind: MatcherKind;
-  /** See `rankOf`. */
+  /** See `matcherRank`. */
   readonly rank: number;
   /** As in rule files; empty for any text. Matchers of one kind with the same text match the same texts. */
   readonly text: string;

@@ -1,6 +1,6 @@
 import type { NodeHead } from '../read/node-source.ts';
 import { Addresses } from './addresses.ts';
-import { type Matcher, rankOf } from './matcher.ts';
+import { type Matcher, matcherRank } from './matcher.ts';
 import { commonPrefix, escaped, isPattern, Pattern } from './pattern.ts';
 
 /** Whether a key or a value in a rule file matches only itself. */
@@ -18,7 +18,7 @@ export function valueMatcher({ value = '', addresses }: Pick<NodeHead, 'value' |
 /** Matches one text. */
 class ExactText implements Matcher {
   readonly kind = 'exact';
-  readonly rank = rankOf('exact');
+  readonly rank = matcherRank('exact');
   readonly text: string;
 
   constructor(text: string) {
@@ -61,7 +61,7 @@ class ExactText implements Matcher {
 /** Matches every text. */
 export const ANY_VALUE: Matcher = {
   kind: 'any_value',
-  rank: rankOf('any_value'),
+  rank: matcherRank('any_value'),
   text: '',
   name: '',
   beginning: '',

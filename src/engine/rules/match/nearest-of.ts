@@ -76,13 +76,13 @@ class TextDistance {
     this.#length = Math.min(text.length, MAX_COMPARED_CHARACTERS);
     for (let at = 0; at < this.#length; at++) {
       const code = text.charCodeAt(at);
-      const number = this.#numberOf(code) || this.#add(code);
+      const number = this.#characterNumber(code) || this.#add(code);
       const places = at < WORD_BITS ? this.#lowPlaces : this.#highPlaces;
       places[number] = (places[number] ?? 0) | (1 << at); // shift counts are modulo 32
     }
   }
 
-  #numberOf(code: number): number {
+  #characterNumber(code: number): number {
     return (code < ASCII_CODES ? this.#asciiNumbers[code] : this.#otherNumbers.get(code)) ?? 0;
   }
 
@@ -106,7 +106,7 @@ class TextDistance {
     let [vpLow, vpHigh, vnLow, vnHigh, d0Low, d0High] = [-1, -1, 0, 0, 0, 0];
     let [previousLow, previousHigh] = [0, 0];
     for (let at = 0; at < length; at++) {
-      const number = this.#numberOf(other.charCodeAt(at));
+      const number = this.#characterNumber(other.charCodeAt(at));
       const low = this.#lowPlaces[number] ?? 0;
       const high = this.#highPlaces[number] ?? 0;
       const mayBeSwapped = ~d0Low & low;

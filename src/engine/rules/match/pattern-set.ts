@@ -44,7 +44,7 @@ export class PatternSet {
   /** Reversed. */
   readonly #ends: Trie;
   readonly #parts: Trie;
-  /** By beginning and end: see `#pairOf`. */
+  /** By beginning and end: see `#pairKey`. */
   readonly #roots = new Map<number, PatternNode>();
   readonly #mostEnds: number;
   /** For each part, the number of waiting nodes that have tried it, plus `#searched`. */
@@ -53,10 +53,10 @@ export class PatternSet {
   #searched = 0;
 
   private constructor(all: readonly Pieces[]) {
-    const lengthOf = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length, 0);
-    this.#beginnings = new Trie(lengthOf(all.map(({ beginning }) => beginning)));
-    this.#ends = new Trie(lengthOf(all.map(({ end }) => end)));
-    this.#parts = new Trie(lengthOf(all.flatMap(({ parts }) => parts)));
+    const totalLength = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length, 0);
+    this.#beginnings = new Trie(totalLength(all.map(({ beginning }) => beginning)));
+    this.#ends = new Trie(totalLength(all.map(({ end }) => end)));
+    this.#parts = new Trie(totalLength(all.flatMap(({ parts }) => parts)));
     this.#tried = new Float64Array(1 + all.reduce((sum, { parts }) => sum + parts.length, 0));
     this.#mostEnds = 1 + all.length;
   }
@@ -69,7 +69,7 @@ export class PatternSet {
   static *of(patterns: readonly string[]): Generator<number, PatternSet> {
     const all: Pieces[] = [];
     for (const pattern of patterns) {
-      all.push(piecesOf(pattern));
+      all.push(splitPattern(pattern));
       yield WORK_TO_SPLIT;
     }
     const set = new PatternSet(all);
@@ -82,7 +82,7 @@ export class PatternSet {
   }
 
   #add({ beginning, end, parts }: Pieces, rank: number): void {
-    const pair = this.#pairOf(this.#beginnings.add(beginning), this.#ends.add(end));
+    const pair = this.#pairKey(this.#beginnings.add(beginning), this.#ends.add(end));
     let node = this.#roots.get(pair) ?? emptyNode();
     this.#roots.set(pair, node);
     for (const piece of parts) {
@@ -96,7 +96,7 @@ export class PatternSet {
     node.rank = Math.min(node.rank, rank);
   }
 
-  #pairOf(beginning: number, end: number): number {
+  #pairKey(beginning: number, end: number): number {
     return beginning * this.#mostEnds + end;
   }
 
@@ -128,10 +128,10 @@ export class PatternSet {
     if (pairs > TRIED_PER_UNIT) work?.addMatching(pairs / TRIED_PER_UNIT);
     let best = NO_RANK;
     for (const beginning of beginnings) {
-      const from = this.#beginnings.lengthOf(beginning);
+      const from = this.#beginnings.textLength(beginning);
       for (const end of ends) {
-        const until = text.length - this.#ends.lengthOf(end);
-        const node = from <= until ? this.#roots.get(this.#pairOf(beginning, end)) : undefined;
+        const until = text.length - this.#ends.textLength(end);
+        const node = from <= until ? this.#roots.get(this.#pairKey(beginning, end)) : undefined;
         if (!node) continue;
         best = Math.min(best, node.rank);
         if (node.next) entered.push({ node, from, until });
@@ -166,7 +166,7 @@ export class PatternSet {
   /** Tries a part that ends at a position on the nodes that have not tried it yet, and wait long enough. */
   #follow(search: Search, part: number, at: number): void {
     const { waiting, work } = search;
-    const start = at - this.#parts.lengthOf(part);
+    const start = at - this.#parts.textLength(part);
     const first = Math.max((this.#tried[part] ?? 0) - this.#searched, 0);
     let next = first;
     for (let one = waiting[next]; one !== undefined && one.from <= start; one = waiting[++next]) {
@@ -198,7 +198,7 @@ interface Pieces {
   readonly parts: readonly string[];
 }
 
-function piecesOf(pattern: string): Pieces {
+function splitPattern(pattern: string): Pieces {
   const [beginning = '', ...others] = pattern.split('*');
   const end = others.pop() ?? '';
   return { beginning, end: end.split('').reverse().join(''), parts: others.filter((part) => part !== '') };

@@ -1,5 +1,5 @@
 import type { RequestWork } from '../../../base/request-work.ts';
-import { type Matcher, rankOf } from './matcher.ts';
+import { type Matcher, matcherRank } from './matcher.ts';
 
 /** Characters that take as long to search for a part of a pattern as a unit of work. */
 const CHARS_PER_UNIT = 1_024;
@@ -13,7 +13,7 @@ export const isPattern = (text: string): boolean => text.includes('*');
  */
 export class Pattern implements Matcher {
   readonly kind = 'wildcard';
-  readonly rank = rankOf('wildcard');
+  readonly rank = matcherRank('wildcard');
   readonly text: string;
   readonly beginning: string;
   readonly #end: string;

@@ -58,7 +58,7 @@ export function stopOf(
       const reordered = otherOrder(rules, searched, nearest);
       const stop = ruleStop(rules, searched, levels, nearest);
       if (!reordered) return stop;
-      const hint = `in the order ${textOf(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
+      const hint = `in the order ${entriesText(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
       return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
     }
     default:
@@ -87,7 +87,7 @@ function ruleStop(
   const number = levels.length;
   if (!last || last.node) {
     const near = nearRules(last ? last.node?.children : rules.domains.get(domain)?.root, entries);
-    const example = near[0] ? `: ${textOf(near[0].descriptor)} has one` : ', and none is below';
+    const example = near[0] ? `: ${entriesText(near[0].descriptor)} has one` : ', and none is below';
     const why = `the descriptor ends at level ${number}, where no rule has a limit${example}`;
     return { level: number, reason: 'path_too_short', why, nearest: near };
   }
@@ -109,7 +109,7 @@ function ruleStop(
   return { level: number, reason, why: `level ${number}: ${what}${hint}`, nearest: near };
 }
 
-const textOf = (entries: readonly Entry[]): string => shown(descriptorText(entries));
+const entriesText = (entries: readonly Entry[]): string => shown(descriptorText(entries));
 
 function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: NearestTexts): readonly NearRule[] {
   const { key, value } = entry;
@@ -133,7 +133,11 @@ function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: Ne
 function nearRules(level: Level | undefined, above: readonly Entry[]): readonly NearRule[] {
   const found: NearRule[] = [];
   for (const [key, { byValue, addresses, anyValue }] of level?.byKey ?? []) {
-    const nodes = [...(anyValue ? [['…', anyValue] as const] : []), ...firstOf(byValue), ...firstAddresses(addresses)];
+    const nodes = [
+      ...(anyValue ? [['…', anyValue] as const] : []),
+      ...takeFirst(byValue),
+      ...firstAddresses(addresses),
+    ];
     for (const [value, node] of nodes) {
       const near = nearRuleAt(node, [...above, { key, value }]);
       if (near) found.push(near);
@@ -143,7 +147,7 @@ function nearRules(level: Level | undefined, above: readonly Entry[]): readonly 
   return found;
 }
 
-function* firstOf(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, Node]> {
+function* takeFirst(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, Node]> {
   let count = 0;
   for (const node of nodes) {
     if (count++ === MAX_NEAREST) return;
@@ -183,7 +187,7 @@ function otherOrder(rules: RuleTree, searched: Searched, nearest: NearestTexts):
 }
 
 function matchingOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
-  for (const ordered of ordersOf(entries)) {
+  for (const ordered of permutations(entries)) {
     if (!nearest.take()) return undefined;
     const found = match(rules, domain, { entries: ordered, requestLimit: undefined }, { work: nearest.work });
     if ('rule' in found) return nearRule(found.rule, ordered);
@@ -191,8 +195,8 @@ function matchingOrder(rules: RuleTree, { domain, entries }: Searched, nearest: 
   return undefined;
 }
 
-function* ordersOf<T>(items: readonly T[]): Iterable<readonly T[]> {
+function* permutations<T>(items: readonly T[]): Iterable<readonly T[]> {
   if (items.length <= 1) yield items;
   for (const [at, first] of items.entries())
-    if (items.length > 1) for (const rest of ordersOf(items.toSpliced(at, 1))) yield [first, ...rest];
+    if (items.length > 1) for (const rest of permutations(items.toSpliced(at, 1))) yield [first, ...rest];
 }

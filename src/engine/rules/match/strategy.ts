@@ -30,13 +30,13 @@ export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limit
   if (policy.charge) return unsupported('charge: always counts requests that were refused');
   if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
   if (limit.requestsPerUnit === 0) return { kind: 'deny' };
-  const burst = burstOf(limit);
-  return typeof burst === 'number' ? poolOf(limit, burst) : burst;
+  const burst = chooseBurst(limit);
+  return typeof burst === 'number' ? createPool(limit, burst) : burst;
 }
 
 const unsupported = (reason: string) => ({ kind: 'unsupported', reason }) as const;
 
-function burstOf(limit: Limit): number | BucketStrategy {
+function chooseBurst(limit: Limit): number | BucketStrategy {
   switch (limit.algorithm) {
     case 'token_bucket':
     case 'leaky_bucket':
@@ -62,7 +62,7 @@ function burstOf(limit: Limit): number | BucketStrategy {
  * The length of a fill depends only on the limit, and is a whole number of seconds: proxies vary only the tokens per
  * fill. It is long enough that a share of a low rate is a whole number of tokens; buckets still refill evenly.
  */
-function poolOf({ requestsPerUnit, windowMs }: Limit, burst: number): BucketStrategy {
+function createPool({ requestsPerUnit, windowMs }: Limit, burst: number): BucketStrategy {
   const windowSeconds = windowMs / 1_000;
   if (!Number.isInteger(windowSeconds)) return unsupported('the window is no whole number of seconds');
   const most = Math.max(Math.floor(MAX_FILL_SECONDS / windowSeconds), 1);

@@ -78,7 +78,7 @@ function tracedLevel(
     level: number,
     entry,
     tried: [...tried, ...others],
-    more: Math.max(sizeOf(level) - tried.length - others.length, 0),
+    more: Math.max(countNodes(level) - tried.length - others.length, 0),
   };
 }
 
@@ -96,13 +96,13 @@ function addressCandidate(
 function patternCandidate({ key, value }: PlacedNode, entry: Entry): Candidate {
   const texts = { key: key.text, ...(value.kind !== 'any_value' && { value: value.text }) };
   const candidate = { ...texts, kind: 'wildcard' } as const;
-  const failed = failureOf(key, entry.key, 'key') ?? failureOf(value, entry.value, 'value');
+  const failed = describeFailure(key, entry.key, 'key') ?? describeFailure(value, entry.value, 'value');
   return failed
     ? { ...candidate, matched: false, reason: 'wildcard_fails', ...failed }
     : { ...candidate, matched: true };
 }
 
-function failureOf(matcher: Matcher, text: string, of: 'key' | 'value') {
+function describeFailure(matcher: Matcher, text: string, of: 'key' | 'value') {
   const offset = matcher.mismatchAt(text);
   return offset === undefined ? undefined : { offset, of };
 }
@@ -125,7 +125,7 @@ function* otherThan(texts: Iterable<string>, own: string): Iterable<string> {
 }
 
 /** The number of nodes of a level; counts at most `MAX_COUNTED_KEYS` keys. */
-function sizeOf({ byKey }: Level): number {
+function countNodes({ byKey }: Level): number {
   let size = 0;
   let keys = 0;
   for (const { byValue, anyValue } of byKey.values()) {

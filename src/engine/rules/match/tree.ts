@@ -199,13 +199,13 @@ export interface Rule extends MayBeOverlaid {
 /** The rules of a level and below it. */
 export function* listedRules(level: Level): Iterable<Rule> {
   for (const { byValue, addresses, anyValue } of level.byKey.values()) {
-    for (const node of byValue.values()) yield* listedRulesOf(node);
-    for (const { node } of addresses?.all ?? []) yield* listedRulesOf(node);
-    if (anyValue) yield* listedRulesOf(anyValue);
+    for (const node of byValue.values()) yield* listNodeRules(node);
+    for (const { node } of addresses?.all ?? []) yield* listNodeRules(node);
+    if (anyValue) yield* listNodeRules(anyValue);
   }
 }
 
-function* listedRulesOf({ rule, children }: Node): Iterable<Rule> {
+function* listNodeRules({ rule, children }: Node): Iterable<Rule> {
   if (rule && rule.commitAt === undefined) yield rule;
   if (children) yield* listedRules(children);
 }

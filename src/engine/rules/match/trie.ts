@@ -63,7 +63,7 @@ export class Trie {
   add(text: string): number {
     let state = ROOT;
     for (let at = 0; at < text.length; at++) {
-      const symbol = this.#symbolOf(text.charCodeAt(at)) || this.#addSymbol(text.charCodeAt(at));
+      const symbol = this.#findSymbol(text.charCodeAt(at)) || this.#addSymbol(text.charCodeAt(at));
       const to = this.#edge(state, symbol);
       state = to === NONE ? this.#grow(state, symbol) : to;
     }
@@ -71,13 +71,13 @@ export class Trie {
     return this.textAt(state);
   }
 
-  lengthOf(text: number): number {
+  textLength(text: number): number {
     return this.#lengths[text] ?? 0;
   }
 
   /** The state that a character leads to from a state, or `NONE` if no text continues with it. */
   next(state: number, character: number): number {
-    const symbol = this.#symbolOf(character);
+    const symbol = this.#findSymbol(character);
     return symbol === 0 ? NONE : this.#edge(state, symbol);
   }
 
@@ -86,7 +86,7 @@ export class Trie {
     return this.#text[state] ?? NONE;
   }
 
-  #symbolOf(character: number): number {
+  #findSymbol(character: number): number {
     return (character < ASCII_CODES ? this.#asciiSymbols[character] : this.#otherSymbols.get(character)) ?? 0;
   }
 

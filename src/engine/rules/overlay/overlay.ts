@@ -1,5 +1,5 @@
 import { mergeObjects } from '../../../base/json.ts';
-import { compositeOf, valueName } from '../read/node-source.ts';
+import { compositeName, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
@@ -54,7 +54,7 @@ const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): Overl
 
 const layLevel = (nodes: readonly Block<'node'>[], level: OverlayLevel, problems: Problems): readonly Block<'node'>[] =>
   nodes.map((node) => {
-    const over = level.get(idOf(node.values));
+    const over = level.get(nodeId(node.values));
     return over ? layNode(node, over, problems) : node;
   });
 
@@ -78,12 +78,12 @@ function layPart(node: Block<'node'>, part: Block<'node'>, problems: Problems): 
 function layProperties<B extends Block<'file'> | Block<'node'>>(block: B, over: B, keys: readonly string[]): B {
   if (keys.length === 0) return block;
   const given: Readonly<Record<string, unknown>> = over.values;
-  const placeOf = (from: B, key?: string): Place => from.place(key as never); // both have the keys of the format
+  const findPlace = (from: B, key?: string): Place => from.place(key as never); // both have the keys of the format
   return {
     ...block,
     values: { ...block.values, ...Object.fromEntries(keys.map((key) => [key, given[key]])) },
-    place: (key?: string) => placeOf(key !== undefined && keys.includes(key) ? over : block, key),
-    overlaid: [...(block.overlaid ?? []), ...keys.map((key) => overlaidAt(key, placeOf(over, key)))],
+    place: (key?: string) => findPlace(key !== undefined && keys.includes(key) ? over : block, key),
+    overlaid: [...(block.overlaid ?? []), ...keys.map((key) => overlaidAt(key, findPlace(over, key)))],
   };
 }
 
@@ -111,11 +111,11 @@ function layLimits(node: Block<'node'>, part: Block<'node'>, problems: Problems)
   const overlaid: Overlaid[] = [];
   for (let at = 0; at < Math.max(below.length, over.length); at++) {
     const [lower, upper] = [below[at], over[at]];
-    const laid = upper && keysOf(upper).length > 0 ? layLimit(lower, upper, problems) : undefined;
+    const laid = upper && limitKeys(upper).length > 0 ? layLimit(lower, upper, problems) : undefined;
     const limit = laid ?? lower;
     if (limit) limits.push(limit);
     if (laid && upper)
-      overlaid.push(...keysOf(upper).map((key) => overlaidAt(key, upper.place(key), limits.length - 1)));
+      overlaid.push(...limitKeys(upper).map((key) => overlaidAt(key, upper.place(key), limits.length - 1)));
   }
   return overlaid.length === 0 ? node : withLimits(node, limits, [...(node.overlaid ?? []), ...overlaid]);
 }
@@ -129,7 +129,7 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
 }
 
 // the reader drops keys that the format does not have
-const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
+const limitKeys = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
 /**
  * The limit with the overlay's changes; a new limit if there was none and the overlay sets a rate; undefined if nothing
@@ -175,11 +175,11 @@ function warnLevel(
   report: { readonly nearest: NearestNode; readonly problems: Problems },
 ): void {
   if (level.size === 0) return;
-  const byId = new Map(nodes.map((node) => [idOf(node.values), node]));
+  const byId = new Map(nodes.map((node) => [nodeId(node.values), node]));
   const named = nodes.map(({ values, place }) => ({ key: values.key ?? '', value: valueName(values), place }));
   for (const [id, over] of level) {
     const found = byId.get(id);
-    const path = `${parent.path}.${compositeOf(over)}`;
+    const path = `${parent.path}.${compositeName(over)}`;
     if (found) {
       const below = { path, place: found.place() };
       warnLevel(over.children, found.values.descriptors ?? [], below, report);
@@ -187,15 +187,15 @@ function warnLevel(
     }
     const near = report.nearest.find(over, named);
     const hint = near
-      ? `the nearest is '${shown(`${parent.path}.${compositeOf(near)}`)}' (${entryOf(near)}; ${formatLine(near.place())})`
+      ? `the nearest is '${shown(`${parent.path}.${compositeName(near)}`)}' (${describeEntry(near)}; ${formatLine(near.place())})`
       : `the nearest is '${shown(parent.path)}' (${formatLine(parent.place)}), which has no descriptors`;
-    const message = `no rule has the path '${shown(path)}' (${entryOf(over)}); ${hint}`;
+    const message = `no rule has the path '${shown(path)}' (${describeEntry(over)}); ${hint}`;
     report.problems.warn(over.place, message);
   }
 }
 
 /** Shows key and value separately: in a path it is unclear where the key ends. */
-const entryOf = ({ key, value }: { readonly key: string; readonly value: string }): string =>
+const describeEntry = ({ key, value }: { readonly key: string; readonly value: string }): string =>
   value === '' ? `key '${shown(key)}' without a value` : `key '${shown(key)}', value '${shown(value)}'`;
 
 /** The content of overlay files by domain, as trees with the keys and values of the rules. */
@@ -209,7 +209,7 @@ interface OverlayDomain {
   readonly nodes: OverlayLevel;
 }
 
-/** The nodes of one level, by their `idOf`. */
+/** The nodes of one level, by their `nodeId`. */
 type OverlayLevel = Map<string, OverlayNode>;
 
 /** The overlay files' content for one node of the rules. */
@@ -225,7 +225,7 @@ interface OverlayNode {
 }
 
 /** Identifies a node among its siblings, for example by the first of its blocks of addresses. */
-const idOf = (head: Block<'node'>['values']): string =>
+const nodeId = (head: Block<'node'>['values']): string =>
   `${head.key?.length}:${head.key}${head.addresses ? ' in ' : '='}${valueName(head)}`;
 
 /** Keys of a node that affect how its limits count and how they are reported. */
@@ -284,7 +284,7 @@ class Builder {
           this.#problems.error(block.place('key'), 'descriptor has empty key: give it a name such as user');
         continue;
       }
-      const id = idOf(block.values);
+      const id = nodeId(block.values);
       const known = level.get(id);
       if (addresses.length > 1) {
         const message = `an overlay names a node by the first of its blocks alone: write addresses: ${addresses[0]}`;

@@ -45,7 +45,7 @@ function parseAddress(text: string): { readonly bytes: readonly number[]; readon
 }
 
 /** The block with the same leading bits, and 0 in all others. */
-export const networkOf = ({ bytes, bits }: AddressBlock): AddressBlock => ({
+export const toNetwork = ({ bytes, bits }: AddressBlock): AddressBlock => ({
   bytes: bytes.map((byte, at) => byte & (0xff << Math.min(Math.max(8 - (bits - 8 * at), 0), 8)) & 0xff),
   bits,
 });
@@ -61,7 +61,7 @@ export function addressBlockText({ bytes, bits }: AddressBlock): string {
 export function addressBlockProblem(text: string): string | undefined {
   const block = parseAddressBlock(text);
   if (!block) return 'expected a block of IP addresses such as 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1';
-  const network = networkOf(block);
+  const network = toNetwork(block);
   if (network.bytes.every((byte, at) => byte === block.bytes[at])) return undefined;
   const single = addressBlockText({ bytes: block.bytes, bits: 8 * block.bytes.length });
   return `its address has bits beyond /${block.bits}: write ${addressBlockText(network)} for the block, or ${single} for the address`;

@@ -84,10 +84,10 @@ const tooMany = (maxBytes: number, got: string): TooManyBytes =>
   new TooManyBytes(`a file may have at most ${maxBytes} bytes, got ${got}`);
 
 function refuseOthers(stats: Stats): void {
-  if (!stats.isFile()) throw new NotAFile(`it is ${kindOf(stats)}, expected a regular file`);
+  if (!stats.isFile()) throw new NotAFile(`it is ${describeKind(stats)}, expected a regular file`);
 }
 
-function kindOf(stats: Stats): string {
+function describeKind(stats: Stats): string {
   if (stats.isFIFO()) return 'a named pipe';
   if (stats.isSocket()) return 'a socket';
   if (stats.isDirectory()) return 'a directory';

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../../base/json.ts';
 import type { Place, Problems } from './problem.ts';
-import { flagOf, integerOf, type YamlMap, type YamlNode, type YamlScalar } from './yaml.ts';
+import { parseFlag, parseInteger, type YamlMap, type YamlNode, type YamlScalar } from './yaml.ts';
 
 /**
  * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types; integers
@@ -14,37 +14,37 @@ export function readMetadata(map: YamlMap, { file, path }: Place, problems: Prob
     const message = `error parsing metadata: expected text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
     problems.error({ file, line: key.line, path }, message);
   };
-  const objectOf = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
+  const toObject = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
     const entries = from.entries.flatMap(({ key, value }): (readonly [string, Json])[] => {
-      if (key.kind === 'scalar') return [[keyOf(key), jsonOf(value)]];
+      if (key.kind === 'scalar') return [[keyOf(key), toJson(value)]];
       wrongKey(key);
       return [];
     });
     return Object.fromEntries(entries);
   };
-  const jsonOf = (node: YamlNode): Json => {
-    if (node.kind === 'map') return objectOf(node, (key) => String(scalarOf(key)));
-    return node.kind === 'list' ? node.items.map(jsonOf) : scalarOf(node);
+  const toJson = (node: YamlNode): Json => {
+    if (node.kind === 'map') return toObject(node, (key) => String(toScalar(key)));
+    return node.kind === 'list' ? node.items.map(toJson) : toScalar(node);
   };
-  return objectOf(map, ({ text }) => text);
+  return toObject(map, ({ text }) => text);
 }
 
-function scalarOf({ type, text }: YamlScalar): null | boolean | number | string {
+function toScalar({ type, text }: YamlScalar): null | boolean | number | string {
   switch (type) {
     case 'null':
       return null;
     case 'flag':
-      return flagOf(text);
+      return parseFlag(text);
     case 'integer':
-      return Number(integerOf(text));
+      return Number(parseInteger(text));
     case 'float':
-      return floatOf(text.replaceAll('_', ''));
+      return parseYamlFloat(text.replaceAll('_', ''));
     case 'text':
       return text;
   }
 }
 
-function floatOf(text: string): number {
+function parseYamlFloat(text: string): number {
   const word = text.replace(/^[-+]/, '').toLowerCase();
   if (word === '.nan') return Number.NaN;
   if (word === '.inf') return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;

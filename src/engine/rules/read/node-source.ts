@@ -34,14 +34,14 @@ export interface NodeHead {
 export const valueName = ({ value = '', addresses }: NodeHead): string => addresses?.[0] ?? value;
 
 /** `user_alice`, `path_/login*`, `remote_address_10.0.0.0/8`, `user`: the name of a node among its siblings. */
-export function compositeOf(head: NodeHead): string {
+export function compositeName(head: NodeHead): string {
   const { key = '' } = head;
   const value = valueName(head);
   return value === '' ? key : `${key}_${value}`;
 }
 
 /** The nodes of blocks in memory. */
-export function nodesOf(blocks: readonly Block<'node'>[]): NodeSource {
+export function blockNodes(blocks: readonly Block<'node'>[]): NodeSource {
   let at = 0;
   return {
     next() {
@@ -50,7 +50,7 @@ export function nodesOf(blocks: readonly Block<'node'>[]): NodeSource {
       const { descriptors = [] } = block.values;
       return {
         written: { head: block.values, block },
-        below: descriptors.length > 0 ? nodesOf(descriptors) : undefined,
+        below: descriptors.length > 0 ? blockNodes(descriptors) : undefined,
       };
     },
   };

@@ -5,7 +5,7 @@ import { ADDRESS_BLOCK, type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { flagOf, integerOf, parseYaml, type ScalarType, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
+import { parseFlag, parseInteger, parseYaml, type ScalarType, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 
 /** A block of a rule file, checked against the format: its values, and their places. */
 export interface Block<S extends Shape> extends MayBeOverlaid {
@@ -93,7 +93,7 @@ class Reader {
       place: (key) =>
         key === undefined
           ? place
-          : { ...place, ...positionOf(keys.get(String(key))), path: pathOfKey(place.path, String(key)) },
+          : { ...place, ...findPosition(keys.get(String(key))), path: pathOfKey(place.path, String(key)) },
     };
   }
 
@@ -104,7 +104,7 @@ class Reader {
     { values, keys }: ReadEntries,
   ): void {
     if (key.kind !== 'scalar' || key.type !== 'text') {
-      const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
+      const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(parseFlag(key.text)) : key.text;
       this.problems.error(
         this.at(key, path),
         `config error, key is not of type string: ${text}; put the key in quotes`,
@@ -121,7 +121,7 @@ class Reader {
     if (before)
       this.problems.warn(place, `duplicate key '${key.text}', also on line ${before.line}; the last one counts`);
     keys.set(key.text, key);
-    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...positionOf(value) }));
+    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...findPosition(value) }));
   }
 
   private unknownKey(shape: Shape, key: string, place: Place): void {
@@ -161,7 +161,7 @@ class Reader {
   private list(shape: Shape, node: YamlNode, place: Place): readonly Block<Shape>[] | undefined {
     if (node.kind !== 'list') return this.mismatch(place, 'a list', node);
     return node.items.flatMap((item, index) => {
-      const at = { ...place, ...positionOf(item), path: `${place.path}[${index}]` };
+      const at = { ...place, ...findPosition(item), path: `${place.path}[${index}]` };
       if (item.kind === 'map') return [this.block(shape, item, at)];
       this.problems.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
       return [];
@@ -172,7 +172,7 @@ class Reader {
   private texts(node: YamlNode, place: Place): readonly string[] | undefined {
     const items = node.kind === 'list' ? node.items : [node];
     if (items.length === 0) return this.mismatch(place, 'at least one text', node);
-    const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...positionOf(item) }) ?? []);
+    const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...findPosition(item) }) ?? []);
     return texts.length === items.length ? texts.map(String) : undefined;
   }
 
@@ -184,24 +184,28 @@ class Reader {
       const block = problem === undefined ? parseAddressBlock(text) : undefined;
       if (block) return [addressBlockText(block)];
       const item = node.kind === 'list' ? node.items[at] : node;
-      this.problems.error({ ...place, ...positionOf(item) }, `invalid address block '${shown(text)}': ${problem}`);
+      this.problems.error({ ...place, ...findPosition(item) }, `invalid address block '${shown(text)}': ${problem}`);
       return [];
     });
     return blocks?.length === texts?.length ? blocks : undefined;
   }
 
   private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
-    if (node.kind !== 'scalar') return this.mismatch(place, expectedOf[type], node);
+    if (node.kind !== 'scalar') return this.mismatch(place, expectedTexts[type], node);
     if (node.type === 'float') {
       const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
-      this.problems.error(place, `error checking config: expected ${expectedOf[type]}, got ${describe(node)}${hint}`);
+      this.problems.error(
+        place,
+        `error checking config: expected ${expectedTexts[type]}, got ${describe(node)}${hint}`,
+      );
       return undefined;
     }
     if (type === 'text') return node.text;
-    if (type === 'flag') return node.type === 'flag' ? flagOf(node.text) : this.mismatch(place, expectedOf.flag, node);
-    if (node.type !== 'integer') return this.mismatch(place, expectedOf.count, node);
-    const count = integerOf(node.text);
-    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, expectedOf.count, node);
+    if (type === 'flag')
+      return node.type === 'flag' ? parseFlag(node.text) : this.mismatch(place, expectedTexts.flag, node);
+    if (node.type !== 'integer') return this.mismatch(place, expectedTexts.count, node);
+    const count = parseInteger(node.text);
+    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, expectedTexts.count, node);
   }
 
   mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
@@ -215,7 +219,7 @@ class Reader {
 }
 
 /** The position of a key, if it is known. */
-const positionOf = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>
+const findPosition = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>
   node ? { line: node.line, column: node.column } : {};
 
 /** A hint for an unknown key: a similar one, or the block that it belongs to. */
@@ -238,13 +242,13 @@ const blockNames: Readonly<Record<Shape, string>> = {
   replaces: 'replaces',
 };
 
-const expectedOf = {
+const expectedTexts = {
   text: 'text',
   flag: 'true or false',
   count: 'a whole number from 0 to 4294967295, not in quotes',
 } as const;
 
-const nameOf: Readonly<Record<ScalarType, string>> = {
+const typeNames: Readonly<Record<ScalarType, string>> = {
   text: 'the text',
   integer: 'the number',
   float: 'the number',
@@ -255,7 +259,7 @@ const nameOf: Readonly<Record<ScalarType, string>> = {
 function describe(node: YamlNode): string {
   if (node.kind === 'map') return 'a mapping';
   if (node.kind === 'list') return 'a list';
-  return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${shown(node.text)}'`;
+  return node.type === 'null' ? typeNames.null : `${typeNames[node.type]} '${shown(node.text)}'`;
 }
 
 /** Printed as in the message of envoyproxy/ratelimit, so that a search for that finds this one. */

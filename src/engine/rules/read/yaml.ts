@@ -78,17 +78,17 @@ export function parseYaml(text: string): YamlFile {
  */
 function composerOf(text: string): Composer {
   try {
-    return new Composer(text, eventsOf(text), true);
+    return new Composer(text, readEvents(text), true);
   } catch (error) {
     const isIndentation = error instanceof YamlError && error.message === DEFICIENT;
     const indented = isIndentation ? indentFlow(text) : undefined;
     if (indented === undefined) throw error;
-    return new Composer(indented, eventsOf(indented), false); // its columns differ from the file's
+    return new Composer(indented, readEvents(indented), false); // its columns differ from the file's
   }
 }
 
 /** @throws YamlError  invalid syntax, or nested too deep */
-function eventsOf(text: string): readonly Event[] {
+function readEvents(text: string): readonly Event[] {
   try {
     return parseEvents(text, { maxDepth: MAX_DEPTH });
   } catch (error) {
@@ -141,7 +141,7 @@ class Composer {
     this.text = text;
     this.hasColumns = hasColumns;
     this.events = events;
-    this.lineStarts = lineStartsOf(text);
+    this.lineStarts = findLineStarts(text);
   }
 
   documents(): { root: YamlNode | undefined; line: number }[] {
@@ -202,7 +202,7 @@ class Composer {
     const place = event.valueStart < 0 ? { line: this.line, column: this.column } : this.placeOf(event.valueStart);
     const tag = event.tagStart < 0 ? undefined : this.text.slice(event.tagStart, event.tagEnd);
     const plain = event.style === SCALAR_STYLE.PLAIN;
-    return { kind: 'scalar', ...place, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : typeOf(text) };
+    return { kind: 'scalar', ...place, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : scalarType(text) };
   }
 
   /** The values of a collection, and their extent. */
@@ -245,7 +245,7 @@ class Composer {
   }
 }
 
-function lineStartsOf(text: string): readonly number[] {
+function findLineStarts(text: string): readonly number[] {
   const starts = [0];
   for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
     starts.push(end + 1);
@@ -293,12 +293,12 @@ const INTEGER = /^[-+]?(0|[1-9][0-9]*|0[0-7]+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB
 const FLOAT = /^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$/;
 
 /** The type of a plain scalar in YAML 1.1, as Go's yaml.v2 reads it (including underscores in numbers). */
-function typeOf(text: string): ScalarType {
+function scalarType(text: string): ScalarType {
   if (NULLS.test(text)) return 'null';
   if (FLAGS.test(text)) return 'flag';
   if (!/^[-+.0-9]/.test(text)) return 'text';
   const digits = text.replaceAll('_', '');
-  if (INTEGER.test(digits)) return fitsInt64(integerOf(text)) ? 'integer' : 'float';
+  if (INTEGER.test(digits)) return fitsInt64(parseInteger(text)) ? 'integer' : 'float';
   const decimal = text.startsWith('.') ? text : digits; // no underscores before the first digit of a fraction
   const isTooLarge = /[eE]/.test(decimal) && !Number.isFinite(Number(decimal));
   return FLOAT.test(decimal) && !isTooLarge ? 'float' : 'text';
@@ -307,11 +307,11 @@ function typeOf(text: string): ScalarType {
 const fitsInt64 = (value: bigint): boolean => BigInt.asIntN(64, value) === value;
 
 /** The value of an integer scalar: `1_000` is 1000, `010` is 8, `0x1F` is 31. */
-export function integerOf(text: string): bigint {
+export function parseInteger(text: string): bigint {
   const digits = text.replaceAll('_', '').replace(/^[-+]/, '');
   const magnitude = BigInt(/^0[0-7]+$/.test(digits) ? `0o${digits.slice(1)}` : digits);
   return text.startsWith('-') ? -magnitude : magnitude;
 }
 
 /** The value of a flag scalar: `yes`, `on`, `true` and `y` are true, in any case. */
-export const flagOf = (text: string): boolean => /^(y|yes|true|on)$/i.test(text);
+export const parseFlag = (text: string): boolean => /^(y|yes|true|on)$/i.test(text);

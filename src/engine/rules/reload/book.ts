@@ -129,7 +129,7 @@ class LoadHistory {
    * its files do.
    */
   add(state: string, checked: CheckedRules): boolean {
-    const problems = checked.ok ? undefined : digestOf(checked.problems);
+    const problems = checked.ok ? undefined : digestProblems(checked.problems);
     const isChanged = state !== this.#state;
     const isNews = isChanged || problems === undefined || problems !== this.#problems;
     const isFirst = checked.ok || isChanged;
@@ -141,7 +141,7 @@ class LoadHistory {
   }
 }
 
-const digestOf = (problems: readonly Problem[]): string =>
+const digestProblems = (problems: readonly Problem[]): string =>
   createHash('sha256').update(problems.map(formatProblem).join('\n')).digest('base64url');
 
 /** Loads the rules of a source once. */

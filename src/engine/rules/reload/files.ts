@@ -42,11 +42,11 @@ export function plainPath(path: string): RuleSource {
     description: path,
     async list() {
       const stats = await stat(path);
-      if (!stats.isDirectory()) return [stateOf({ path, stats }, path)];
+      if (!stats.isDirectory()) return [fileState({ path, stats }, path)];
       const found = await filesBelow(path, (name) => !name.startsWith('.'));
       const files = found.filter((file) => /\.ya?ml$/.test(file.path));
       if (files.length === 0) throw new Error('the directory holds no .yaml or .yml file');
-      return files.map((file) => stateOf(file, file.path));
+      return files.map((file) => fileState(file, file.path));
     },
   };
 }
@@ -83,7 +83,7 @@ export function runtimeDirectory({
     description: join(top, appDirectory),
     async list() {
       const found = watchRoot ? (await listFrom(top)).filter(isOfApp) : await listFrom(join(top, appDirectory));
-      return found.map((file) => stateOf(file, file.path));
+      return found.map((file) => fileState(file, file.path));
     },
     notes: () =>
       Array.from(
@@ -100,7 +100,7 @@ interface FoundFile {
 }
 
 /** A write in place, a rename and a swapped link change at least one of these. */
-const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
+const fileState = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
   path,
   name,
   state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}`,

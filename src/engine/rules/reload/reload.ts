@@ -17,10 +17,10 @@ export interface Reload {
 /** The effects of a reload. @param split  for limits that sites share */
 export function compareRules(before: PackedRules, after: PackedRules, split: SiteSplit | undefined): Reload {
   const changed = differing(before, after);
-  return findReload(summariesOf(changed.before, split), summariesOf(changed.after, split));
+  return findReload(summarizeAll(changed.before, split), summarizeAll(changed.after, split));
 }
 
-const summariesOf = (packed: PackedRules, split: SiteSplit | undefined): RuleSummaries =>
+const summarizeAll = (packed: PackedRules, split: SiteSplit | undefined): RuleSummaries =>
   new Map(packed.flatMap((domain) => [...summarize(domain, split)]));
 
 /** Maximum number of listed paths of each kind. */
@@ -57,10 +57,10 @@ interface RuleChanges {
 }
 
 function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
-  const old = digestsOf(before);
+  const old = listDigests(before);
   const added: string[] = [];
   const changed: string[] = [];
-  for (const [path, digest] of digestsOf(after)) {
+  for (const [path, digest] of listDigests(after)) {
     const known = old.get(path);
     if (known === undefined) added.push(path);
     else if (known !== digest) changed.push(path);
@@ -69,7 +69,7 @@ function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
   return { added, changed, removed: [...old.keys()] };
 }
 
-function digestsOf(summaries: RuleSummaries): Map<string, string> {
+function listDigests(summaries: RuleSummaries): Map<string, string> {
   const digests = new Map<string, string>();
   for (const { path, digest } of summaries.values()) {
     if (digest !== undefined) digests.set(path, digest);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
-import { type Above, buildOwn, topOf } from '../compile/compile.ts';
+import { type Above, buildOwn, topContext } from '../compile/compile.ts';
 import { type PackedDomain, unpack } from '../compile/packed.ts';
 import { nodeId } from '../match/level.ts';
 import { textMatcher, valueMatcher } from '../match/matchers.ts';
@@ -38,11 +38,11 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
       const { head } = sourced.written;
       const own = nodeId({ key: textMatcher(head.key ?? ''), value: valueMatcher(head) });
       const chain = { id: `${parent}${own}/`, groups: [...groups, node.sharedValue] };
-      if (node.rule) summaries.set(chain.id, summaryOf(node.rule, node.composite, chain, texts));
+      if (node.rule) summaries.set(chain.id, createSummary(node.rule, node.composite, chain, texts));
       if (sourced.below) addLevel(sourced.below, here, chain);
     }
   };
-  addLevel(unpack(domain), topOf(domain.name, split), { id: `${domain.name}/`, groups: [] });
+  addLevel(unpack(domain), topContext(domain.name, split), { id: `${domain.name}/`, groups: [] });
   return summaries;
 }
 
@@ -64,15 +64,15 @@ class Texts {
   }
 }
 
-const summaryOf = (rule: Rule, composite: string, { groups }: Chain, texts: Texts): RuleSummary => ({
+const createSummary = (rule: Rule, composite: string, { groups }: Chain, texts: Texts): RuleSummary => ({
   path: rule.commitAt === undefined ? rule.path : `${rule.path}.${composite}`,
-  digest: rule.commitAt === undefined ? digestOf(rule) : undefined,
+  digest: rule.commitAt === undefined ? digestRule(rule) : undefined,
   grouping: texts.get(JSON.stringify(groups)),
   ids: texts.get((rule.ids ?? []).map(({ at }) => at).join()),
   counters: rule.limits.map(({ limit }) => texts.get(limit.counter)),
 });
 
-const digestOf = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');
+const digestRule = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');
 
 /** A rule as text, without its place. */
 export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);

@@ -44,7 +44,7 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
   if (from === undefined && until === undefined && days === undefined && hours === undefined)
     return problems.error(block.place(), 'active requires from, until, days or hours');
   const clock = wallClock(timezone);
-  const momentOf = (key: 'from' | 'until', written: string | undefined, absent: number): number => {
+  const readMoment = (key: 'from' | 'until', written: string | undefined, absent: number): number => {
     if (written === undefined) return absent;
     const read = readTime(written, clock);
     if (!read)
@@ -54,25 +54,27 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
       );
     return read?.atMs ?? absent;
   };
-  const fromMs = momentOf('from', from, Number.NEGATIVE_INFINITY);
-  const untilMs = momentOf('until', until, Number.POSITIVE_INFINITY);
+  const fromMs = readMoment('from', from, Number.NEGATIVE_INFINITY);
+  const untilMs = readMoment('until', until, Number.POSITIVE_INFINITY);
   if (untilMs <= fromMs) report('until', `until must be after from, got ${from} and ${until}`);
   const weekly = { days: readDays(days, report), hours: readHours(hours, report) };
   if (problems.all.length > before) return undefined;
   const parts = Object.entries({ from, until, days, hours, timezone }).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${key}: ${typeof value === 'string' || value.length === 1 ? value : listOf(value)}`],
+    value === undefined
+      ? []
+      : [`${key}: ${typeof value === 'string' || value.length === 1 ? value : formatList(value)}`],
   );
   return { text: parts.join(', '), ...boundedTimes({ fromMs, untilMs }, recurring(weekly, clock)) };
 }
 
-const listOf = (texts: readonly string[]): string => `[${texts.join(', ')}]`;
+const formatList = (texts: readonly string[]): string => `[${texts.join(', ')}]`;
 
 type Report = (key: 'days' | 'hours', message: string) => undefined;
 
 function readDays(written: readonly string[] | undefined, report: Report): readonly boolean[] {
   const days = dayNames.map(() => written === undefined);
   for (const text of written ?? []) {
-    const [first = -1, last = first, ...more] = text.split('-').map(dayOf);
+    const [first = -1, last = first, ...more] = text.split('-').map(parseDay);
     if (first < 0 || last < 0 || more.length > 0) {
       report('days', `days must be days of the week such as mon, mon-fri or [sat, sun], got '${text}'`);
       continue;
@@ -85,7 +87,7 @@ function readDays(written: readonly string[] | undefined, report: Report): reado
   return days;
 }
 
-function dayOf(written: string): number {
+function parseDay(written: string): number {
   const name = written.trim().toLowerCase();
   return dayNames.findIndex((day) => day === name || day.slice(0, 3) === name);
 }
@@ -112,8 +114,8 @@ function ofDay(written: string): number {
 function isWithin({ days, hours }: Weekly, wallMs: number): boolean {
   const day = Math.floor(wallMs / DAY_MS);
   const ofDayMs = wallMs - day * DAY_MS;
-  const today = days[weekdayOf(day)];
-  const yesterday = days[weekdayOf(day - 1)];
+  const today = days[toWeekday(day)];
+  const yesterday = days[toWeekday(day - 1)];
   return hours.some(({ startMs, endMs }) =>
     startMs < endMs
       ? today && ofDayMs >= startMs && ofDayMs < endMs
@@ -121,7 +123,7 @@ function isWithin({ days, hours }: Weekly, wallMs: number): boolean {
   );
 }
 
-const weekdayOf = (day: number): number => (((day + FIRST_WEEKDAY) % 7) + 7) % 7;
+const toWeekday = (day: number): number => (((day + FIRST_WEEKDAY) % 7) + 7) % 7;
 
 type Times = Omit<ActiveTimes, 'text'>;
 

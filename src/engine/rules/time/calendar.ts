@@ -29,17 +29,19 @@ export function isTimeZone(name: string): boolean {
 export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Calendar {
   const unit = calendarUnits[calendarUnit];
   const at = (ms: number): DateTime => DateTime.fromMillis(ms, { zone: timeZone });
-  const startOf = (moment: DateTime): DateTime => {
+  const findStart = (moment: DateTime): DateTime => {
     const start = moment.startOf(unit);
     const before = at(start.toMillis() - 1);
     // If the clock goes back over midnight, the date begins earlier: at the first of two midnights.
-    return unit !== 'hour' && before.toFormat(dateOf[unit]) === start.toFormat(dateOf[unit]) ? startOf(before) : start;
+    return unit !== 'hour' && before.toFormat(dateFormats[unit]) === start.toFormat(dateFormats[unit])
+      ? findStart(before)
+      : start;
   };
   const boundariesAround = (nowMs: number): readonly [number, number, number, number] => {
-    const current = startOf(at(nowMs));
-    const next = startAfter(current, unit, startOf);
-    const previous = startOf(at(current.toMillis() - 1));
-    return [previous.toMillis(), current.toMillis(), next.toMillis(), startAfter(next, unit, startOf).toMillis()];
+    const current = findStart(at(nowMs));
+    const next = startAfter(current, unit, findStart);
+    const previous = findStart(at(current.toMillis() - 1));
+    return [previous.toMillis(), current.toMillis(), next.toMillis(), startAfter(next, unit, findStart).toMillis()];
   };
   let known = boundariesAround(0);
   return {
@@ -52,10 +54,10 @@ export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Ca
 }
 
 /** A format that is equal for two moments of the same day, week, month or year. */
-const dateOf = { day: 'yyyy-MM-dd', week: 'kkkk-WW', month: 'yyyy-MM', year: 'yyyy' } as const;
+const dateFormats = { day: 'yyyy-MM-dd', week: 'kkkk-WW', month: 'yyyy-MM', year: 'yyyy' } as const;
 
 /** The next boundary. Adding a unit may miss it if the clock changes. */
-function startAfter(boundary: DateTime, unit: DateTimeUnit, startOf: (moment: DateTime) => DateTime): DateTime {
-  const next = startOf(boundary.plus({ [unit]: 1 }));
-  return next > boundary ? next : startOf(boundary.plus({ [unit]: 2 }));
+function startAfter(boundary: DateTime, unit: DateTimeUnit, findStart: (moment: DateTime) => DateTime): DateTime {
+  const next = findStart(boundary.plus({ [unit]: 1 }));
+  return next > boundary ? next : findStart(boundary.plus({ [unit]: 2 }));
 }

@@ -117,22 +117,22 @@ class Offsets implements ClockOffsets {
   }
 
   readonly offsetMs = (ms: number): number => {
-    const { offsetMs, moves } = this.#dayOf(Math.floor(ms / DAY_MS));
+    const { offsetMs, moves } = this.#findDay(Math.floor(ms / DAY_MS));
     return moves.findLast(({ atMs }) => atMs <= ms)?.offsetMs ?? offsetMs;
   };
 
   readonly nextMove = (afterMs: number, toMs: number): number | undefined => {
     for (let day = Math.floor(afterMs / DAY_MS); day * DAY_MS <= toMs; day++) {
-      const move = this.#dayOf(day).moves.find(({ atMs }) => atMs > afterMs);
+      const move = this.#findDay(day).moves.find(({ atMs }) => atMs > afterMs);
       if (move) return move.atMs <= toMs ? move.atMs : undefined;
     }
     return undefined;
   };
 
-  #dayOf(day: number): Day {
+  #findDay(day: number): Day {
     const known = this.#days.get(day);
     if (known) return known;
-    const found = { offsetMs: this.#startOf(day), moves: [...this.#movesOf(day)] };
+    const found = { offsetMs: this.#findStart(day), moves: [...this.#movesOf(day)] };
     if (this.#days.size >= MAX_DAYS) this.#days.clear();
     this.#days.set(day, found);
     return found;
@@ -141,8 +141,8 @@ class Offsets implements ClockOffsets {
   /** The clock changes after the day's first moment, up to the first moment of the next day. */
   *#movesOf(day: number): Iterable<Move> {
     const endMs = (day + 1) * DAY_MS;
-    const endOffsetMs = this.#startOf(day + 1);
-    let offsetMs = this.#startOf(day);
+    const endOffsetMs = this.#findStart(day + 1);
+    let offsetMs = this.#findStart(day);
     for (let fromMs = day * DAY_MS; offsetMs !== endOffsetMs; ) {
       let high = endMs;
       while (high - fromMs > 1) {
@@ -157,7 +157,7 @@ class Offsets implements ClockOffsets {
   }
 
   /** The offset at the first moment of a day. */
-  #startOf(day: number): number {
+  #findStart(day: number): number {
     const known = this.#starts.get(day);
     if (known !== undefined) return known;
     const offsetMs = this.#ask(day * DAY_MS);

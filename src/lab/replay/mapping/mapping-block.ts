@@ -1,6 +1,6 @@
 import { nearest } from '../../../base/nearest.ts';
 import { type Place, type Problems, pathOfKey, shown } from '../../../engine/rules/read/problem.ts';
-import { flagOf, type YamlNode } from '../../../engine/rules/read/yaml.ts';
+import { parseFlag, type YamlNode } from '../../../engine/rules/read/yaml.ts';
 
 /** A block of a mapping file, read key by key. Errors are added to the problems; `done` reports unread keys. */
 export class MappingBlock {
@@ -54,7 +54,7 @@ export class MappingBlock {
   flag(key: string, fallback: boolean): boolean {
     const found = this.#take(key);
     if (!found) return fallback;
-    if (found.node.kind === 'scalar' && found.node.type === 'flag') return flagOf(found.node.text);
+    if (found.node.kind === 'scalar' && found.node.type === 'flag') return parseFlag(found.node.text);
     this.error(`expected true or false, got ${describe(found.node)}`, key);
     return fallback;
   }

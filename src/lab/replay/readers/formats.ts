@@ -115,16 +115,16 @@ class Table {
 
   parse(lines: readonly string[]): readonly ParsedLine[] {
     const rows = lines.includes('') ? undefined : parseRows(lines, this.#delimiter);
-    if (rows) return rows.map((row) => this.#fieldsOf(row));
+    if (rows) return rows.map((row) => this.#toFields(row));
     return lines.map((line) => (line === '' ? undefined : this.#parseOne(line)));
   }
 
   #parseOne(line: string): ParsedLine {
     const row = parseRow(line, this.#delimiter);
-    return typeof row === 'string' ? row : this.#fieldsOf(row);
+    return typeof row === 'string' ? row : this.#toFields(row);
   }
 
-  #fieldsOf(row: Row): LogFields | string {
+  #toFields(row: Row): LogFields | string {
     if (row.length !== this.#names.length) return `expected ${this.#names.length} values, got ${row.length}`;
     const fields: Record<string, string> = {};
     for (let at = 0; at < row.length; at++) fields[this.#names[at] ?? ''] = row[at] ?? '';

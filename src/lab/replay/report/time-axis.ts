@@ -30,21 +30,21 @@ export class TimeAxis {
   }
 
   /** The number of a column, counted from the epoch. */
-  columnOf(timeMs: number): number {
+  columnAt(timeMs: number): number {
     return Math.floor(timeMs / this.columnMs);
   }
 
   reach(timeMs: number): void {
     this.#firstMs ??= timeMs;
     this.#lastMs = timeMs;
-    while (this.columnOf(timeMs) - this.columnOf(this.#firstMs) >= MAX_COLUMNS && this.#level < WIDTHS_MS.length - 1)
+    while (this.columnAt(timeMs) - this.columnAt(this.#firstMs) >= MAX_COLUMNS && this.#level < WIDTHS_MS.length - 1)
       this.#level++;
   }
 
   /** The range of columns from the first to the last time. */
   get columns(): { readonly first: number; readonly count: number } {
-    const first = this.columnOf(this.#firstMs ?? 0);
-    return { first, count: this.columnOf(this.#lastMs) - first + 1 };
+    const first = this.columnAt(this.#firstMs ?? 0);
+    return { first, count: this.columnAt(this.#lastMs) - first + 1 };
   }
 }
 
@@ -66,7 +66,7 @@ export class OutcomeSeries {
   /** @param timeMs  time that the axis has reached */
   add(timeMs: number, outcome: RequestOutcome): void {
     this.#widen();
-    const at = this.#axis.columnOf(timeMs);
+    const at = this.#axis.columnAt(timeMs);
     let column = this.#columns.get(at);
     if (!column) {
       column = { passed: 0, spared: 0, newly_refused: 0, refused: 0 };

@@ -6,8 +6,8 @@ const keyOf = (name: string | number) => `key ${name}` as CounterKey; // any tex
 /** The contents of each slot, in order. */
 const contents = (slots: CounterSlots) =>
   Array.from({ length: slots.size }, (_, slot) => ({
-    key: slots.keyOf(slot),
-    state: slots.stateOf(slot),
+    key: slots.keyAt(slot),
+    state: slots.stateAt(slot),
     expiresAtMs: slots.expiresAtMs(slot),
     isMarked: slots.isMarked(slot),
   }));
@@ -54,7 +54,7 @@ describe('slots of counters', () => {
     for (let left = 5_000; left > 100; left--) slots.remove(0);
     expect(new Set(contents(slots).map(({ key }) => key)).size).toBe(100);
     for (let at = 0; at < 5_000; at++) slots.keep(slots.add(keyOf(`again ${at}`)), [at], at);
-    expect(slots.stateOf(slots.size - 1)).toEqual([4_999]);
+    expect(slots.stateAt(slots.size - 1)).toEqual([4_999]);
     while (slots.size > 0) slots.remove(slots.size - 1);
     expect(slots.bytes).toBe(0);
   });
@@ -67,7 +67,7 @@ describe('slots of counters', () => {
     const before = [...state];
     slots.keep(slot, state, Number.MAX_SAFE_INTEGER);
     state.fill(0);
-    expect(slots.stateOf(slot)).toEqual(before);
+    expect(slots.stateAt(slot)).toEqual(before);
     expect(slots.expiresAtMs(slot)).toBe(Number.MAX_SAFE_INTEGER);
   });
 });

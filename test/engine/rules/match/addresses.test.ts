@@ -6,7 +6,7 @@ import { withOpaqueValues } from '../../../../src/engine/rules/match/level.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import { valueMatcher } from '../../../../src/engine/rules/match/matchers.ts';
 import { trace } from '../../../../src/engine/rules/match/trace.ts';
-import { addressBlockText, networkOf } from '../../../../src/engine/rules/read/address-block.ts';
+import { addressBlockText, toNetwork } from '../../../../src/engine/rules/read/address-block.ts';
 import { matchDigest, needsValue } from '../../../../src/lab/record/hashing.ts';
 import { deciderOf } from '../../../helpers/decider.ts';
 import fc from '../../../helpers/property.ts';
@@ -157,7 +157,7 @@ const anyBlock = fc
     ),
     fc.double({ min: 0, max: 1, noNaN: true }),
   )
-  .map(([bytes, part]) => networkOf({ bytes, bits: Math.round(part * 8 * bytes.length) }));
+  .map(([bytes, part]) => toNetwork({ bytes, bits: Math.round(part * 8 * bytes.length) }));
 
 test('an address is matched by the longest of the blocks that contain it', () => {
   fc.assert(

@@ -1,13 +1,13 @@
 import {
   addressBlockProblem,
   addressBlockText,
-  networkOf,
   parseAddressBlock,
+  toNetwork,
 } from '../../../../src/engine/rules/read/address-block.ts';
 
 const shortest = (text: string): string | undefined => {
   const block = parseAddressBlock(text);
-  return block && addressBlockText(networkOf(block));
+  return block && addressBlockText(toNetwork(block));
 };
 
 test.each([

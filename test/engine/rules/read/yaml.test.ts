@@ -1,6 +1,6 @@
 import {
-  flagOf,
-  integerOf,
+  parseFlag,
+  parseInteger,
   parseYaml,
   type ScalarType,
   YamlError,
@@ -146,12 +146,12 @@ describe('scalars', () => {
     ['0b101', 5n],
     ['9223372036854775807', 9223372036854775807n],
   ])('the integer %s is %s', (text, value) => {
-    expect(integerOf(text)).toBe(value);
+    expect(parseInteger(text)).toBe(value);
   });
 
   test('booleans are true or false in any spelling', () => {
     const all = 'y Y yes Yes YES true True TRUE on On ON n N no No NO false False FALSE off Off OFF'.split(' ');
-    expect(all.filter(flagOf)).toEqual('y Y yes Yes YES true True TRUE on On ON'.split(' '));
+    expect(all.filter(parseFlag)).toEqual('y Y yes Yes YES true True TRUE on On ON'.split(' '));
   });
 });
 
