@@ -44,7 +44,7 @@ export function openControlCore(
   return openParts(async (add) => {
     const options = counterOptions(settings.counters);
     const hash = add(openHash(settings.admin));
-    const rules = await openRules(settings.rules, traitsOf(options), onLoad, context);
+    const rules = await openRules(settings.rules, { store: traitsOf(options), onLoad }, context);
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps

@@ -96,7 +96,7 @@ export function openOps(
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
     const routes = debugRoutes(pages, new Map([...admin.routes, ...console.routes]));
     const bounds = { isChecked: admin.isChecked, ...(tls && { tls }) };
-    const debug = await openHttp('DEBUG_PORT', address, { routes, bounds }, context.log);
+    const debug = await openHttp({ variable: 'DEBUG_PORT', address, routes, bounds, log: context.log });
     add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),

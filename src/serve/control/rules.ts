@@ -52,8 +52,7 @@ export interface SourcedRules {
  */
 export async function openRules(
   options: Settings['rules'],
-  store: StoreTraits,
-  onLoad: OnLoad,
+  { store, onLoad }: { readonly store: StoreTraits; readonly onLoad: OnLoad },
   context: ProcessContext,
 ): Promise<SourcedRules> {
   const { origin, overlayPath, mergeDomains, controlPlane } = options;

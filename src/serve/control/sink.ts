@@ -65,6 +65,6 @@ async function servePrometheus(
     return metrics.render();
   });
   const routes = new Map([[path, compressed(metricsRoute(render))]]);
-  const server = await openHttp('PROMETHEUS_ADDR', address, { routes }, log);
+  const server = await openHttp({ variable: 'PROMETHEUS_ADDR', address, routes, log });
   return { onCallFinished: metrics.onCallFinished, close: () => server.close(0) };
 }

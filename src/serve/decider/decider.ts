@@ -53,7 +53,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       const context = settings.recording ? contextOfRecording(clock, log) : { clock, log };
       const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
-      const responder = add(await openResponder(settings, core, reporter, context));
+      const responder = add(await openResponder(settings, { core, serviceObserver: reporter }, context));
       answerQuestions(responder.agent);
       const { figures, sites } = responder;
       const state = { store: core.store, readiness: core.readiness, figures, sites };

@@ -28,11 +28,15 @@ const FLUSH_INTERVAL_MS = 1_000;
 /** The mode of a new directory: recordings contain what callers sent. */
 const OWNER_ONLY = 0o700;
 
+interface RecordedDecider {
+  readonly decider: Decider;
+  readonly onRecorded: (requests: number, dropped: number) => void;
+}
+
 /** @throws CannotStart if the directory cannot be created */
 export async function openRecording(
   options: NonNullable<Settings['recording']>,
-  decider: Decider,
-  onRecorded: (requests: number, dropped: number) => void,
+  { decider, onRecorded }: RecordedDecider,
   { clock, log, requestClock }: ProcessContext,
 ): Promise<Recording> {
   const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;

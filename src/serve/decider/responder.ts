@@ -29,7 +29,7 @@ import { openParts, type Part } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
 import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
-import { openServers, type Servers } from './servers.ts';
+import { openCallerServers, type Servers } from './servers.ts';
 
 import { openTracing } from './tracing.ts';
 import type { TrialSources } from './trial.ts';
@@ -49,11 +49,15 @@ interface Responder extends Part {
   listen(onCallFinished: OnCallFinished): Promise<Servers>;
 }
 
+interface ObservedCore {
+  readonly core: DeciderCore;
+  readonly serviceObserver: ServiceObserver;
+}
+
 /** Opens everything that answers requests, except the servers. */
 export function openResponder(
   settings: Settings,
-  core: DeciderCore,
-  serviceObserver: ServiceObserver,
+  { core, serviceObserver }: ObservedCore,
   context: ProcessContext,
 ): Promise<Responder> {
   const { clock } = context;
@@ -64,7 +68,7 @@ export function openResponder(
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
     if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
     const { sites, recording, quotas, arrivals, watched, decider } = add(
-      await openOptional(settings, core, serviceObserver, context),
+      await openOptional(settings, { core, serviceObserver }, context),
     );
     const agent = add(
       new AdminAgent({
@@ -112,21 +116,21 @@ export function openResponder(
         const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
         const routes = tracing?.routes;
         const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
-        return openServers(settings, core, { ...handlers, onCallFinished, onConnectionError }, context);
+        return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
   });
 }
 
 /** Opens the optional parts that requests pass through; modules of disabled parts are not loaded. */
-function openOptional(settings: Settings, core: DeciderCore, { recorded }: ServiceObserver, context: ProcessContext) {
+function openOptional(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
   const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
   return openParts(async (add) => {
     const sites =
-      siteSettings && add(await (await import('./sites.ts')).openSites(siteSettings, counters, core, context));
+      siteSettings && add(await (await import('./sites.ts')).openSites(siteSettings, { core, counters }, context));
     const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
-    const recording =
-      recordTo && add(await (await import('./record.ts')).openRecording(recordTo, watched, recorded, context));
+    const recorded = { decider: watched, onRecorded: serviceObserver.recorded };
+    const recording = recordTo && add(await (await import('./record.ts')).openRecording(recordTo, recorded, context));
     return {
       sites,
       recording,

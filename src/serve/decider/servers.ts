@@ -22,6 +22,7 @@ type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 
 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
+  readonly core: DeciderCore;
   /** Wraps the pages for callers, if given. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
 }
@@ -32,12 +33,12 @@ interface Handlers extends Omit<GrpcHandlers, 'rules'> {
  *
  * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */
-export function openServers(
+export function openCallerServers(
   settings: Pick<Settings, 'http' | 'grpc' | 'drain'>,
-  { readiness, rules }: DeciderCore,
-  { routes, ...handlers }: Handlers,
+  { core, routes, ...handlers }: Handlers,
   context: ProcessContext,
 ): Promise<Servers> {
+  const { readiness, rules } = core;
   const { service, overload, health, quotas, holds } = handlers;
   const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
@@ -52,10 +53,16 @@ export function openServers(
     });
     const pages = apiRoutes(service, () => readiness.state(), overload, holds);
     const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
-    const http = await openHttp('PORT', address, { routes: routes?.(pages) ?? pages, bounds }, context.log);
+    const http = await openHttp({
+      variable: 'PORT',
+      address,
+      routes: routes?.(pages) ?? pages,
+      bounds,
+      log: context.log,
+    });
     servers.push(http);
     add(health);
-    const grpc = await openGrpc(settings.grpc, { ...handlers, rules: rules.book.rules }, add, context);
+    const grpc = await openGrpc(settings.grpc, { ...handlers, rules: rules.book.rules }, { add, context });
     servers.push(grpc);
     delayMs = settings.drain.delayMs;
     return { grpc: grpc.target, http: at({ ...address, port: http.port }) };
@@ -63,14 +70,13 @@ export function openServers(
 }
 
 /**
- * @param add  registers the certificates to be closed with the other parts
+ * @param parts  `add` registers the certificates to be closed with the other parts
  * @throws CannotStart if the address cannot be bound, or certificates cannot be used
  */
 async function openGrpc(
   { address, transport, tls, connections }: Settings['grpc'],
   handlers: GrpcHandlers,
-  add: Add,
-  context: ProcessContext,
+  { add, context }: { readonly add: Add; readonly context: ProcessContext },
 ): Promise<GrpcServer> {
   const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
   const [variable, place] =

@@ -31,13 +31,18 @@ const SHARED_MS = 10_000;
 /** The shortest timeout of the store for exchanges: no request waits for them. */
 const MIN_TIMEOUT_MS = 1_000;
 
+interface SiteParts {
+  readonly core: { readonly store: OpenStore; readonly rules: ReceivedRules };
+  readonly counters: Settings['counters'];
+}
+
 /** Opens the server for other sites, and the connections to them. @throws CannotStart */
 export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
-  { keys, storeTimeoutMs }: Settings['counters'],
-  { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: ReceivedRules },
+  { core, counters }: SiteParts,
   context: ProcessContext,
 ): Promise<OpenSites> {
+  const { ledger } = core.store;
   const { clock, log } = context;
   return openParts(async (add) => {
     if (!tls)
@@ -54,12 +59,12 @@ export function openSites(
     });
     const common = {
       ledger,
-      timeoutMs: Math.max(storeTimeoutMs ?? 0, MIN_TIMEOUT_MS),
+      timeoutMs: Math.max(counters.storeTimeoutMs ?? 0, MIN_TIMEOUT_MS),
       monotonicMs,
-      prefix: keys.prefix,
+      prefix: counters.keys.prefix,
       peers,
     };
-    const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(rules.book.rules) });
+    const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(core.rules.book.rules) });
     add(
       await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
         startSiteServer(address, certificates, lender),

@@ -6,17 +6,18 @@ type HostAndPort = { readonly host: string; readonly port: number };
 
 export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
 
-/**
- * @param variable  the setting of the address, for the error message
- * @throws CannotStart if the address cannot be bound
- */
-export function openHttp(
-  variable: string,
-  address: HostAndPort,
-  // bounds default to those of a server that only operators reach
-  { routes, bounds = {} }: { readonly routes: ReadonlyMap<string, Route>; readonly bounds?: Partial<HttpBounds> },
-  log: Logger,
-): Promise<HttpServer> {
+interface HttpOptions {
+  /** Setting of the address, for the error message. */
+  readonly variable: string;
+  readonly address: HostAndPort;
+  readonly routes: ReadonlyMap<string, Route>;
+  /** Default: bounds of a server that only operators reach. */
+  readonly bounds?: Partial<HttpBounds>;
+  readonly log: Logger;
+}
+
+/** @throws CannotStart if the address cannot be bound */
+export function openHttp({ variable, address, routes, bounds = {}, log }: HttpOptions): Promise<HttpServer> {
   const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
   return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed, bounds));
 }

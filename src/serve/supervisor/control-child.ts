@@ -83,13 +83,13 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   void first.ended.then((how) => refuse(new CannotStart(`the control process exited before it was open: ${how}`)));
   void opened
     .then(() =>
-      keepUp(
+      keepUp({
         first,
-        () => spawn(false),
-        closing.signal,
-        (how, waitMs) =>
+        replace: () => spawn(false),
+        closing: closing.signal,
+        onEnd: (how, waitMs) =>
           log.error(`control process exited (${how}); restarting in ${waitMs} ms; requests are answered meanwhile`),
-      ),
+      }),
     )
     .catch(() => {}); // it could not start
   return {

@@ -58,16 +58,13 @@ export function openPool(
     );
     return worker;
   };
-  const keepWorker = (first: WorkerHandle): Promise<void> => {
-    let current = first;
-    const next = (): WorkerHandle => {
-      current = replace();
-      return current;
-    };
-    return keepUp(first, next, closing.signal, (how, waitMs) =>
-      log.error(`${current.name} exited (${how}); restarting in ${waitMs} ms`),
-    );
-  };
+  const keepWorker = (first: WorkerHandle): Promise<void> =>
+    keepUp({
+      first,
+      replace,
+      closing: closing.signal,
+      onEnd: (how, waitMs, { name }) => log.error(`${name} exited (${how}); restarting in ${waitMs} ms`),
+    });
   const close = (): Promise<void> => {
     closing.abort();
     return endAll([...workers.values()], drain.delayMs + drain.timeoutMs + END_GRACE_MS, log);

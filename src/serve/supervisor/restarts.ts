@@ -13,13 +13,16 @@ interface KeptUp {
   readonly ended: Promise<string>;
 }
 
-/** Replaces a process each time it ends, until `closing` is aborted. @param onEnd  called before each replacement */
-export async function keepUp(
-  first: KeptUp,
-  replace: () => KeptUp,
-  closing: AbortSignal,
-  onEnd: (how: string, waitMs: number) => void,
-): Promise<void> {
+interface KeepUpOptions<P extends KeptUp> {
+  readonly first: P;
+  readonly replace: () => P;
+  readonly closing: AbortSignal;
+  /** Called before each replacement. */
+  readonly onEnd: (how: string, waitMs: number, ended: P) => void;
+}
+
+/** Replaces a process each time it ends, until `closing` is aborted. */
+export async function keepUp<P extends KeptUp>({ first, replace, closing, onEnd }: KeepUpOptions<P>): Promise<void> {
   let current = first;
   let startedMs = performance.now();
   let shortLives = 0;
@@ -28,7 +31,7 @@ export async function keepUp(
     if (closing.aborted) return;
     shortLives = performance.now() - startedMs < STEADY_MS ? shortLives + 1 : 0;
     const waitMs = shortLives === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (shortLives - 1), MAX_DELAY_MS);
-    onEnd(how, waitMs);
+    onEnd(how, waitMs, current);
     await sleep(waitMs, undefined, { signal: closing }).catch(() => {}); // ends early when the service closes
     if (closing.aborted) return;
     current = replace();
