@@ -32,9 +32,9 @@ export function adviseOn(limit: AdvisedLimit, observed: ObservedRule, options: A
       rate,
       ...readQuantiles(collectValues(followed, ({ arrivals }) => arrivals.burstAt(rate))),
     })),
-    table: buildTable(limit, observed, busiest, proposed?.proposal),
+    table: buildTable(limit, observed, { busiest, proposal: proposed?.proposal }),
     refusedNow: { hits: refusedHits, keys: keyShare(refused, followed) },
-    warnings: findWarnings(limit, observed, groups, options.shownKey),
+    warnings: findWarnings(limit, observed, { groups, shownKey: options.shownKey }),
     ...(proposed && { proposal: proposed.proposal }),
     ...(refusal !== undefined && { refusal }),
   };
@@ -61,8 +61,7 @@ const shownRates = ({ requestsPerUnit }: AdvisedLimit, proposal: Proposal | unde
 function buildTable(
   { requestsPerUnit }: AdvisedLimit,
   { followed, windows }: ObservedRule,
-  busiest: WeightedValues,
-  proposal: Proposal | undefined,
+  { busiest, proposal }: { readonly busiest: WeightedValues; readonly proposal: Proposal | undefined },
 ): RuleAdvice['table'] {
   const { p50, p90, p99, p999, max } = readQuantiles(busiest);
   const isWindow = proposal !== undefined && proposal.burst === undefined;
@@ -153,8 +152,7 @@ const FEW_KEYS = 10;
 function findWarnings(
   limit: AdvisedLimit,
   observed: ObservedRule,
-  groups: KeyGroups,
-  shownKey: (key: string) => string,
+  { groups, shownKey }: { readonly groups: KeyGroups; readonly shownKey: (key: string) => string },
 ): RuleAdvice['warnings'] {
   return [
     ...firing(limit, observed),

@@ -63,7 +63,7 @@ export function propose(
     hits: (key) => demand(key) > size,
     reasons: algorithm === limit.algorithm ? [] : [SLIDES],
   };
-  const bucket = bucketFor(limit, groups, size, maxKeysHit);
+  const bucket = bucketFor(limit, groups, { size, accepted: maxKeysHit });
   const chosen = choose(limit, window, bucket);
   const shareHit = (keys: readonly FollowedKey[]): Proposal['othersHit'] => keyShare(keys.filter(chosen.hits), keys);
   return {
@@ -99,8 +99,7 @@ interface Bucket extends Candidate {
 function bucketFor(
   { algorithm, leastLimit }: AdvisedLimit,
   { others, apart }: KeyGroups,
-  size: number,
-  accepted: number,
+  { size, accepted }: { readonly size: number; readonly accepted: number },
 ): Bucket {
   const name = algorithm === 'leaky_bucket' ? algorithm : 'token_bucket';
   const bucketAt = (rate: number): Bucket => {

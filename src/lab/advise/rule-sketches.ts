@@ -154,7 +154,7 @@ export function advisedRules(tree: RuleTree): {
     }
     const limits = rule.limits.flatMap((limit, at) => {
       const why = notARate(limit);
-      if (why === undefined) return [advisedLimit(rule, nodes, limit, at)];
+      if (why === undefined) return [advisedLimit({ rule, nodes }, limit, at)];
       skipped.push(`${rule.path}: ${why}`);
       return [];
     });
@@ -175,7 +175,11 @@ function notARate({ limit }: RuleLimit): string | undefined {
   }
 }
 
-function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {
+function advisedLimit(
+  { rule, nodes }: { readonly rule: Rule; readonly nodes: AdvisedLimit['nodes'] },
+  one: RuleLimit,
+  at: number,
+): AdvisedLimit {
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;

@@ -26,13 +26,17 @@ export function findRerouted(before: RuleTree, after: RuleTree): readonly Rerout
   const found: Rerouted[] = [];
   for (const [name, { root }] of after.domains) {
     const was = before.domains.get(name);
-    if (was) compareLevels(was.root, root, name, found);
+    if (was) compareLevels({ before: was.root, after: root }, name, found);
   }
   return found;
 }
 
 /** @param found  receives the result */
-function compareLevels(before: Level | undefined, after: Level | undefined, path: string, found: Rerouted[]): void {
+function compareLevels(
+  { before, after }: { readonly before: Level | undefined; readonly after: Level | undefined },
+  path: string,
+  found: Rerouted[],
+): void {
   const [old, now] = [new Siblings(before), new Siblings(after)];
   for (const one of now.all.values())
     if (!old.all.has(one.id)) found.push(...takenBy(one, { without: old, having: now, path }, 'hides'));
@@ -42,7 +46,7 @@ function compareLevels(before: Level | undefined, after: Level | undefined, path
   for (const one of now.all.values()) {
     const was = old.all.get(one.id);
     if (was && (was.node.children || one.node.children))
-      compareLevels(was.node.children, one.node.children, below(path, one), found);
+      compareLevels({ before: was.node.children, after: one.node.children }, below(path, one), found);
   }
 }
 

@@ -70,7 +70,8 @@ function renderAction({ key, value }: DescriptorShape[number]): string {
   return `request_headers: { header_name: ${quoted(headerName(key))}, descriptor_key: ${quoted(key)} }`;
 }
 
-const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: string, indent: string): string =>
+/** The filter, whose lines after the first are indented by this number of blanks. */
+const filter = (domain: string, { timeoutMs }: ConfigurationOptions, indent: number): string =>
   [
     'name: envoy.filters.http.ratelimit',
     'typed_config:',
@@ -81,8 +82,8 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: st
     '  enable_x_ratelimit_headers: DRAFT_VERSION_03',
     '  rate_limit_service:',
     '    transport_api_version: V3',
-    `    grpc_service: { envoy_grpc: { cluster_name: ${quoted(cluster)} } }`,
-  ].join(`\n${indent}`);
+    '    grpc_service: { envoy_grpc: { cluster_name: "weir" } }',
+  ].join(`\n${' '.repeat(indent)}`);
 
 /** Envoy's timeout for an upstream request if a route sets none. */
 const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
@@ -110,7 +111,7 @@ const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptio
   wholeEnvoy(
     {
       manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
-      filter: filter(domain, options, 'weir', ' '.repeat(20)),
+      filter: filter(domain, options, 20),
       virtualHost: `                      # One request to Weir carries all descriptors; a descriptor whose header is missing is left out.
 ${routeRateLimits(routes, ' '.repeat(22))}`,
       route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
@@ -145,7 +146,7 @@ spec:
       patch:
         operation: INSERT_BEFORE
         value:
-          ${filter(domain, options, 'weir', ' '.repeat(10))}
+          ${filter(domain, options, 10)}
     - applyTo: VIRTUAL_HOST
       match: { context: GATEWAY }
       patch:

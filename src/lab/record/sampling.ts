@@ -12,7 +12,7 @@ const TWO_TO_32 = 2 ** 32;
  */
 export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
   if (sample >= 1) return true;
-  return descriptors.some((descriptor) => isCounterSampled(domain, descriptor, rules, sample));
+  return descriptors.some((descriptor) => hashDescriptor(domain, descriptor, rules) < sample * TWO_TO_32);
 }
 
 /** The positions of the descriptors whose counters are sampled. */
@@ -21,15 +21,11 @@ export function sampledPositions(
   rules: RuleTree,
   sample: number,
 ): readonly number[] {
-  return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
+  return descriptors.flatMap((one, at) => (hashDescriptor(domain, one, rules) < sample * TWO_TO_32 ? at : []));
 }
 
-const isCounterSampled = (
-  domain: string,
-  { entries }: WireDescriptor,
-  rules: RuleTree | undefined,
-  sample: number,
-): boolean => hashCounter(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32;
+const hashDescriptor = (domain: string, { entries }: WireDescriptor, rules: RuleTree | undefined): number =>
+  hashCounter(domain, countedBy(domain, entries, rules));
 
 /** The entries that name a descriptor's counter. */
 export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {

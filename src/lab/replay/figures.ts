@@ -102,7 +102,7 @@ export class ReplayFigures implements ReplayObserver {
       this.#against.add(recorded, against);
       this.#compare(answer.code, against.code);
     }
-    if (recorded.answer) this.#addRecorded(recorded.answer, recorded.timeMs, answer, against !== undefined);
+    this.#addRecorded(recorded, answer, against !== undefined);
     if (recorded.label) this.#addLabel(recorded.label, (against ?? answer).code);
   }
 
@@ -125,12 +125,8 @@ export class ReplayFigures implements ReplayObserver {
     };
   }
 
-  #addRecorded(
-    recorded: NonNullable<RecordedRequest['answer']>,
-    timeMs: number,
-    answer: ReplayedAnswer,
-    hasAgainst: boolean,
-  ): void {
+  #addRecorded({ answer: recorded, timeMs }: RecordedRequest, answer: ReplayedAnswer, hasAgainst: boolean): void {
+    if (!recorded) return;
     this.#answers.answers++;
     if (isSameAnswer(recorded, answer)) this.#answers.same++;
     if (hasAgainst) return;

@@ -37,12 +37,18 @@ const visitor = (at: number, path: string, atMs: number): SimulatedRequest => ({
 });
 
 /** The requests of one visit, at random intervals, until a random end. */
-function* visit(random: Random, at: number, startMs: number, how: Visit): Iterable<SimulatedRequest> {
+function* visit(random: Random, { at, atMs: startMs }: Start, how: Visit): Iterable<SimulatedRequest> {
   let atMs = startMs;
   do {
     yield visitor(at, `/items/${random.below(200)}`, atMs);
     atMs += random.exponential(how.everyMs);
   } while (random.uniform() > 1 / how.meanRequests && atMs < how.endMs);
+}
+
+/** A visitor, and the beginning of its visit. */
+interface Start {
+  readonly at: number;
+  readonly atMs: number;
 }
 
 interface Visit {
@@ -52,9 +58,13 @@ interface Visit {
   readonly endMs: number;
 }
 
-function* visits(random: Random, perSecond: number, users: number, how: Visit): Iterable<SimulatedRequest> {
+function* visits(
+  random: Random,
+  { perSecond, users }: { readonly perSecond: number; readonly users: number },
+  how: Visit,
+): Iterable<SimulatedRequest> {
   const zipf = new Zipf(users);
-  for (const atMs of random.steady(0, how.endMs, perSecond)) yield* visit(random, zipf.draw(random), atMs, how);
+  for (const atMs of random.steady(0, how.endMs, perSecond)) yield* visit(random, { at: zipf.draw(random), atMs }, how);
 }
 
 const flashSale: Scenario = {
@@ -68,7 +78,7 @@ const flashSale: Scenario = {
   *requests(random) {
     const openMs = 10 * MINUTE_MS;
     const endMs = 30 * MINUTE_MS;
-    yield* visits(random, 0.2, 2_000, { everyMs: 5 * SECOND_MS, meanRequests: 8, endMs });
+    yield* visits(random, { perSecond: 0.2, users: 2_000 }, { everyMs: 5 * SECOND_MS, meanRequests: 8, endMs });
     for (let at = 0; at < 1_500; at++) {
       let atMs = openMs + random.exponential(45 * SECOND_MS);
       do {
@@ -91,7 +101,7 @@ const scraper: Scenario = {
   ],
   *requests(random) {
     const endMs = HOUR_MS;
-    yield* visits(random, 0.5, 1_000, { everyMs: 5 * SECOND_MS, meanRequests: 10, endMs });
+    yield* visits(random, { perSecond: 0.5, users: 1_000 }, { everyMs: 5 * SECOND_MS, meanRequests: 10, endMs });
     let item = 0;
     for (let atMs = 15 * MINUTE_MS; atMs < 45 * MINUTE_MS; atMs += 125, item++)
       yield {
@@ -134,9 +144,10 @@ const nat: Scenario = {
   ],
   *requests(random) {
     const how = { everyMs: 6 * SECOND_MS, meanRequests: 6, endMs: HOUR_MS };
-    for (const atMs of random.steady(0, how.endMs, 0.5)) yield* visit(random, random.below(300), atMs, how);
+    for (const atMs of random.steady(0, how.endMs, 0.5)) yield* visit(random, { at: random.below(300), atMs }, how);
     for (const atMs of random.steady(0, how.endMs, 0.5))
-      for (const one of visit(random, 300 + random.below(300), atMs, how)) yield { ...one, address: '192.0.2.1' };
+      for (const one of visit(random, { at: 300 + random.below(300), atMs }, how))
+        yield { ...one, address: '192.0.2.1' };
   },
 };
 
@@ -169,7 +180,7 @@ const diurnal: Scenario = {
     const perSecond = (atMs: number): number =>
       0.21 + 0.19 * Math.cos((2 * Math.PI * (atMs - 15 * HOUR_MS)) / (24 * HOUR_MS));
     for (const atMs of random.arrivals(0, endMs, perSecond, 0.4))
-      yield* visit(random, zipf.draw(random), atMs, { everyMs: 4 * SECOND_MS, meanRequests: 6, endMs });
+      yield* visit(random, { at: zipf.draw(random), atMs }, { everyMs: 4 * SECOND_MS, meanRequests: 6, endMs });
   },
 };
 

@@ -21,6 +21,8 @@ export interface RuleData {
   after: ShownLimit | undefined;
 }
 
+type TimedDescriptor = RequestDescriptor & { readonly timeMs: number };
+
 /** Collects the data for plots of a replay, in memory bounded by the number of rules. */
 export class ReportData implements ReplayObserver {
   readonly axis = new TimeAxis();
@@ -58,28 +60,26 @@ export class ReportData implements ReplayObserver {
     this.all.add(timeMs, compareOutcomes(isRefusal(before), isRefusal(after)));
     for (let at = 0; at < request.descriptors.length; at++) {
       const descriptor = request.descriptors[at];
-      if (descriptor) this.#addDescriptor(timeMs, descriptor, before.descriptors[at], after.descriptors[at]);
+      if (descriptor) this.#addDescriptor({ ...descriptor, timeMs }, before.descriptors[at], after.descriptors[at]);
     }
   }
 
   #addDescriptor(
-    timeMs: number,
-    descriptor: RequestDescriptor,
+    descriptor: TimedDescriptor,
     before: ReplayedDescriptor | undefined,
     after: ReplayedDescriptor | undefined,
   ): void {
     if (before?.rule === after?.rule) {
-      if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before, after });
+      if (before?.rule !== undefined) this.#addTo(before.rule, descriptor, { before, after });
       return;
     }
-    if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before });
-    if (after?.rule !== undefined) this.#addTo(after.rule, timeMs, descriptor, { after });
+    if (before?.rule !== undefined) this.#addTo(before.rule, descriptor, { before });
+    if (after?.rule !== undefined) this.#addTo(after.rule, descriptor, { after });
   }
 
   #addTo(
     path: string,
-    timeMs: number,
-    { entries, hits }: RequestDescriptor,
+    { entries, hits, timeMs }: TimedDescriptor,
     {
       before,
       after,

@@ -123,7 +123,7 @@ function distribution(
 ): Markup {
   const bins = buildBins(rows, [limits.before?.limit ?? 0, limits.after?.limit ?? 0]);
   const most = Math.max(...bins.map(binTotal), 1);
-  const columns = bins.map((bin, at) => column(bin, at, most, names));
+  const columns = bins.map((bin, at) => column({ ...bin, at }, most, names));
   const summary = bins.flatMap((bin) =>
     binTotal(bin) > 0 ? [`${counted(binTotal(bin), 'key')} with ${rangeText(bin)}`] : [],
   );
@@ -132,14 +132,18 @@ function distribution(
   return html`<div class="bins">
 <div class="area"><svg viewBox="0 0 ${bins.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Keys by the hits in their busiest window: ${summary.join(', ') || 'none'}">${columns.map(({ bars }) => bars)}<path class="base" d="M0 ${HEIGHT}H${bins.length}"/></svg>
 ${bins.map((bin, at) => binTotal(bin) > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(binTotal(bin))}</b>`)}
-${isSame ? (after ?? before) && marker(bins, (after ?? before)?.limit ?? 0, 'after', 'limit') : [marker(bins, before.limit, 'before', 'before'), marker(bins, after.limit, 'after', 'after')]}</div>
+${isSame ? (after ?? before) && marker(bins, { kind: 'after', name: 'limit', limit: (after ?? before)?.limit ?? 0 }) : [marker(bins, { kind: 'before', name: 'before', limit: before.limit }), marker(bins, { kind: 'after', name: 'after', limit: after.limit })]}</div>
 <div class="x">${bins.map((bin) => html`<span>${bin.to - bin.above === 1 ? count(bin.to) : `≤${short(bin.to)}`}</span>`)}</div>
 </div>
 <p class="unit">keys, by the hits in their busiest window</p>`;
 }
 
 /** Renders a column with a segment for each outcome, and returns its height. */
-function column(bin: Bin, at: number, most: number, names: Readonly<Record<RequestOutcome, string>>) {
+function column(
+  { at, ...bin }: Bin & { readonly at: number },
+  most: number,
+  names: Readonly<Record<RequestOutcome, string>>,
+) {
   let height = 0;
   const bars = STACK.flatMap((outcome) => {
     const keys = bin.keys[outcome];
@@ -167,7 +171,10 @@ const FAR = 20;
 const round = (number: number): number => Math.round(number * 100) / 100;
 
 /** Renders a line at a limit's position among the columns, with a linear scale within each. */
-function marker(bins: readonly Bin[], limit: number, kind: 'before' | 'after', name: string): Markup | false {
+function marker(
+  bins: readonly Bin[],
+  { kind, name, limit }: { readonly kind: 'before' | 'after'; readonly name: string; readonly limit: number },
+): Markup | false {
   const at = bins.findIndex(({ to }) => limit <= to);
   const bin = bins[at];
   const place = bin ? at + (limit - bin.above) / (bin.to - bin.above) : bins.length;
@@ -238,10 +245,13 @@ function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup
       ]
     : [['Keys refused most', 'No key is refused.', topKeys(all, ({ row }) => row.after)]];
   const shown = lists.filter(([, , keys], at) => at === 0 || keys.length > 0);
-  return html`${shown.map(([title, empty, keys]) => listSection(title, empty, keys, data.isChange))}`;
+  return html`${shown.map((list) => listSection(list, data.isChange))}`;
 }
 
-function listSection(title: string, empty: string, keys: readonly ListedKey[], isChange: boolean): Markup {
+function listSection(
+  [title, empty, keys]: readonly [title: string, empty: string, keys: readonly ListedKey[]],
+  isChange: boolean,
+): Markup {
   const [first, more] = [keys.slice(0, MAX_SHOWN_KEYS), keys.slice(MAX_SHOWN_KEYS, MAX_LISTED_KEYS)];
   const left = keys.length - first.length - more.length;
   return html`<section><h2>${title}<span class="count">${count(keys.length)}</span></h2>
