@@ -60,7 +60,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   if (problems.length > 0) throw new InvalidSettings(problems);
   const values = Object.fromEntries(read) as Values; // each parsed by its own row
   const { store, candidateRedis } = chooseStores(values, problems);
-  const sink = chooseSink(values, env, problems, compile);
+  const sink = chooseSink(values, { env, compile }, problems);
   checkTls(values, problems);
   checkHeaders(values, problems);
   checkQuotas(values, store, problems);
@@ -166,9 +166,8 @@ type SinkSettings =
  */
 function chooseSink(
   values: Values,
-  env: Readonly<Record<string, string | undefined>>,
+  { env, compile }: { readonly env: Environment; readonly compile: CompilePattern },
   problems: string[],
-  compile: CompilePattern,
 ): SinkSettings {
   const { DISABLE_STATS, USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS } = values;
   if (DISABLE_STATS) return { kind: 'none' };

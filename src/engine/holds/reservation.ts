@@ -10,7 +10,7 @@ import {
 } from '../algorithms/limit.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import type { Counting } from './counting.ts';
-import { firstAfter, insert as insertHold, findEntry as placeIn } from './hold-list.ts';
+import { findHold, firstAfter, insert as insertHold } from './hold-list.ts';
 import { type ReservationEvent, reservationEvents } from './reports.ts';
 import { describeReservation, endsTogether } from './reservation-report.ts';
 
@@ -254,7 +254,7 @@ const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): numb
   numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
 const findEntry = ({ numbers, first }: ReservationList, holder: number): number | undefined =>
-  holder === ANONYMOUS ? undefined : placeIn(holder, numbers, SIZE, first);
+  holder === ANONYMOUS ? undefined : findHold(holder, numbers, SIZE, first);
 
 /** Whether an entry can still be committed in time. */
 const isOpen = (entries: State, at: number, nowMs: number): boolean =>

@@ -15,7 +15,7 @@ import {
   keyOptions,
   type RedisOptions,
   type RedisStore,
-  redisOf,
+  redisOptions,
 } from './options.ts';
 
 /** No request waits for shares. */
@@ -29,10 +29,14 @@ export async function openRedisBackends(
   options: CounterOptions,
   context: BackendContext,
 ): Promise<OpenBackends> {
-  const { backend: main, description, ...kept } = openRedis('store.redis', store.redis, options, context);
+  const {
+    backend: main,
+    description,
+    ...kept
+  } = openRedis({ option: 'store.redis', written: store.redis }, options, context);
   if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
   try {
-    const perSecond = openRedis('store.perSecond', store.perSecond, options, context);
+    const perSecond = openRedis({ option: 'store.perSecond', written: store.perSecond }, options, context);
     return {
       backends: { main, perSecond: perSecond.backend },
       ...kept,
@@ -45,15 +49,14 @@ export async function openRedisBackends(
 }
 
 function openRedis(
-  option: string,
-  written: string | RedisOptions,
+  { option, written }: { readonly option: string; readonly written: string | RedisOptions },
   options: CounterOptions,
   { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
 ): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend } {
-  const redisOptions = redisOf(written, option);
+  const own = redisOptions(written, option);
   const keys = keyOptions(options);
-  const server = describeAddress(redisOptions.address);
-  const redis = open(option, redisOptions, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
+  const server = describeAddress(own.address);
+  const redis = open({ ...own, option }, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
   redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
   const onUnavailable = (reason: string): void => {
@@ -70,7 +73,7 @@ function openRedis(
     onUnavailable,
     name: server,
     prefix: keys.prefix,
-    atomic: atomicOfRedis(redisOptions.address, keys),
+    atomic: atomicOfRedis(own.address, keys),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
   });
   const probe = createProbe({
@@ -91,8 +94,13 @@ function openRedis(
 }
 
 function open(
-  option: string,
-  { address, tls, sentinelCredentials = {}, connectTimeoutMs = CONNECT_TIMEOUT_MS }: RedisOptions,
+  {
+    option,
+    address,
+    tls,
+    sentinelCredentials = {},
+    connectTimeoutMs = CONNECT_TIMEOUT_MS,
+  }: RedisOptions & { readonly option: string },
   { startup = STARTUP }: CounterOptions,
   onTlsProblem: (problem: string) => void,
 ): RedisConnection {

@@ -16,7 +16,7 @@ export interface CurrentRules {
 /** @throws InvalidRules with all problems */
 export async function openRules(options: RuleOptions, store: StoreTraits): Promise<CurrentRules> {
   const { mergeDomains = false, onLoad = () => {} } = options;
-  const source = createSource(options);
+  const source = createRuleSource(options);
   if ('files' in options && options.watch) {
     let first: LoadedRules | undefined;
     const book = await openRuleBook(source, {
@@ -38,7 +38,7 @@ export async function openRules(options: RuleOptions, store: StoreTraits): Promi
   return { tree: () => loaded.rules, close: () => {} };
 }
 
-function createSource(options: RuleOptions): RuleSource {
+function createRuleSource(options: RuleOptions): RuleSource {
   if ('files' in options) {
     const { files } = options;
     return {

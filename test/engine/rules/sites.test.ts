@@ -11,7 +11,7 @@ const split = { ...part, group: 'names' };
 function limitOf(keys: string) {
   const problems = new Problems();
   const text = `domain: d\ndescriptors: [{ key: k, rate_limit: { ${keys} } }]`;
-  const tree = compile(readText('rules.yaml', text, problems), false, problems, split);
+  const tree = compile(readText('rules.yaml', text, problems), { mergeDomains: false, split }, problems);
   const [rule] = tree.rules;
   return problems.hasErrors ? problems.all.map(({ message }) => message) : rule;
 }

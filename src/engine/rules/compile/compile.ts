@@ -27,20 +27,24 @@ import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { finish } from './steps.ts';
 
-/**
- * Compiles the parsed files, one block each. All errors go to `problems`; the tree is unusable then.
- *
- * @param mergeDomains  merge blocks of the same domain, in the order given, instead of refusing them
- */
+interface CompileOptions {
+  /** Merge blocks of the same domain, in the order given, instead of refusing them. */
+  readonly mergeDomains: boolean;
+  /** Division of limits that sites share; absent if this is the only site. */
+  readonly split?: SiteSplit | undefined;
+}
+
+/** Compiles the parsed files, one block each. All errors go to `problems`; the tree is unusable then. */
 export function compile(
   blocks: readonly Block<'file'>[],
-  mergeDomains: boolean,
+  { mergeDomains, split }: CompileOptions,
   problems: Problems,
-  split?: SiteSplit,
 ): RuleTree {
-  const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
-    compileDomain(name, parts, problems, split),
-  );
+  const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) => {
+    const above = topContext(name, split);
+    const root = buildLevel(blockNodes(parts.nodes), above, problems);
+    return createDomain(above, { ...parts, root, ruleCount: Array.from(listedRules(root)).length });
+  });
   const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
   const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
   const [first] = blocks;
@@ -57,21 +61,10 @@ export function compile(
  */
 const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
-function compileDomain(name: string, parts: DomainParts, problems: Problems, split: SiteSplit | undefined): Domain {
-  const above = topContext(name, split);
-  const root = buildLevel(blockNodes(parts.nodes), above, problems);
-  return createDomain(above, parts, root, Array.from(listedRules(root)).length);
-}
-
-/**
- * @param above  of the domain's first level
- * @param root  complete: all ids are known
- */
+/** Creates a domain from the context of its first level and the complete tree, so that all ids are known. */
 export function createDomain(
   { domain: name, idsOfDomain }: Above,
-  { spend, overlaid }: Pick<DomainParts, 'spend' | 'overlaid'>,
-  root: Level,
-  ruleCount: number,
+  { spend, overlaid, root, ruleCount }: Pick<DomainParts, 'spend' | 'overlaid'> & Pick<Domain, 'root' | 'ruleCount'>,
 ): Domain {
   return {
     name,

@@ -27,11 +27,17 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
       const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
       problems.error(place('spend'), message);
     }
-    checkNodes(values.descriptors ?? [], values.spend ?? store.spend, store, problems);
+    checkNodes(values.descriptors ?? [], { ...store, spend: values.spend ?? store.spend }, problems);
   }
 }
 
-function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problems): void {
+/** @param store  with the `spend` of the domain */
+function checkNodes(
+  nodes: readonly Block<'node'>[],
+  store: Omit<StoreTraits, 'spend'> & { readonly spend: string },
+  problems: Problems,
+): void {
+  const { spend } = store;
   for (const { values } of nodes) {
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
       const { consistency, charge } = limit.values;
@@ -56,7 +62,7 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
         problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; use Redis`);
       for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
     }
-    checkNodes(values.descriptors ?? [], spend, store, problems);
+    checkNodes(values.descriptors ?? [], store, problems);
   }
 }
 

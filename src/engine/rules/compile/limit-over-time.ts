@@ -22,23 +22,22 @@ export function buildLimits(
   problems: Problems,
 ): NodeLimits {
   const built = blocks.flatMap((block, at) => {
-    const limits = buildLimitOverTime(block, at, modesOf(block), problems);
+    const limits = buildLimitOverTime(block, { of: at, modes: modesOf(block) }, problems);
     return limits ? [limits] : [];
   });
   const overTime = withOwnCounters(built);
-  return { limits: allLimits(overTime), schedule: scheduleOf(overTime) };
+  return { limits: allLimits(overTime), schedule: createSchedule(overTime) };
 }
 
 /**
  * Reads one limit with its times: those of its schedule in order, then its own. Undefined if it says `unlimited`, or is
  * invalid: `problems` has the reason then.
  *
- * @param of  its index among the limits of the node
+ * @param context  `of` is its index among the limits of the node
  */
 function buildLimitOverTime(
   block: LimitBlock,
-  of: number,
-  modes: NodeModes,
+  { of, modes }: { readonly of: number; readonly modes: NodeModes },
   problems: Problems,
 ): LimitOverTime | undefined {
   const { active: ownActive, schedule = [], replaces = [] } = block.values;
@@ -54,7 +53,7 @@ function buildLimitOverTime(
   const active = ownActive && readActive(ownActive, problems);
   if (!own || problems.all.length > before) return undefined;
   const all = [...limits, active ? { active, limit: { ...own, times: { of, active } } } : { limit: own }];
-  return checkHolders(all, own, block, problems) ? all : undefined;
+  return checkHolders({ all, own }, block, problems) ? all : undefined;
 }
 
 interface Scheduling {
@@ -102,17 +101,21 @@ const placeIn =
     entry.place(key as Parameters<typeof entry.place>[0]);
 
 /** Hits charged under one limit are refunded under another, so both must use the same counter. */
-function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
+function checkHolders(
+  { all, own }: { readonly all: LimitOverTime; readonly own: RuleLimit },
+  block: LimitBlock,
+  problems: Problems,
+): boolean {
   if (!hasHolders(own.limit)) return true;
-  const isAlways = limits.at(-1)?.active === undefined;
-  if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
+  const isAlways = all.at(-1)?.active === undefined;
+  if (isAlways && all.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =
     'in_flight and reserve require one counter at all times, since a request may end after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset';
   problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
   return false;
 }
 
-function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
+function createSchedule(limits: readonly LimitOverTime[]): Schedule | undefined {
   const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
   return isScheduled ? new Schedule(limits) : undefined;
 }

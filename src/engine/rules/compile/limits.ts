@@ -87,11 +87,12 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     );
   const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
-  const source = sourceOf(block, window, modes.hasId ?? false, problems);
+  const { hasId = false } = modes;
+  const source = createLimitSource(block, { window, hasId }, problems);
   const read = policy && readNumbers(algorithm, numbers, source);
   const counted = read && countedBy(read, policy);
-  const split = counted && readSites(block, counted, modes.split, problems);
-  const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
+  const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
+  const limit = split && readReserve(block, { inner: split, hasId }, problems);
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
@@ -251,10 +252,9 @@ type LimitProblem = (key: Key, message: string) => undefined;
 const MAX_DELAY_MS = unitMs.HOUR;
 
 /** The input of the algorithm's parser. */
-function sourceOf(
+function createLimitSource(
   { values: written, place }: LimitBlock,
-  window: WindowLength,
-  hasId: boolean,
+  { window, hasId }: { readonly window: WindowLength; readonly hasId: boolean },
   problems: Problems,
 ): LimitSource {
   const { alignment, ...others } = written;
@@ -309,8 +309,7 @@ const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(cal
 /** The limit, with its hits reserved first if the rule says so. */
 function readReserve(
   { values, place }: Block<'rate_limit'>,
-  inner: Limit,
-  hasId: boolean,
+  { inner, hasId }: { readonly inner: Limit; readonly hasId: boolean },
   problems: Problems,
 ): Limit | undefined {
   const { reserve } = values;

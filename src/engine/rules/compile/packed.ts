@@ -76,7 +76,7 @@ function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly Lis
 const HASH_CHARACTERS = 12;
 
 /** Equal for equal rules, independent of the names and the layout of their files. */
-export function digestRules(packed: PackedRules): string {
+export function hashOf(packed: PackedRules): string {
   const hash = createHash('sha256');
   for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
   return hash.digest('hex').slice(0, HASH_CHARACTERS);
@@ -232,7 +232,7 @@ export function* buildChecked(packed: PackedDomain, split: SiteSplit | undefined
   const above = topContext(packed.name, split);
   const count = { rules: 0 };
   const root = yield* buildLevel(unpack(packed), above, count);
-  return createDomain(above, packed, root, count.rules);
+  return createDomain(above, { ...packed, root, ruleCount: count.rules });
 }
 
 /** The cost of building a rule, relative to that of adding a node. */

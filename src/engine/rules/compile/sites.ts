@@ -13,15 +13,10 @@ const MIN_WINDOW_MS = unitMs.SECOND;
 /** Without SITE, a file is read as if this were the only site. */
 const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 
-/**
- * This site's share of the limit, if the rule divides it among sites.
- *
- * @param split  undefined if this is the only site
- */
+/** This site's share of the limit, if the rule divides it among sites. Without `split` this is the only site. */
 export function readSites(
   { values, place }: Block<'rate_limit'>,
-  whole: Limit,
-  split: SiteSplit | undefined,
+  { whole, split }: { readonly whole: Limit; readonly split: SiteSplit | undefined },
   problems: Problems,
 ): Limit | undefined {
   const { sites } = values;

@@ -56,7 +56,7 @@ export function stopOf(
       return { level: 0, reason: 'invalid_limit', why: found.problem, nearest: [] };
     case 'no_rule': {
       const reordered = otherOrder(rules, searched, nearest);
-      const stop = ruleStop(rules, searched, levels, nearest);
+      const stop = ruleStop(rules, { ...searched, levels }, nearest);
       if (!reordered) return stop;
       const hint = `in the order ${entriesText(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
       return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
@@ -79,8 +79,7 @@ function domainStop(rules: RuleTree, domain: string, nearest: NearestTexts): Sto
 
 function ruleStop(
   rules: RuleTree,
-  { domain, entries }: Searched,
-  levels: readonly SearchedLevel[],
+  { domain, entries, levels }: Searched & Pick<Search, 'levels'>,
   nearest: NearestTexts,
 ): Stop {
   const last = levels.at(-1);
@@ -100,7 +99,7 @@ function ruleStop(
     return { level: number, reason: 'path_too_long', why, nearest: rule ? [nearRule(rule, above)] : [] };
   }
   const { reason } = missAt(level, entry);
-  const near = nearAt(level, entry, above, nearest);
+  const near = nearAt({ level, entry }, above, nearest);
   const what =
     reason === 'no_such_key'
       ? `no rule has the key '${shown(entry.key)}'`
@@ -111,8 +110,11 @@ function ruleStop(
 
 const entriesText = (entries: readonly Entry[]): string => shown(descriptorText(entries));
 
-function nearAt(level: Level, entry: Entry, above: readonly Entry[], nearest: NearestTexts): readonly NearRule[] {
-  const { key, value } = entry;
+function nearAt(
+  { level, entry: { key, value } }: { readonly level: Level; readonly entry: Entry },
+  above: readonly Entry[],
+  nearest: NearestTexts,
+): readonly NearRule[] {
   const branch = level.byKey.get(key);
   const keys = branch ? [key] : nearest.find(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
   return keys

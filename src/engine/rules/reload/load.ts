@@ -106,7 +106,7 @@ export function loadBlocks(
 ): LoadedRules {
   const problems = new Problems(found);
   const blocks = layOver(plain, overlay, problems);
-  const rules = compile(blocks, mergeDomains, problems, store?.split);
+  const rules = compile(blocks, { mergeDomains, split: store?.split }, problems);
   if (store) checkFit(blocks, store, problems);
   if (problems.hasErrors) return { ok: false, problems: inFileOrder(problems.all) };
   return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };

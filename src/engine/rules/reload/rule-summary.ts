@@ -38,7 +38,8 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
       const { head } = sourced.written;
       const own = nodeId({ key: textMatcher(head.key ?? ''), value: valueMatcher(head) });
       const chain = { id: `${parent}${own}/`, groups: [...groups, node.sharedValue] };
-      if (node.rule) summaries.set(chain.id, createSummary(node.rule, node.composite, chain, texts));
+      const { rule, composite } = node;
+      if (rule) summaries.set(chain.id, createSummary({ rule, composite }, chain, texts));
       if (sourced.below) addLevel(sourced.below, here, chain);
     }
   };
@@ -64,7 +65,11 @@ class Texts {
   }
 }
 
-const createSummary = (rule: Rule, composite: string, { groups }: Chain, texts: Texts): RuleSummary => ({
+const createSummary = (
+  { rule, composite }: { readonly rule: Rule; readonly composite: string },
+  { groups }: Chain,
+  texts: Texts,
+): RuleSummary => ({
   path: rule.commitAt === undefined ? rule.path : `${rule.path}.${composite}`,
   digest: rule.commitAt === undefined ? digestRule(rule) : undefined,
   grouping: texts.get(JSON.stringify(groups)),
