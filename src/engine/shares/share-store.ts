@@ -87,7 +87,7 @@ export class MemoryShares implements ShareStore {
     const bytes = poolBytes(key, state);
     const more = bytes - (this.#pools.get(key)?.bytes ?? 0);
     if (more > 0 && this.#bytes + more > this.#maxBytes)
-      return { reason: `the shares of proxies take RLQS_MAX_BYTES, ${this.#maxBytes}` };
+      return { reason: `the shares of proxies use all of RLQS_MAX_BYTES (${this.#maxBytes})` };
     this.#bytes += more;
     this.#pools.set(key, { state, bytes, untilMs: nowMs + ttlMs });
     return share;

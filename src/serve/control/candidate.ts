@@ -41,8 +41,8 @@ const logCandidate =
   (log: ProcessContext['log']) =>
   ({ state, ruleCount, domains, hash, problems }: CandidateFacts): void => {
     if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
-    if (state === 'off') log.info('no candidate is tried');
+    if (state === 'off') log.info('no candidate is active');
     if (state !== 'wrong') return;
     for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-    log.error(`the candidate is not tried: ${countProblems(problems)} problems`);
+    log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems, listed above`);
   };

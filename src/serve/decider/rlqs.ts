@@ -19,7 +19,7 @@ export async function openQuotas(
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);
   const shares = await store.openShares?.(terms, rlqs.maxBytes);
-  if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
+  if (!shares) throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
   if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
   const logSeldom = createSeldomLog(monotonicMs);
   return new QuotaService({

@@ -94,7 +94,7 @@ class SpawnedWorker implements WorkerHandle {
             return events.onReply(this.id, message);
         }
       });
-      void this.ended.then((how) => reject(new CannotStart(`${this.name} ended before it listened: ${how}`)));
+      void this.ended.then((how) => reject(new CannotStart(`${this.name} exited before it was listening: ${how}`)));
     });
     this.listening.catch(() => {}); // callers that await it receive the error; others use `ended`
   }

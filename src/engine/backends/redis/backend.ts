@@ -83,7 +83,7 @@ export class RedisBackend implements Backend {
   constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? processMonotonicMs;
     const breakers = options.breakers ?? new Breakers(monotonicMs);
-    const usual = {
+    const defaults = {
       atomic: 'request',
       replay: false,
       name: 'redis',
@@ -94,7 +94,7 @@ export class RedisBackend implements Backend {
     } as const;
     this.#redis = redis;
     this.#clock = clock;
-    this.#options = { ...usual, ...options, monotonicMs, breakers };
+    this.#options = { ...defaults, ...options, monotonicMs, breakers };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
     const turn = redis instanceof Cluster ? new WriteTurn(redis) : undefined;

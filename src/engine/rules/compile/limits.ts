@@ -317,7 +317,9 @@ function readReserve(
   if (reserve.invalid.size > 0) return undefined; // reported already
   const report = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
     problems.error(reserve.place(key), message);
-  const other = (['charge', 'consistency', 'max_delay'] as const).find((key) => !isUsual[key].includes(values[key]));
+  const other = (['charge', 'consistency', 'max_delay'] as const).find(
+    (key) => !allowedBeside[key].includes(values[key]),
+  );
   if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
@@ -355,8 +357,8 @@ function readReserve(
   } satisfies ReservationLimit;
 }
 
-/** The values of these keys that have no effect. */
-const isUsual: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly (string | undefined)[]>> = {
+/** Values of these keys that `reserve` allows beside it. */
+const allowedBeside: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly (string | undefined)[]>> = {
   charge: [undefined, 'accepted'],
   consistency: [undefined, 'strict'],
   max_delay: [undefined],

@@ -24,7 +24,7 @@ export function readSites(
   if (sites.invalid.size > 0) return undefined; // reported already
   const maxErrorPercent = readMaxError(sites, problems);
   if (maxErrorPercent === undefined) return undefined;
-  const other = Object.keys(isUsual).find((key) => !isUsual[key as keyof typeof isUsual](values)); // keys of the table
+  const other = Object.keys(allowedBeside).find((key) => !allowedBeside[key as keyof typeof allowedBeside](values)); // keys of the table
   if (other)
     return problems.error(
       place(other as keyof LimitValues),
@@ -60,8 +60,8 @@ function readMaxError({ values, place }: Block<'sites'>, problems: Problems): nu
 const UNSHARED =
   'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites';
 
-/** Keys that could let a site exceed its share, or answer without it. */
-const isUsual = {
+/** Values that `sites` allows beside it; others could let a site exceed its share, or answer without it. */
+const allowedBeside = {
   soft: ({ soft = 0 }: LimitValues) => soft === 0,
   charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
   consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
