@@ -271,7 +271,7 @@ async function repeat(end: AbortSignal, intervalMs: number, step: () => unknown)
   return times;
 }
 
-/** What a browser loads when it opens the console. */
+/** Pages that a browser loads when it opens the console. */
 const CONSOLE_PATHS = [
   ...['/console/', '/console/app.js', '/api/v1/session'],
   ...['/api/v1/series?range=60s', '/api/v1/series/rules', '/api/v1/rules'],

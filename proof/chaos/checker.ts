@@ -1,5 +1,13 @@
 import { type Admitted, findOverruns, type Losses, type Overrun } from './admission.ts';
-import type { CallRecord, CountRecord, FaultRecord, RunLog, ScrapeRecord } from './log.ts';
+import {
+  type CallRecord,
+  type CountRecord,
+  countedFromMs,
+  type FaultRecord,
+  overlaps,
+  type RunLog,
+  type ScrapeRecord,
+} from './log.ts';
 import { findReservationFindings } from './reservations.ts';
 import { type ChaosRule, hasIds } from './rules.ts';
 import type { InstanceFaultKind } from './schedule.ts';
@@ -34,7 +42,7 @@ const FREEZE: InstanceFaultKind = 'instance frozen';
 /** How long after an instance is back clients' channels may still refuse calls to it. */
 const RECONNECT_MS = 1_000;
 
-/** Invariants of a machine with free processors: a slow one may violate them although the service is right. */
+/** Invariants of a machine with free processors; a slow one may violate them although the service is right. */
 export const timedInvariants: ReadonlySet<Invariant> = new Set([
   'answered in time',
   'every limit was reached',
@@ -237,17 +245,14 @@ const round = (value: number): number => Math.round(value * 10) / 10;
 /** When a call was counted: between its request and its answer, or earlier if the counter's clock was frozen. */
 const certainly = (call: CallRecord, frozen: readonly FaultRecord[]): Admitted => ({
   call,
-  fromMs: Math.min(call.sentMs, ...frozen.filter((fault) => overlaps(fault, call)).map(({ begunMs }) => begunMs)),
+  fromMs: countedFromMs(call, frozen),
   toMs: call.answeredMs,
 });
-
-const overlaps = ({ begunMs, endedMs }: FaultRecord, { sentMs, answeredMs }: CallRecord): boolean =>
-  begunMs <= answeredMs && endedMs >= sentMs;
 
 const countOverlaps =
   (faults: readonly FaultRecord[]): Losses =>
   (fromMs, toMs) =>
-    faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs >= fromMs).length;
+    faults.filter((fault) => overlaps(fault, fromMs, toMs)).length;
 
 /**
  * The limit that an instance may admit by itself: once in each window, no matter how many outages it has, and once

@@ -73,6 +73,13 @@ export interface FaultRecord {
   readonly effects: readonly Effect[];
 }
 
+export const overlaps = ({ begunMs, endedMs }: FaultRecord, fromMs: number, toMs: number): boolean =>
+  begunMs <= toMs && endedMs >= fromMs;
+
+/** The earliest time at which a call was counted, while these faults froze the clock of the counters. */
+export const countedFromMs = ({ sentMs, answeredMs }: CallRecord, frozen: readonly FaultRecord[]): number =>
+  Math.min(sentMs, ...frozen.filter((one) => overlaps(one, sentMs, answeredMs)).map(({ begunMs }) => begunMs));
+
 /**
  * data_lost     counters may have been lost at some moment during the fault
  * clock_frozen  a call may have been counted with the time at which the fault began

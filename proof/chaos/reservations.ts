@@ -1,5 +1,5 @@
 import { CLOCK_SLACK_MS } from './admission.ts';
-import type { CallRecord, FaultRecord } from './log.ts';
+import { type CallRecord, countedFromMs, type FaultRecord, overlaps } from './log.ts';
 import type { ChaosRule } from './rules.ts';
 import { isUndone, takenAtLatest } from './slots.ts';
 import { isTrouble } from './spells.ts';
@@ -56,14 +56,10 @@ const hasEffect =
   ({ effects }: FaultRecord): boolean =>
     effects.includes(effect);
 
-const overlaps = ({ begunMs, endedMs }: FaultRecord, fromMs: number, toMs: number): boolean =>
-  begunMs <= toMs && endedMs >= fromMs;
-
 function tooMany(rule: ChaosRule, all: readonly Reservation[], faults: readonly FaultRecord[]): ReservationFinding[] {
   const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
   const [frozen, lost] = [faults.filter(hasEffect('clock_frozen')), faults.filter(hasEffect('data_lost'))];
-  const earliest = ({ sentMs, answeredMs }: CallRecord): number =>
-    Math.min(sentMs, ...frozen.filter((one) => overlaps(one, sentMs, answeredMs)).map(({ begunMs }) => begunMs));
+  const earliest = (call: CallRecord): number => countedFromMs(call, frozen);
   const admitted = all.filter(({ reserve }) => reserve.outcome === 'OK');
   const charges = admitted
     .filter(({ commits }) => commits.some(isDone))

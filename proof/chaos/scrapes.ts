@@ -5,7 +5,7 @@ import { INSTANCES } from './rules.ts';
 
 const EVERY_MS = 500;
 
-/** Scrapes every instance again and again, and records counters that are lower than before or gone. */
+/** Scrapes every instance repeatedly, and records counters that are lower than before or gone. */
 export function startScrapes(fleet: Fleet, folder: string, nowMs: () => number): { stop(): Promise<void> } {
   const log = openScrapes(folder);
   const stopping = new AbortController();

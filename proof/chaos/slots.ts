@@ -1,5 +1,5 @@
 import { CLOCK_SLACK_MS } from './admission.ts';
-import type { CallRecord, FaultRecord } from './log.ts';
+import { type CallRecord, countedFromMs, type FaultRecord, overlaps } from './log.ts';
 import type { ChaosRule } from './rules.ts';
 import { isTrouble } from './spells.ts';
 
@@ -35,27 +35,29 @@ export function findSlotFindings(
 ): readonly SlotFinding[] {
   const releases = new Map(calls.flatMap((call) => (call.isRelease ? [[call.id, call] as const] : [])));
   const acquires = calls.filter(({ isRelease }) => !isRelease);
-  return [...tooMany(rule, acquires, releases, faults), ...notBack(rule, acquires, releases, faults)];
+  const slots = acquires.map((acquire) => ({ acquire, release: releases.get(acquire.id) }));
+  return [...tooMany(rule, slots, faults), ...notBack(rule, slots, faults)];
 }
 
-type Releases = ReadonlyMap<string | undefined, CallRecord>;
+/** The calls of one slot. */
+interface SlotCalls {
+  readonly acquire: CallRecord;
+  readonly release: CallRecord | undefined;
+}
 
 function tooMany(
   { limit, windowMs: ttlMs }: ChaosRule,
-  acquires: readonly CallRecord[],
-  releases: Releases,
+  slots: readonly SlotCalls[],
   faults: readonly FaultRecord[],
 ): readonly SlotFinding[] {
   const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
   const lost = faults.filter(({ effects }) => effects.includes('data_lost'));
-  const held = acquires.filter(({ outcome, degraded }) => outcome === 'OK' && degraded === undefined);
-  const certain = held
-    .map((acquire) => certainly(acquire, releases.get(acquire.id), frozen, ttlMs))
-    .filter(({ fromMs, toMs }) => fromMs < toMs);
+  const held = slots.filter(({ acquire }) => acquire.outcome === 'OK' && acquire.degraded === undefined);
+  const certain = held.map((slot) => certainly(slot, frozen, ttlMs)).filter(({ fromMs, toMs }) => fromMs < toMs);
   const findings: SlotFinding[] = [];
   for (const { fromMs } of certain) {
     const at = certain.filter((slot) => slot.fromMs <= fromMs && slot.toMs > fromMs);
-    const losses = lost.filter((fault) => fault.begunMs <= fromMs && fault.endedMs >= fromMs - ttlMs).length;
+    const losses = lost.filter((fault) => overlaps(fault, fromMs - ttlMs, fromMs)).length;
     const most = limit * (1 + losses);
     if (at.length <= most) continue;
     findings.push({ kind: 'too many', atMs: fromMs, held: at.length, most, calls: at.map(({ acquire }) => acquire) });
@@ -66,15 +68,8 @@ function tooMany(
 const MAX_FINDINGS = 3;
 
 /** The time during which a slot was certainly held, from the answer until the release was sent or its ttl was over. */
-function certainly(
-  acquire: CallRecord,
-  release: CallRecord | undefined,
-  frozen: readonly FaultRecord[],
-  ttlMs: number,
-): HeldSlot {
-  const overlapping = frozen.filter((fault) => fault.begunMs <= acquire.answeredMs && fault.endedMs >= acquire.sentMs);
-  const takenMs = Math.min(acquire.sentMs, ...overlapping.map(({ begunMs }) => begunMs));
-  const expiresMs = takenMs + ttlMs - CLOCK_SLACK_MS;
+function certainly({ acquire, release }: SlotCalls, frozen: readonly FaultRecord[], ttlMs: number): HeldSlot {
+  const expiresMs = countedFromMs(acquire, frozen) + ttlMs - CLOCK_SLACK_MS;
   return {
     acquire,
     fromMs: acquire.answeredMs,
@@ -84,14 +79,15 @@ function certainly(
 
 function notBack(
   { limit, windowMs: ttlMs }: ChaosRule,
-  acquires: readonly CallRecord[],
-  releases: Releases,
+  slots: readonly SlotCalls[],
   faults: readonly FaultRecord[],
 ): readonly SlotFinding[] {
-  const possible = acquires
-    .filter((acquire) => acquire.outcome === 'OK' || isTrouble(acquire))
-    .map((acquire) => possibly(acquire, releases.get(acquire.id), faults, ttlMs));
-  const refused = acquires.filter(({ outcome, degraded }) => outcome === 'OVER_LIMIT' && degraded === undefined);
+  const possible = slots
+    .filter(({ acquire }) => acquire.outcome === 'OK' || isTrouble(acquire))
+    .map((slot) => possibly(slot, faults, ttlMs));
+  const refused = slots.flatMap(({ acquire }) =>
+    acquire.outcome === 'OVER_LIMIT' && acquire.degraded === undefined ? [acquire] : [],
+  );
   const findings: SlotFinding[] = [];
   for (const call of refused) {
     const at = possible.filter((slot) => slot.fromMs <= call.answeredMs && slot.toMs >= call.sentMs);
@@ -103,28 +99,21 @@ function notBack(
 }
 
 /** The time during which a slot may have been held, until its release was answered or else its ttl was over. */
-function possibly(
-  acquire: CallRecord,
-  release: CallRecord | undefined,
-  faults: readonly FaultRecord[],
-  ttlMs: number,
-): HeldSlot {
+function possibly({ acquire, release }: SlotCalls, faults: readonly FaultRecord[], ttlMs: number): HeldSlot {
   const expiresMs = takenAtLatest(acquire, faults) + ttlMs + CLOCK_SLACK_MS;
   const isReleased = acquire.outcome === 'OK' && release?.outcome === 'OK' && !isUndone(release, expiresMs, faults);
   return { acquire, fromMs: acquire.sentMs, toMs: isReleased ? Math.min(release.answeredMs, expiresMs) : expiresMs };
 }
 
-/** The latest time at which a call was counted: if the counters did not answer, it may still wait for them. */
+/** The latest time at which a call was counted; it may still wait for counters that did not answer. */
 export function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[]): number {
   if (!isTrouble(acquire)) return acquire.answeredMs;
   const ends = faults
-    .filter((fault) => fault.begunMs <= acquire.answeredMs && fault.endedMs >= acquire.sentMs)
+    .filter((fault) => overlaps(fault, acquire.sentMs, acquire.answeredMs))
     .map(({ endedMs }) => endedMs);
   return Math.max(acquire.answeredMs, ...ends) + LATE_MS;
 }
 
 /** Whether a release or commit may be lost because a replica without it took over. */
 export const isUndone = (release: CallRecord, untilMs: number, faults: readonly FaultRecord[]): boolean =>
-  faults.some(
-    ({ begunMs, endedMs, effects }) => effects.includes('data_lost') && begunMs <= untilMs && endedMs >= release.sentMs,
-  );
+  faults.some((fault) => fault.effects.includes('data_lost') && overlaps(fault, release.sentMs, untilMs));

@@ -46,7 +46,7 @@ export interface ChaosStore {
 const COMMAND_TIMEOUT_MS = 100_000;
 /** How long a server may take to report its state; a frozen one never does. */
 const STATE_TIMEOUT_MS = 10_000;
-/** How long a master is silent before a sentinel replaces it: a busy one may be silent for a while. */
+/** Silence of a master after which a sentinel replaces it; a busy one may be silent for a while. */
 const DOWN_AFTER_MS = 1_500;
 
 /** Sends one command to a server; rejects without an answer. */

@@ -16,7 +16,7 @@ export function createWallClock(): WallClock {
   };
 }
 
-/** Takes the largest sample: each is too small by rounding, and by the time between its two readings. */
+/** Takes the largest sample, since each is too small by rounding and by the time between its two readings. */
 function measureOriginMs(): number {
   let largest = Number.NEGATIVE_INFINITY;
   for (let left = SAMPLES; left > 0; left--) largest = Math.max(largest, Date.now() - performance.now());

@@ -61,7 +61,7 @@ const continued =
       });
   };
 
-/** Calls of an unknown method whose long path is in the dynamic table: 13 bytes each. */
+/** Calls of an unknown method whose long path is in the dynamic table, at 13 bytes each. */
 const longPath = (): ReturnType<Attack['prepare']> => {
   const fields = callFields({ ':path': `/${'%'.repeat(3_700)}`, ':authority': '', te: '' });
   const encoder = new HpackEncoder();

@@ -28,7 +28,7 @@ const pages =
     });
 
 /**
- * A list of many lines, the last ones indented by tabs: for each of those, the reader fixes the file and parses it
+ * A list of many lines, the last ones indented by tabs, for each of which the reader fixes the file and parses it
  * again.
  */
 const slowRules = (): string =>

@@ -7,7 +7,7 @@ import { ordinaryMessage } from '../messages.ts';
 import { DOMAIN } from '../rules.ts';
 import type { Ports } from '../service.ts';
 
-/** The soft and hard limit on the service's open files in these attacks: the default of many systems. */
+/** Soft and hard limit on the service's open files in these attacks, the default of many systems. */
 const OPEN_FILES = 1_024;
 const SILENT = 1_500;
 

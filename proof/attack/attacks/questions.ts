@@ -7,7 +7,7 @@ import { descriptor, entry, request } from '../messages.ts';
 import { DOMAIN, defaultRules } from '../rules.ts';
 import { BUDGETS } from '../verdict.ts';
 
-/** The number of values at a level; a descriptor that matches none of them is compared with all. */
+/** Number of values at a level; a descriptor that matches none of them is compared with all. */
 const VALUES = 2_000;
 const rules = `${defaultRules}${range(VALUES)
   .map(

@@ -20,7 +20,7 @@ const PAUSE_MS = 500;
 interface Round {
   /** While no connections are opened. */
   readonly quietMs: number;
-  /** While connections are opened to a server that does nothing: the effect of the machine alone. */
+  /** While connections are opened to a server that does nothing, which shows the effect of the machine alone. */
   readonly besideMs: number;
   /** While as many connections are opened to this service, with a call on each. */
   readonly duringMs: number;

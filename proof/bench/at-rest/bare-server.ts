@@ -8,7 +8,7 @@ require('node:net')
   .listen(Number(process.env.BARE_PORT), '127.0.0.1');
 `;
 
-/** A server that only accepts connections: the cost of a `net.Socket` alone. */
+/** A server that only accepts connections, for the cost of a `net.Socket` alone. */
 export async function bareSite(): Promise<Site> {
   const grpcPort = await freePort();
   return {

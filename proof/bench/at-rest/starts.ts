@@ -12,7 +12,8 @@ export interface StartTime {
 }
 
 /**
- * In each round, starts Node alone and then every service, one at a time: other work on the machine affects all.
+ * In each round, starts Node alone and then every service, one at a time, so that other work on the machine affects
+ * all.
  *
  * @returns  medians
  */

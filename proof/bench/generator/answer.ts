@@ -1,7 +1,7 @@
 import type { HeaderField } from '../../../src/h2/http2/hpack/field.ts';
 
 export type Code = 'OK' | 'OVER_LIMIT';
-/** REFUSED: not decided, since a decision in time was impossible. */
+/** Outcome of a call that was not decided, since a decision in time was impossible. */
 export type Outcome = Code | 'REFUSED';
 
 const GRPC_PREFIX_BYTES = 5;

@@ -52,7 +52,7 @@ const floods: readonly Flood[] = [
 interface Outcome {
   /** Requests a second. */
   readonly capacity: number;
-  /** The honest clients before the flood: what this machine does in time. */
+  /** The honest clients before the flood, which show what this machine does in time. */
   readonly alone: HttpTally;
   readonly abuser: HttpTally;
   readonly honest: HttpTally;

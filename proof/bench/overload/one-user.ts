@@ -16,7 +16,7 @@ const REQUESTS = 20_000;
 const CONNECTIONS = [20, 200];
 const TIMEOUT_MS = 1_000;
 
-/** What keeps a service from running. @returns  ends it */
+/** Keeps a service from running. @returns  ends it */
 type Hinder = (service: Service) => Promise<() => Promise<void>>;
 
 /** Other processes take most of the processor time. */

@@ -61,7 +61,7 @@ export interface Proxied {
   stop(): Promise<void>;
 }
 
-/** The listeners of envoy.yaml: what they do with requests that the service does not decide. */
+/** Listeners of envoy.yaml, by what they do with requests that the service does not decide. */
 export const listeners = { open: '10000', closed: '10001' } as const;
 
 const MAX_WAIT_MS = 5_000;

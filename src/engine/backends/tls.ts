@@ -3,22 +3,22 @@ import { type ConnectionOptions, createSecureContext, type SecureContext, type S
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { firstUsable, keepUsable, onPass } from '../../h2/listen/usable-files.ts';
 
-/** How a server of counters is known, and this client to it: paths of files in PEM, empty where there are none. */
+/** Certificates of a store's client, as paths of PEM files; empty if there is none. */
 export interface ClientTls {
   /** File with the CA; empty for the system's CAs. */
   readonly caFile: string;
   readonly certFile: string;
   readonly keyFile: string;
-  /** Any name will do in the server's certificate; it must be of the authority all the same. */
+  /** Whether the server's certificate may have any name; it must still be issued by the CA. */
   readonly skipHostnameVerification: boolean;
 }
 
 /**
- * Options whose `secureContext` is read from the files each time that it is asked for: by each connection that is
- * opened. Files that cannot be used, as in the middle of a rotation, leave the last usable ones in force.
+ * Options whose `secureContext` is read from the files for each new connection. Files that cannot be used, as in the
+ * middle of a rotation, leave the last usable ones in force.
  *
- * @param onProblem  takes each new reason why the files cannot be used
- * @throws Error  of the file system or of OpenSSL, when the files cannot be used to begin with
+ * @param onProblem  called with each new reason why the files cannot be used
+ * @throws Error  of the file system or of OpenSSL, if the files cannot be used at the start
  * @internal
  */
 export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void = () => {}): ConnectionOptions {

@@ -13,7 +13,7 @@ export class InvalidOptions extends Error {
   override readonly name = 'InvalidOptions';
   /** The name of the option: `store.redis`. */
   readonly option: string;
-  /** What is wrong with it. */
+  /** Problem with its value. */
   readonly problem: string;
   constructor(option: string, problem: string) {
     super(`${option}: ${problem}`);
@@ -89,7 +89,7 @@ export interface CounterOptions {
   };
   /**
    * Memory for remembered refusals, with which requests that are known to be over their limit are refused without the
-   * store; 0 (default): none are remembered.
+   * store. Default: 0, to remember none.
    */
   readonly refusalCacheBytes?: number;
   /** Maximum number of counters whose hits are leased in blocks, in Redis only; default: 100,000. */
@@ -131,7 +131,7 @@ export type StoreEvent =
   | { readonly kind: 'late'; readonly server: string; readonly latenessMs: number }
   | { readonly kind: 'invalid_tls'; readonly server: string; readonly reason: string };
 
-/** The part of the heap limit that counters in memory may take by default. */
+/** Fraction of the heap limit that counters in memory may take by default. */
 const HEAP_SHARE = 1 / 4;
 const MAX_COUNTERS = 1_000_000;
 const JITTER_MAX_SECONDS = 300;

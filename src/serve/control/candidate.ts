@@ -44,5 +44,5 @@ const logCandidate =
     if (state === 'off') log.info('no candidate is active');
     if (state !== 'wrong') return;
     for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-    log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems, listed above`);
+    log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems (see above)`);
   };
