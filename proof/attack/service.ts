@@ -83,7 +83,7 @@ export async function startService(attack: Attack, options: ServiceOptions): Pro
       ...[`--max-old-space-size=${options.heapMib}`, '--expose-gc', '--import', PROBE.href],
       ...[join(options.dir, 'dist/main.js'), 'serve'],
     ],
-    { env: environment(attack, options, ports, rulesPath, folder), stdio: ['ignore', 'pipe', 'pipe', 'pipe'] },
+    { env: environment(attack, options, { ports, rulesPath, folder }), stdio: ['ignore', 'pipe', 'pipe', 'pipe'] },
   );
   const samples: Sample[] = [];
   const state: { end: string | undefined; output: string; onCollected: (sample?: Sample) => void } = {
@@ -138,9 +138,7 @@ export async function startService(attack: Attack, options: ServiceOptions): Pro
 function environment(
   { env, tls, hasSites }: Attack,
   { transport, redisUrl }: ServiceOptions,
-  ports: Ports,
-  rulesPath: string,
-  folder: string,
+  { ports, rulesPath, folder }: { readonly ports: Ports; readonly rulesPath: string; readonly folder: string },
 ): NodeJS.ProcessEnv {
   const { PATH, HOME } = process.env;
   return {

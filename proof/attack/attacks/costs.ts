@@ -23,7 +23,11 @@ async function inTurn(client: Http2Client, bodies: Iterable<Buffer>): Promise<vo
 }
 
 /** Sends a call each interval, in turn, until the time is over. */
-async function paced(attacker: Attacker, client: Http2Client, bodies: readonly Buffer[], everyMs: number) {
+async function paced(
+  attacker: Attacker,
+  client: Http2Client,
+  { bodies, everyMs }: { readonly bodies: readonly Buffer[]; readonly everyMs: number },
+) {
   for (let at = 0; !attacker.isOver; at++) {
     const body = bodies[at % bodies.length];
     if (!body || !(await call(client, body))) return;
@@ -95,7 +99,7 @@ const filledThenNamed =
     return async (attacker) => {
       const client = await attacker.http2();
       await Promise.race([inTurn(client, bodies), attacker.over]);
-      await paced(attacker, client, [body], CALL_EVERY_MS);
+      await paced(attacker, client, { bodies: [body], everyMs: CALL_EVERY_MS });
     };
   };
 
@@ -121,7 +125,7 @@ function patternAttack(count: number): Attack {
     (key: string): Attack['prepare'] =>
     () => {
       const bodies = bodiesWith(key);
-      return async (attacker) => paced(attacker, await attacker.http2(), bodies, MATCH_EVERY_MS);
+      return async (attacker) => paced(attacker, await attacker.http2(), { bodies, everyMs: MATCH_EVERY_MS });
     };
   return {
     name: `${count.toLocaleString('en')} patterns with the same beginning, and texts that almost match`,

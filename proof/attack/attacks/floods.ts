@@ -2,7 +2,7 @@ import { Flag, FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { data, frame, framed, goaway, rstStream, settings, windowUpdate } from '../../../test/helpers/h2-client.ts';
 import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
-import { CallBatch } from '../calls.ts';
+import { CallBatch, type CallShape } from '../calls.ts';
 import { ordinaryMessage } from '../messages.ts';
 
 const CANCEL = 8;
@@ -26,9 +26,9 @@ const flood =
 
 /** Repeats a call, with these frames after each. */
 const callFlood =
-  (body: Buffer, then: readonly Buffer[], fields = {}, isEnd = true): Attack['prepare'] =>
+  (body: Buffer, after: readonly Buffer[], how: Pick<CallShape, 'fields' | 'isEnd'> = {}): Attack['prepare'] =>
   () => {
-    const batches = range(CONNECTIONS).map(() => new CallBatch({ body, fields, isEnd, after: then }, 200));
+    const batches = range(CONNECTIONS).map(() => new CallBatch({ body, ...how, after }, 200));
     return (attacker) =>
       crowd(attacker, CONNECTIONS, async (which) => {
         const client = await attacker.http2();
@@ -72,13 +72,16 @@ export const floods: readonly Attack[] = [
   { name: 'rapid reset: calls, each cancelled at once', prepare: callFlood(ordinary, [rstStream(0, CANCEL)]) },
   {
     name: 'rapid reset: requests cancelled before they are complete',
-    prepare: callFlood(ordinary.subarray(0, 7), [rstStream(0, CANCEL)], {}, false),
+    prepare: callFlood(ordinary.subarray(0, 7), [rstStream(0, CANCEL)], { isEnd: false }),
   },
   {
     name: 'made you reset: calls, each followed by a window that is too large',
     prepare: callFlood(ordinary, [windowUpdate(0, 2 ** 31 - 1)]),
   },
-  { name: 'calls of a method that does not exist', prepare: callFlood(ordinary, [], { ':path': '/no.such/Method' }) },
+  {
+    name: 'calls of a method that does not exist',
+    prepare: callFlood(ordinary, [], { fields: { ':path': '/no.such/Method' } }),
+  },
   { name: 'messages that are not protocol buffers', prepare: callFlood(framed(Buffer.from('not a message')), []) },
   {
     name: 'new connections, each closed after one call',

@@ -6,9 +6,16 @@ import { CallBatch } from '../calls.ts';
 import { get, readPage } from '../http1.ts';
 import { descriptor, entry, field, ordinaryMessage, repeated, request } from '../messages.ts';
 
+interface OpenLoop {
+  readonly connections: number;
+  /** Number of calls that are written together. */
+  readonly inABatch: number;
+  readonly fields?: Fields;
+}
+
 /** Sends calls as fast as the service reads them from the sockets, without waiting for answers. */
 const openLoop =
-  (message: Buffer, connections: number, inABatch: number, fields: Fields = {}): Attack['prepare'] =>
+  (message: Buffer, { connections, inABatch, fields = {} }: OpenLoop): Attack['prepare'] =>
   () => {
     const batches = range(connections).map(() => new CallBatch({ body: framed(message), fields }, inABatch));
     return (attacker) =>
@@ -49,13 +56,25 @@ const batch: Fields = { ':path': '/weir.v1.Batch/Decide', 'x-weir-detail': '1' }
 
 /** Overload. */
 export const load: readonly Attack[] = [
-  { name: 'overload: calls of 100 descriptors on 20 connections', prepare: openLoop(many(100, 1), 20, 10) },
-  { name: 'overload: small calls on 20 connections', prepare: openLoop(ordinaryMessage('overload'), 20, 100) },
-  { name: 'overload: calls of 256 descriptors of 64 entries on 4 connections', prepare: openLoop(many(256, 64), 4, 1) },
-  { name: 'overload: batches of 256 requests, with detail', prepare: openLoop(together(256, 2, 1), 20, 1, batch) },
+  {
+    name: 'overload: calls of 100 descriptors on 20 connections',
+    prepare: openLoop(many(100, 1), { connections: 20, inABatch: 10 }),
+  },
+  {
+    name: 'overload: small calls on 20 connections',
+    prepare: openLoop(ordinaryMessage('overload'), { connections: 20, inABatch: 100 }),
+  },
+  {
+    name: 'overload: calls of 256 descriptors of 64 entries on 4 connections',
+    prepare: openLoop(many(256, 64), { connections: 4, inABatch: 1 }),
+  },
+  {
+    name: 'overload: batches of 256 requests, with detail',
+    prepare: openLoop(together(256, 2, 1), { connections: 20, inABatch: 1, fields: batch }),
+  },
   {
     name: 'overload: batches of 32 requests of 16 descriptors of 20 entries',
-    prepare: openLoop(together(32, 16, 20), 4, 1, batch),
+    prepare: openLoop(together(32, 16, 20), { connections: 4, inABatch: 1, fields: batch }),
   },
   {
     name: '/metrics on 100 connections that never read, 1,000 requests each',

@@ -31,9 +31,16 @@ function heads(fields: Fields, from: number, count: number): readonly Buffer[] {
   );
 }
 
+interface OpenedStreams {
+  readonly connections: number;
+  /** Number of streams of each connection. */
+  readonly streams: number;
+  readonly fields?: Fields;
+}
+
 /** Opens connections with streams whose requests begin with these bytes and do not end. */
 const openStreams =
-  (connections: number, streams: number, begin: Buffer, fields = {}): Attack['prepare'] =>
+  (begin: Buffer, { connections, streams, fields = {} }: OpenedStreams): Attack['prepare'] =>
   () => {
     const batches = range(connections).map(() => new CallBatch({ body: begin, fields, isEnd: false }, 100));
     return (attacker) =>
@@ -108,11 +115,11 @@ export const streams: readonly Attack[] = [
   },
   {
     name: 'reflection: 9,900 streams of 3 connections that stay open',
-    prepare: openStreams(3, MANY_STREAMS, Buffer.alloc(0), REFLECTION),
+    prepare: openStreams(Buffer.alloc(0), { connections: 3, streams: MANY_STREAMS, fields: REFLECTION }),
   },
   {
     name: 'requests with 1 byte of their message: 9,900 streams of 10 connections',
-    prepare: openStreams(10, MANY_STREAMS, begunMessage(100, 1)),
+    prepare: openStreams(begunMessage(100, 1), { connections: 10, streams: MANY_STREAMS }),
   },
   {
     name: '600 connections with one open stream, after 1,000 that were refused and 4,096 that were cancelled',
@@ -138,7 +145,7 @@ export const streams: readonly Attack[] = [
   },
   {
     name: 'requests that lack their last byte: 2,000 of 15 KB on each of 10 connections',
-    prepare: openStreams(10, 2_000, begunMessage(15_001, 15_000)),
+    prepare: openStreams(begunMessage(15_001, 15_000), { connections: 10, streams: 2_000 }),
   },
   {
     name: 'unfinished requests fill all memory for them while an honest client sends in pieces',
