@@ -2,8 +2,8 @@ import { shown } from '../read/problem.ts';
 import { comparedWith } from './level.ts';
 import type { Descriptor, Entry, Match } from './match.ts';
 import type { Matcher } from './matcher.ts';
+import { isFixed } from './matchers.ts';
 import { NearestTexts } from './nearest-of.ts';
-import { isPattern } from './pattern.ts';
 import type { Candidate, Stop, TracedLevel } from './shapes.ts';
 import { search, stopOf } from './stop.ts';
 import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
@@ -69,7 +69,7 @@ function tracedLevel(
     }
     if (isChosen) [isWon, wonByPattern] = [true, true];
   }
-  if (branch?.anyValue && !isPattern(entry.key)) {
+  if (branch?.anyValue && isFixed(entry.key)) {
     const candidate = { key: entry.key, kind: 'any_value', matched: !isWon } as const;
     tried.push(isWon ? { ...candidate, reason: 'more_specific_won' } : candidate);
   }
@@ -121,7 +121,7 @@ function otherCandidates(level: Level, entry: Entry, nearest: NearestTexts): rea
 }
 
 function* otherThan(texts: Iterable<string>, own: string): Iterable<string> {
-  for (const text of texts) if (text !== own && !isPattern(text)) yield text;
+  for (const text of texts) if (text !== own && isFixed(text)) yield text;
 }
 
 /** The number of nodes of a level; counts at most `MAX_COUNTED_KEYS` keys. */
