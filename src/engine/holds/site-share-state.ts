@@ -136,7 +136,7 @@ export class SiteShare {
   }
 
   /** The site's row of the table; writes go to the table. */
-  rowOf(peer: number): ShareRow {
+  findRow(peer: number): ShareRow {
     const { table } = this;
     while (table.length < ROW * this.#limit.sites) table.push(0);
     const at = ROW * peer;

@@ -86,7 +86,7 @@ function lend(
   { peer, epochMs, taken, among }: Extract<SiteTransfer, { kind: 'lend' }>,
 ): boolean {
   if (epochMs !== share.epochMs) return false;
-  const row = share.rowOf(peer);
+  const row = share.findRow(peer);
   const give = (given: number): void => {
     row.given += given;
     if (limit.of === 'token_bucket') share.used += given * tokenMsOf(limit);
@@ -116,7 +116,7 @@ function take(
 ): boolean {
   const isInTime = Math.abs(repliedMs - sentMs) <= MAX_SKEW_MS && Math.abs(repliedMs - nowMs) <= MAX_SKEW_MS;
   if (epochMs !== share.epochMs || !isInTime) return false;
-  const row = share.rowOf(peer);
+  const row = share.findRow(peer);
   const more = Math.max(given - row.taken, 0);
   row.taken += more;
   if (limit.of === 'token_bucket') use(limit, share, -more);

@@ -306,9 +306,9 @@ export class Ledger {
   #gather(request: readonly Debit[], known: readonly (LedgerEntry | undefined)[], how: RunOptions): Eventual<Entries> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const requested = isRefused ? request.map(asPeek) : request;
-    const sourceOf = (debit: Debit, at: number) =>
+    const chooseSource = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
-    return scatter(requested, sourceOf, (source, debits, at): Eventual<Entries> => {
+    return scatter(requested, chooseSource, (source, debits, at): Eventual<Entries> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
       return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));

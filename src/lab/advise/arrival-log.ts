@@ -35,7 +35,7 @@ const MAX_BUFFERED_ARRIVALS = 5_000;
 /** Buffers the arrivals at this process until they are collected, once a second. */
 export class ArrivalLog {
   readonly #clock: Clock;
-  readonly #keyOf = createCounterKeys('');
+  readonly #findKey = createCounterKeys('');
   /** Current sample; undefined until arrivals are first collected. */
   #sample: ArrivalSample | undefined;
   #arrivals: LoggedArrival[] = [];
@@ -55,7 +55,7 @@ export class ArrivalLog {
       if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
       const { rule, limit, hits, decision } = verdict;
       if (!rule.place) continue; // a limit from the request
-      const key = counterSubject(this.#keyOf(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
+      const key = counterSubject(this.#findKey(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
       if (!isSampled(sample.seed, key, sample.level)) continue;
       const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
       this.#arrivals.push({ rule: rule.path, key, hits, timeMs, refusedBy, client: clients[at] });

@@ -91,17 +91,17 @@ export function encodeBatch(
     packedRequests.add(spends.indexOf(spend));
     packedRequests.add(group.operations.length);
     for (const operation of group.operations) {
-      const place = keys.placeOf(operation.key);
+      const place = keys.intern(operation.key);
       runs.close(place);
       packOperation(operation, spend, place, placeOfLimit(limits, operation));
       if (operation.kind !== 'refund' && operation.kind !== 'forget') continue;
-      packedRequests.add(keys.placeOf(resetKeyOf(operation.key)));
+      packedRequests.add(keys.intern(resetKeyOf(operation.key)));
       packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
     if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
-    const place = keys.placeOf(operation.key);
+    const place = keys.intern(operation.key);
     if (runs.repeat(operation, place, number)) return true;
     return runs.join(operation, place, placeOfLimit(limits, operation), number);
   };
@@ -141,7 +141,7 @@ class BatchKeys {
   #lastPlace = 0;
 
   /** From 1. */
-  placeOf(key: string): number {
+  intern(key: string): number {
     if (key === this.#last) return this.#lastPlace; // calls of a turn often share a key
     this.#last = key;
     this.#lastPlace = this.#places.get(key) ?? 0;

@@ -180,7 +180,7 @@ class Schedule implements RuleSchedule {
   }
 
   changesAtMs(nowMs: number): number {
-    return Math.min(...this.#limits.map((one) => changeOf(one, nowMs)));
+    return Math.min(...this.#limits.map((one) => nextChangeMs(one, nowMs)));
   }
 
   map(change: (limit: RuleLimit) => RuleLimit | undefined): Schedule {
@@ -201,11 +201,11 @@ class Schedule implements RuleSchedule {
   #move(nowMs: number): void {
     let untilMs = Number.POSITIVE_INFINITY;
     this.#inForce = this.#limits.flatMap((one): RuleLimit[] => {
-      const changeMs = changeOf(one, nowMs);
+      const changeMs = nextChangeMs(one, nowMs);
       untilMs = Math.min(untilMs, changeMs);
-      const limit = choiceOf(one, nowMs)?.limit;
+      const limit = findActive(one, nowMs)?.limit;
       if (!limit) return [];
-      return changeMs < Number.POSITIVE_INFINITY && mayAdmitMore(choiceOf(one, changeMs)?.limit, limit)
+      return changeMs < Number.POSITIVE_INFINITY && mayAdmitMore(findActive(one, changeMs)?.limit, limit)
         ? [{ ...limit, endsAtMs: changeMs }]
         : [limit];
     });
@@ -214,11 +214,11 @@ class Schedule implements RuleSchedule {
   }
 }
 
-const choiceOf = (limits: LimitOverTime, nowMs: number): LimitAtTimes | undefined =>
+const findActive = (limits: LimitOverTime, nowMs: number): LimitAtTimes | undefined =>
   limits.find(({ active }) => active === undefined || active.isActive(nowMs));
 
 /** The time when another limit takes over: the current one ends, or one with precedence begins. */
-function changeOf(limits: LimitOverTime, nowMs: number): number {
+function nextChangeMs(limits: LimitOverTime, nowMs: number): number {
   let changeMs = Number.POSITIVE_INFINITY;
   for (const { active } of limits) {
     if (active === undefined) break;

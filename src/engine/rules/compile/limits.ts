@@ -56,7 +56,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const before = problems.all.length;
   const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
   if (values.unlimited) {
-    const unit = unitOf(values.unit);
+    const unit = parseUnit(values.unit);
     if (unit) report('unit', 'should not specify rate limit unit when unlimited: remove one of them');
     for (const key of ownKeys) {
       if (values[key] !== undefined) report(key, `${key} cannot be used when unlimited: remove one of them`);
@@ -101,13 +101,13 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
 }
 
-const unitOf = (written = ''): Unit | undefined =>
+const parseUnit = (written = ''): Unit | undefined =>
   unitNames.includes(written.toLowerCase()) ? (written.toUpperCase() as Unit) : undefined; // one of unitMs
 
 function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): WindowLength | undefined {
   const { unit: written = '', unit_multiplier: unitMultiplier = 1, window } = values;
   if (window !== undefined) return readLength(window, values, report);
-  const unit = unitOf(written);
+  const unit = parseUnit(written);
   if (!unit) {
     if (['unit', 'window', 'unlimited'].some((key) => invalid.has(key))) return undefined;
     return report('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);

@@ -295,13 +295,13 @@ function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   let steps = 0;
   const hidden = (one: PlacedBlock): readonly Hidden[] => {
     const longest = findBeginning(one);
-    const cost = costOf(one.node);
+    const cost = comparisonSteps(one.node);
     for (const length of lengths) {
       if (length > longest.length || steps > MAX_STEPS) break;
       steps += cost;
       for (const pattern of patterns.get(longest.slice(0, length)) ?? []) {
         if (covers(pattern, one)) return [{ node: one.node, by: pattern.node }];
-        steps += cost * costOf(pattern.node);
+        steps += cost * comparisonSteps(pattern.node);
         if (steps > MAX_STEPS) return [];
       }
     }
@@ -326,7 +326,7 @@ function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
 const MAX_STEPS = 10_000_000;
 
 /** The steps of one lookup; a comparison takes the product of both nodes' steps. */
-const costOf = ({ values: { key = '', value = '' } }: Block<'node'>): number =>
+const comparisonSteps = ({ values: { key = '', value = '' } }: Block<'node'>): number =>
   1 + Math.floor((key.length + value.length) / STEP_CHARACTERS);
 const STEP_CHARACTERS = 64;
 

@@ -13,7 +13,7 @@ export class BlockTable<T> {
 
   /** Adds a block, or replaces its item. @returns the item before */
   set(block: AddressBlock, item: T): T | undefined {
-    let node = rootOf(block);
+    let node = familyRoot(block);
     for (let bit = 0; bit < block.bits; bit++) {
       const next = isOne(block, bit) ? this.#ones : this.#zeros;
       if (next[node] === NONE) next[node] = this.#grow();
@@ -32,7 +32,7 @@ export class BlockTable<T> {
 
   /** The item of the longest block that contains the given one. */
   find(block: AddressBlock): T | undefined {
-    let node = rootOf(block);
+    let node = familyRoot(block);
     let found = this.#items[node];
     for (let bit = 0; bit < block.bits && node !== NONE; bit++) {
       node = (isOne(block, bit) ? this.#ones : this.#zeros)[node] ?? NONE;
@@ -58,13 +58,13 @@ export class BlockTable<T> {
   }
 
   #findNode(block: AddressBlock): number {
-    let node = rootOf(block);
+    let node = familyRoot(block);
     for (let bit = 0; bit < block.bits; bit++) node = (isOne(block, bit) ? this.#ones : this.#zeros)[node] ?? NONE;
     return node;
   }
 }
 
-const rootOf = ({ bytes }: AddressBlock): number => (bytes.length === 4 ? IPV4 : IPV6);
+const familyRoot = ({ bytes }: AddressBlock): number => (bytes.length === 4 ? IPV4 : IPV6);
 
 const isOne = ({ bytes }: AddressBlock, bit: number): boolean =>
   (((bytes[bit >> 3] ?? 0) >> (7 - (bit & 7))) & 1) === 1;

@@ -22,7 +22,7 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
  * A rule in the format of envoyproxy/ratelimit, one line for each limit: `demo.user: unit=MINUTE requests_per_unit=5,
  * shadow_mode: false, quota_mode: false`. Properties that it does not have follow.
  */
-export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
+export const describeRule = (rule: Rule): string => describeLines(rule).join('\n');
 
 /**
  * Like `describeRule`, with all that affects answers and statistics, and the rule's place: names, `replaces`,
@@ -39,7 +39,7 @@ export function describeRuleFully(rule: Rule): string {
     ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
   ];
-  return linesOf(rule)
+  return describeLines(rule)
     .map((line, at) => {
       const name = limits[at]?.label.name ?? '';
       return [line, ...(name === '' ? [] : [`name: ${name}`]), ...ofRule].join(', ');
@@ -48,7 +48,7 @@ export function describeRuleFully(rule: Rule): string {
 }
 
 /** One line for each limit. */
-function linesOf(rule: Rule): readonly string[] {
+function describeLines(rule: Rule): readonly string[] {
   const { path, limits, shadow, quota } = rule;
   if (limits.length === 0) {
     const modes = describeModes({ shadow, quota });

@@ -67,7 +67,7 @@ export class YamlError extends Error {
  * too deep
  */
 export function parseYaml(text: string): YamlFile {
-  const documents = composerOf(text).documents();
+  const documents = createComposer(text).documents();
   return { root: documents[0]?.root, moreDocumentsAt: documents.slice(1).map(({ line }) => line) };
 }
 
@@ -76,7 +76,7 @@ export function parseYaml(text: string): YamlFile {
  * (down to a closing bracket in the first column) or tabs separate values: Go's yaml.v2 accepts that, and such files
  * are common.
  */
-function composerOf(text: string): Composer {
+function createComposer(text: string): Composer {
   try {
     return new Composer(text, readEvents(text), true);
   } catch (error) {
