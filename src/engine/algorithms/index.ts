@@ -8,7 +8,7 @@ import { tokenBucket } from './token-bucket.ts';
 
 /**
  * The algorithms, by their names in rules. A new one takes a row here, two files beside this one, and a line in each
- * table for which the compiler asks.
+ * table that the compiler names.
  */
 export const algorithms = {
   fixed_window: fixedWindow,

@@ -12,7 +12,7 @@ import {
 
 export interface LeakyBucketLimit extends AnyLimit {
   readonly algorithm: 'leaky_bucket';
-  /** Hits that pass at once before later ones have to wait for the leak, at least 1. */
+  /** Hits that pass immediately before later ones have to wait for the leak, at least 1. */
   readonly burst: number;
   /** Maximum time that a request is held until its turn; 0 to refuse it instead. */
   readonly maxDelayMs: number;

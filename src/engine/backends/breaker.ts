@@ -38,7 +38,7 @@ const LONGEST_OPEN_MS = 500;
 /**
  * Circuit breaker. Fails calls to a node that does not answer, which would only wait, and be counted late. After a
  * while one call tests the node, and its result applies to all. The times vary between instances, so that they do not
- * all call a node at once when it is back.
+ * all call a node simultaneously when it is back.
  *
  * @see https://martinfowler.com/bliki/CircuitBreaker.html
  */

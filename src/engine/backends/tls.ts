@@ -15,7 +15,7 @@ export interface ClientTls {
 
 /**
  * Options whose `secureContext` is read from the files for each new connection. Files that cannot be used, as in the
- * middle of a rotation, leave the last usable ones in force.
+ * middle of a rotation, leave the last usable ones in use.
  *
  * @param onProblem  called with each new reason why the files cannot be used
  * @throws Error  of the file system or of OpenSSL, if the files cannot be used at the start

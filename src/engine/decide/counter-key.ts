@@ -13,12 +13,12 @@ export interface KnownCounter {
 }
 
 /**
- * Finds the limit whose counter a key names, under the rules in force. Undefined if no rule has the counter, or its
- * name is too long to be kept in the key.
+ * Finds the limit whose counter a key names, under the current rules. Undefined if no rule has the counter, or its name
+ * is too long to be kept in the key.
  *
  * @param key      as `createCounterKeys` makes it
  * @param decider  its clock selects, among limits that share the counter, the one that applies now; its `counters` make
- * the keys: a candidate's counters have other names
+ *                 the keys: a candidate's counters have other names
  */
 export function counterOf(
   rules: RuleTree,

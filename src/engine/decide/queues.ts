@@ -12,7 +12,7 @@ interface SlotTurn<A> {
   readonly isTaken: (answer: A) => boolean;
   /** Releases slots that were taken for a caller that has been answered otherwise, or has gone. */
   readonly drop: () => Promise<void>;
-  /** Calls the listener once if the caller gives up; at once if it has already. */
+  /** Calls the listener once if the caller gives up, or immediately if it has already. */
   readonly onGone: (listener: () => void) => void;
 }
 

@@ -36,7 +36,7 @@ export interface TimedCaller {
 
 /** A caller that may wait for slots. */
 export interface HoldsCaller extends TimedCaller {
-  /** Calls the listener once if the caller gives up; at once if it has already. */
+  /** Calls the listener once if the caller gives up, or immediately if it has already. */
   onGone(listener: () => void): void;
 }
 

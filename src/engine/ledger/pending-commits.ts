@@ -13,7 +13,7 @@ export interface CommitCounts {
   readonly pending: number;
   /** Accepted by the store later, since the start. */
   readonly sent: number;
-  /** Lost since the start: too old, or there was no room. */
+  /** Lost since the start, for being too old or for lack of room. */
   readonly dropped: number;
 }
 

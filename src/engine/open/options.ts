@@ -123,7 +123,7 @@ export interface CounterOptions {
  * cannot_count   the store failed the test for whether it can count
  * accepts_calls  the store can count again
  * late           this process was too late to wait for an answer
- * invalid_tls    certificate files cannot be used; the last usable ones stay in force
+ * invalid_tls    certificate files cannot be used; the last usable ones stay in use
  */
 export type StoreEvent =
   | { readonly kind: 'up' | 'accepts_calls'; readonly server: string }

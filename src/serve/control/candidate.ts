@@ -13,7 +13,7 @@ const MAX_CANDIDATE_PROBLEMS = 20;
 
 interface CandidateLoading {
   readonly store: StoreTraits;
-  /** The overlay of the rules in force and of the candidate. */
+  /** The overlay of the current rules and of the candidate. */
   readonly overlay: Overlay | undefined;
   readonly pollIntervalMs: number;
 }

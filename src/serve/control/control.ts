@@ -62,7 +62,7 @@ export function openControl(
   });
 }
 
-/** Sends the rules in force and the candidate, now and after each change. */
+/** Sends the current rules and the candidate, now and after each change. */
 function sendRules({ book, candidate }: SourcedRules, send: (message: FromControl) => void): void {
   const sendThose = (kind: 'rules' | 'candidate', of: Pick<SourcedRules['candidate'], 'packed'>): void => {
     for (const message of rulesMessages(of.packed())) send({ kind, message });

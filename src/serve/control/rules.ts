@@ -16,7 +16,7 @@ import { openCandidateBook } from './candidate.ts';
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
 
-/** When the rules in force were loaded, their hash, and whether newer ones are invalid. */
+/** When the current rules were loaded, their hash, and whether newer ones are invalid. */
 interface RulesLoaded {
   readonly atMs: number;
   readonly hash: string;
@@ -29,12 +29,12 @@ interface LastReload {
   readonly reload: Reload;
 }
 
-/** The rules in force and their source. */
+/** The current rules and their source. */
 export interface SourcedRules {
   readonly book: RuleBook;
-  /** The result of the last load; the rules in force may be older. */
+  /** Result of the last load; the current rules may be older. */
   lastLoad(): LoadedRules | undefined;
-  /** The rules in force, if any. */
+  /** The current rules, if any. */
   inForce(): RulesLoaded | undefined;
   /** The last reload; undefined for the first rules. */
   lastReload(): LastReload | undefined;
@@ -42,7 +42,7 @@ export interface SourcedRules {
   readonly description: string;
   /** For operators: how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
-  /** The candidate rules, which are tried in addition to those in force. */
+  /** The candidate rules, which are tried in addition to the current ones. */
   readonly candidate: CandidateBook;
 }
 

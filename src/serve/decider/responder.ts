@@ -221,7 +221,7 @@ const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
 });
 
 interface CandidateSources extends TrialSources {
-  /** The rules in force, and the candidate. */
+  /** The current rules, and the candidate. */
   readonly rules: Pick<ReceivedRules, 'book' | 'candidate'>;
   /** Notified of the answers. */
   readonly observer: Observer;

@@ -16,7 +16,7 @@ import { loggedCounters, startStore } from './store.ts';
 
 export interface TrialSources {
   readonly store: Pick<OpenStore, 'memory'>;
-  /** The decider of the rules in force. */
+  /** The decider of the current rules. */
   readonly decider: Decider;
   /** Whether this process is refusing calls because it is overloaded. */
   readonly isBehind: () => boolean;

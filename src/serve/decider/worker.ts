@@ -10,7 +10,7 @@ import { createDecider } from './decider.ts';
 /**
  * Answers requests as one of several processes, and reports to the supervisor, even if it cannot start.
  *
- * If the supervisor ends, Node ends its workers at once.
+ * If the supervisor ends, Node ends its workers immediately.
  *
  * @param self  this process as a cluster worker
  * @returns     finishes the calls in flight, sends a last report, and lets the process end

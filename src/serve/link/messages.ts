@@ -91,7 +91,7 @@ export type FromWorker =
   | { readonly kind: 'takes_files' }
   /** The last usable contents of its files, for workers that start later. */
   | { readonly kind: 'files'; readonly usable: UsableFiles }
-  /** Ready to receive rules: those in force, then each change. */
+  /** Ready to receive the current rules, then each change. */
   | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
   /** It cannot start, or its store was never reached. */
@@ -105,7 +105,7 @@ export interface ControlStart {
   readonly rules: string | undefined;
   /** Another control process has served operators before. */
   readonly isReplacement: boolean;
-  /** Overrides in force; undefined if none have been set since the service started. */
+  /** Current overrides; undefined if none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
   /** Its questions have this number and higher ones: replies with lower numbers are for a process before it. */
   readonly firstNumber: number;

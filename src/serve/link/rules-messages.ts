@@ -56,10 +56,10 @@ export class KeptRules {
 /** The rules of a decider, received from the control process. */
 export interface ReceivedRules {
   readonly book: RuleBook;
-  /** The candidate: rules that are evaluated in addition to those in force. */
+  /** The candidate: rules that are evaluated in addition to the current ones. */
   readonly candidate: CandidateFeed;
   receive(message: SpreadMessage): void;
-  /** Resolves when the first rules have been received: a decider must not listen without the rules in force. */
+  /** Resolves when the first rules have been received: a decider must not listen without the current rules. */
   readonly arrived: Promise<void>;
 }
 

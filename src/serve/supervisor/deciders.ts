@@ -34,7 +34,7 @@ export interface DeciderProcesses {
 
 /** What a worker that starts needs. */
 export interface KeptState {
-  /** The rules in force and the candidate, as they were spread. */
+  /** The current rules and the candidate, as they were spread. */
   rules(): Iterable<SpreadMessage>;
   /** The overrides; undefined if none have been set. */
   overrides(): readonly StandingOverride[] | undefined;

@@ -7,7 +7,7 @@ import type { ControlStart, ToControl } from '../link/messages.ts';
 const SHARED_FLAG = /^--max-/;
 
 /**
- * V8's helper threads would take processors from the deciders, whatever the priority of the process: it has none. It
+ * V8's helper threads would take processors from the deciders, whatever the priority of the process, so it has none. It
  * collects a small young generation more often, which costs a tenth more time to check rules, and saves megabytes.
  */
 const flags = (): string[] => [
@@ -34,7 +34,7 @@ export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
  * The first message to a control process.
  *
  * @param number     of the control processes before it
- * @param overrides  those in force; undefined if none have been set
+ * @param overrides  the current ones; undefined if none have been set
  */
 export const startMessage = (
   source: ControlSource,

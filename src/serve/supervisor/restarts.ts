@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A process that lived this long is replaced at once; otherwise after a delay that doubles each time. */
+/** Lifetime after which a process is replaced immediately; otherwise the delay doubles each time. */
 const STEADY_MS = 10_000;
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 10_000;

@@ -163,7 +163,7 @@ export class Connection {
     this.open();
   }
 
-  /** Rejects at once while there is no connection, and with the server's error replies. */
+  /** Rejects immediately while there is no connection, and with the server's error replies. */
   call(...parts: readonly (string | Buffer)[]): Promise<MemcachedReply> {
     return new Promise((resolve, reject) => {
       if (!this.isReady || !this.socket) {

@@ -96,7 +96,7 @@ export function parseCredentials(written: string | undefined): Credentials {
   return { ...(username !== '' && { username }), ...(password !== '' && { password }) };
 }
 
-/** Masks everything before the `@`: it may hold a password. */
+/** Masks everything before the `@`, which may hold a password. */
 export const withoutCredentials = (written: string): string => written.replace(/^([a-z]+:\/\/)?.*@/s, '$1***@');
 
 /** Servers with the same TLS and credentials. */

@@ -33,7 +33,7 @@ const MIN_CONNECT_MS = 500;
 const CONNECT_MARGIN = 4;
 
 /**
- * Opens a connection that reconnects by itself, indefinitely, and fails calls at once while it cannot be used.
+ * Opens a connection that reconnects by itself, indefinitely, and fails calls immediately while it cannot be used.
  *
  * A counting call must not run twice: ioredis neither queues commands while there is no connection, nor resends those
  * in flight when a connection breaks. On a Cluster, commands that a node refused before running them (MOVED, ASK,
@@ -88,7 +88,7 @@ export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: n
   forEachClient(connection, watch);
 }
 
-/** Up to a tenth more, so that a fleet does not connect at once. */
+/** Up to a tenth more, so that a fleet does not connect simultaneously. */
 const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 0.1);
 
 type RetryStrategy = (attempt: number) => number;
@@ -122,7 +122,7 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
         retryDelayOnFailover: 0, // otherwise it would resend calls that may have run
         maxRedirections: MAX_REDIRECTIONS,
         retryDelayOnTryAgain: 1,
-        retryDelayOnClusterDown: 0, // reported at once, instead of after the caller has timed out
+        retryDelayOnClusterDown: 0, // reported immediately, instead of after the caller has timed out
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection resolves it, and certificates name hosts
       });

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 /** Work in steps; yields the approximate number of nodes in each step. */
 export type Steps<T> = Generator<number, T>;
 
-/** Runs all steps at once. */
+/** Runs all steps without a pause. */
 export function finish<T>(steps: Steps<T>): T {
   for (;;) {
     const step = steps.next();

@@ -8,7 +8,7 @@ import type { Place } from '../read/problem.ts';
 import type { ActiveTimes } from '../time/active-times.ts';
 import type { Matcher } from './matcher.ts';
 
-/** The rules in force, immutable and ready for matching. A reload creates a new tree. */
+/** The current rules, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {
   readonly domains: ReadonlyMap<string, Domain>;
   readonly rules: RuleList;

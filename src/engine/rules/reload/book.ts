@@ -15,7 +15,7 @@ import {
 } from './load.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
 
-/** The rules in force. */
+/** The current rules. */
 export interface RuleBook {
   /** Undefined until valid files have been loaded for the first time. */
   rules(): RuleTree | undefined;
@@ -44,7 +44,8 @@ const MOST_RETRY_POLLS = 30;
 
 /**
  * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
- * not replace those in force. Loads block this thread: about a second for 10,000 rules. Resolves after the first load.
+ * not replace the current ones. Loads block this thread: about a second for 10,000 rules. Resolves after the first
+ * load.
  *
  * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
  * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.

@@ -8,7 +8,7 @@ interface Known {
   readonly packed: PackedDomain;
 }
 
-/** The rules in force, as they are matched and as they are sent to other processes. */
+/** The current rules, as they are matched and as they are sent to other processes. */
 export class RulesInForce {
   readonly #listeners = new Set<() => void>();
   #byDomain: ReadonlyMap<string, Known> = new Map();
@@ -21,7 +21,7 @@ export class RulesInForce {
     this.#split = split;
   }
 
-  /** The rules in force; undefined before the first. */
+  /** The current rules; undefined before the first. */
   get tree(): RuleTree | undefined {
     return this.#tree;
   }
@@ -42,7 +42,7 @@ export class RulesInForce {
     return this.#put(packed, finish(this.#build(packed)));
   }
 
-  /** Whether these rules are already in force. */
+  /** Whether these are the current rules already. */
   has(packed: PackedRules): boolean {
     const inForce = this.#packed;
     return inForce?.length === packed.length && packed.every((domain, at) => isSame(domain, inForce[at]));

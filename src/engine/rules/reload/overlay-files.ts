@@ -10,8 +10,8 @@ type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly pr
 /** The result of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {
   /**
-   * Valid rules to put in force: with the newest overlay or, if that is invalid, with the last valid one. Undefined if
-   * both are invalid with these rules.
+   * Valid rules to apply: with the newest overlay or, if that is invalid, with the last valid one. Undefined if both
+   * are invalid with these rules.
    */
   readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
   /** The problems with the newest overlay. */
