@@ -25,7 +25,7 @@ export function tlsOptions(tls: ClientTls, onProblem: (problem: string) => void 
   let problem = '';
   const report = (error: unknown): void => {
     const reason = error instanceof Error ? error.message : String(error);
-    if (reason !== problem) onProblem(`TLS files cannot be used, the last usable ones stay in force: ${reason}`);
+    if (reason !== problem) onProblem(`TLS files cannot be used: ${reason}; the last usable ones stay in use`);
     problem = reason;
   };
   let { files, context } = firstUsable(
