@@ -31,7 +31,6 @@ const limit: InFlightLimit = {
   requestsPerUnit: 1_000,
   soft: 0,
   windowMs: TTL_MS,
-  holder: 0,
 };
 /** Its bucket is never empty. */
 const reserving: ReservationLimit = {
@@ -52,8 +51,6 @@ const reserving: ReservationLimit = {
   },
   ttlMs: TTL_MS,
   onOverrun: 'debt',
-  holder: 0,
-  commits: false,
 };
 const counterKeys = createCounterKeys('');
 

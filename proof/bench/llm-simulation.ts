@@ -57,8 +57,6 @@ const limit: ReservationLimit = {
   },
   ttlMs: 5 * MINUTE_MS,
   onOverrun: 'debt',
-  holder: 0,
-  commits: false,
 };
 
 /** Generates the same requests for every policy. */

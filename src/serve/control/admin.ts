@@ -132,7 +132,7 @@ export function openAdminPages(
 }
 
 /** The profiles of a decider, for the role `operate`. */
-function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOne: Responders['askOne']) {
+function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOne: AdminOptions['askOne']) {
   const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
     end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
     return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;

@@ -13,7 +13,11 @@ descriptors:
   - { key: k, rate_limit: { unit: minute, requests_per_unit: 100, sites: { mode: optimistic, max_error: 10% } } }
 `;
 const problems = new Problems();
-const tree = compile(readText('rules.yaml', RULES, problems), false, problems, { sites: 2, site: 0, group: 'names' });
+const tree = compile(
+  readText('rules.yaml', RULES, problems),
+  { mergeDomains: false, split: { sites: 2, site: 0, group: 'names' } },
+  problems,
+);
 const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // like a key that the rules make
 
 const counterOf = (value: string, more: Partial<SharedCounter> = {}): SharedCounter => ({

@@ -68,7 +68,7 @@ function checkNodes(
 
 function checkAlgorithm(
   { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
-  { name, without }: StoreTraits,
+  { name, without }: Pick<StoreTraits, 'name' | 'without'>,
   problems: Problems,
 ): void {
   const missing = without.find((algorithm) => algorithm === values.algorithm);
