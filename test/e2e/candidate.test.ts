@@ -52,6 +52,9 @@ async function call<T>(weir: Weir, method: string, path: string, body?: string):
 
 const shown = async (weir: Weir): Promise<Shown> => (await call<Shown>(weir, 'GET', '/candidate')).body;
 
+/** Requests that got no answer from the candidate. */
+const untried = ({ failed, dropped }: Shown): number => failed + dropped.behind + dropped.overload;
+
 async function untilShown(weir: Weir, what: string, holds: (found: Shown) => boolean): Promise<Shown> {
   let found = await shown(weir);
   await eventually(
@@ -265,7 +268,7 @@ descriptors:
     const weir = await started({
       REDIS_URL: redis.url,
       CANDIDATE_REDIS_URL: other.url,
-      STORE_TIMEOUT: '60s', // of 5,000 calls at once, which are more than a process tries
+      STORE_TIMEOUT: '60s', // of 2,000 calls at once
       CANDIDATE_RULES_PATH: join(folder, 'candidate.yaml'),
     });
     const client = createClient(`127.0.0.1:${weir.grpcPort}`);
