@@ -147,8 +147,8 @@ async function callFromBundle(format: 'esm' | 'cjs', external: readonly string[]
   writeFileSync(join(folder, source), program);
   const options = ['--bundle', '--platform=node', `--format=${format}`, `--outfile=${output}`, '--log-level=error'];
   const leftOut = external.map((name) => `--external:${name}`);
-  await run(join(PROJECT, 'node_modules/.bin/esbuild'), [source, ...options, ...leftOut], folder);
-  return (await run(process.execPath, [output], folder)).trim().split('\n');
+  await runIn(folder, join(PROJECT, 'node_modules/.bin/esbuild'), [source, ...options, ...leftOut]);
+  return (await runIn(folder, process.execPath, [output])).trim().split('\n');
 }
 
 test.each([

@@ -285,9 +285,9 @@ descriptors:
     };
     try {
       await untilShown(weir, 'it is tried', ({ since }) => since !== null);
-      const { dropped: before } = await floodUntil(({ totals }) => totals.requests > 0);
+      const before = await floodUntil(({ totals }) => totals.requests > 0);
       other.pause();
-      const hanging = await floodUntil(({ dropped }) => dropped.behind > before.behind);
+      const hanging = await floodUntil((found) => untried(found) > untried(before));
       expect(hanging.inFlight).toBeLessThanOrEqual(hanging.maxInFlight);
       other.resume();
       await other.stop();

@@ -6,7 +6,10 @@ import './style.css';
 
 const picture = () =>
   h('a', { class: 'hero-picture', href: withBase('/monitoring.html#the-console') }, [
-    h('img', { src: firstScreen, alt: 'The console: what happens in one sentence, requests by outcome, refused clients' }),
+    h('img', {
+      src: firstScreen,
+      alt: 'The console: what happens in one sentence, requests by outcome, refused clients',
+    }),
   ]);
 
 export default {

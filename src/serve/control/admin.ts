@@ -91,16 +91,7 @@ export function openAdminPages(
     requestsOfMinute,
     audit: new Audit({ sink: auditLog, clock, records }),
     more: [
-      ...sessionOperations(access, {
-        hashKeys: hash !== undefined,
-        version,
-        hasQuotas: settings.rlqs.isOn,
-        hasSites: settings.sites !== undefined,
-        keepsRefusals: settings.agent.refusals > 0,
-        countsClients: settings.agent.topKeysBytes > 0,
-        hasPrometheus: settings.prometheus !== undefined,
-        grpcPort: settings.grpc.address.port,
-      }),
+      ...sessionOperations(access, describeService(settings, version, hash !== undefined)),
       ...siteOperations({
         sites: settings.sites,
         report: sites,
@@ -130,6 +121,22 @@ export function openAdminPages(
     },
   };
 }
+
+/** What the console must know of the service to show its pages. */
+const describeService = (
+  { rlqs, sites, agent, prometheus, grpc }: Settings,
+  version: string,
+  hashKeys: boolean,
+): Parameters<typeof sessionOperations>[1] => ({
+  hashKeys,
+  version,
+  hasQuotas: rlqs.isOn,
+  hasSites: sites !== undefined,
+  keepsRefusals: agent.refusals > 0,
+  countsClients: agent.topKeysBytes > 0,
+  hasPrometheus: prometheus !== undefined,
+  grpcPort: grpc.address.port,
+});
 
 /** The profiles of a decider, for the role `operate`. */
 function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOne: AdminOptions['askOne']) {

@@ -27,7 +27,7 @@ import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
-import { decodeLone, encodeLone, loneSpendOf } from './lone.ts';
+import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
@@ -260,13 +260,13 @@ export class RedisBackend implements Backend {
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     const { replay, foreign, monotonicMs } = this.#options;
-    const lone = replay ? undefined : loneSpendOf(requests, foreign);
+    const lone = replay ? undefined : findLoneSpend(requests, foreign);
     const calledAtMs = monotonicMs();
     if (lone) {
       const { operation, limit } = lone;
       const args = ['1', operation.key, encodeLone(lone, this.#clock())];
       const reply = await this.#callScript(loneScripts[limit.algorithm], args, slot);
-      this.#checkClock(slot, clockOf(reply), calledAtMs);
+      this.#checkClock(slot, readClock(reply), calledAtMs);
       return [decodeLone(reply, lone)];
     }
     const batch = this.#encode(requests, this.#clock());

@@ -3,7 +3,7 @@ import { isRateLimit } from '../../holds/limits.ts';
 import type { Operation, Replies } from '../backend.ts';
 import type { BatchRequest, ForeignCounters } from './batch.ts';
 import { ACCEPTED } from './batch-reply.ts';
-import { DOUBLE_BYTES, PackedNumbers, viewOf } from './packed-numbers.ts';
+import { DOUBLE_BYTES, dataView, PackedNumbers } from './packed-numbers.ts';
 
 /** One spend of a rate's hits: what most calls are at ordinary load. */
 export interface LoneSpend {
@@ -13,7 +13,7 @@ export interface LoneSpend {
 }
 
 /** The only operation of the requests, if it is a spend that the lone scripts can count. */
-export function loneSpendOf(
+export function findLoneSpend(
   [request, other]: readonly BatchRequest[],
   foreign: ForeignCounters | undefined,
 ): LoneSpend | undefined {
@@ -28,7 +28,7 @@ export function loneSpendOf(
 const packed = new PackedNumbers();
 const nothing = new PackedNumbers();
 
-/** The ARGV[1] of lone.lua. @param nowMs  this process's clock, around which calendar windows are computed */
+/** Returns the ARGV[1] of lone.lua. @param nowMs  this process's clock, around which calendar windows are computed */
 export function encodeLone({ operation, limit }: LoneSpend, nowMs: number): Buffer {
   packed.clear();
   packed.add(operation.hits);
@@ -38,7 +38,7 @@ export function encodeLone({ operation, limit }: LoneSpend, nowMs: number): Buff
 
 /** @throws RangeError  if the reply is too short: it is not this script's */
 export function decodeLone(reply: Buffer, { operation: { hits }, limit, receipts }: LoneSpend): Replies {
-  const view = viewOf(reply);
+  const view = dataView(reply);
   const numberAt = (at: number): number => view.getFloat64(at * DOUBLE_BYTES, true);
   const nowMs = numberAt(0);
   const report = Array.from({ length: numberAt(2) }, (_, at) => numberAt(REPORT_AT + at));

@@ -26,7 +26,7 @@ const read = (url: URL): string => readFileSync(url, 'utf8');
 const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
 
 /** What Redis must know of an algorithm besides its steps. */
-function traitsOf(name: AlgorithmName): readonly (readonly [string, string])[] {
+function listTraits(name: AlgorithmName): readonly (readonly [string, string])[] {
   const row = rowOf(name);
   const { length } = row.state;
   return [
@@ -47,7 +47,7 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
       const row = rowOf(name);
-      const more = traitsOf(name).map(([trait, value]) => `${trait} = ${value}`);
+      const more = listTraits(name).map(([trait, value]) => `${trait} = ${value}`);
       return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
     }),
     ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),
@@ -77,7 +77,7 @@ export const loneScripts = Object.fromEntries(
       ...counters,
       read(rowOf(name).script),
       `local step = ${name}`,
-      ...traitsOf(name).map(([trait, value]) => `local ${trait} = ${value}`),
+      ...listTraits(name).map(([trait, value]) => `local ${trait} = ${value}`),
       read(new URL('./lone.lua', import.meta.url)),
     ]),
   ]),
