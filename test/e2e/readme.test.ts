@@ -31,7 +31,7 @@ describe('README', () => {
       .replaceAll(`127.0.0.1:${weir.httpPort}`, '0.0.0.0:8080')
       .replaceAll(`127.0.0.1:${weir.debugPort}`, '0.0.0.0:6070')
       .replaceAll(`localhost:${weir.debugPort}`, 'localhost:6070')
-      .replace(` --target localhost:${weir.debugPort}`, '');
+      .replace(' --target localhost:6070', '');
 
   test('fits on a few screens', () => expect(readme.split('\n').length).toBeLessThanOrEqual(200));
 
