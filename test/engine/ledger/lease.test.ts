@@ -111,6 +111,17 @@ test('a process that dies loses its lease, so that fewer hits pass, never more',
   expect(before + (await drive(limit, 20, 600))).toBe(10_000 - lost);
 });
 
+test('a process leases about as many hits as it uses in a tenth of a second', async () => {
+  const [ledger] = instances(1);
+  const limit = leased(fixedWindowOf(10_000, MINUTE_MS));
+  for (let hits = 0; hits < 20; hits++) {
+    await ledger?.debit([hitOn(limit)], each);
+    clock.advance(10);
+  }
+  expect(await standsAt(limit)).toBeGreaterThan(20);
+  expect(await standsAt(limit)).toBeLessThanOrEqual(40);
+});
+
 test('unused hits are returned', async () => {
   instances(1, 20);
   const limit = leased(fixedWindowOf(10_000));

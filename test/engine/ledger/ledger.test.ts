@@ -240,13 +240,26 @@ describe('a limit with charge: always', () => {
     expect(await stands(limit)).toBe(5_011);
   });
 
-  test('gives receipts for refused reports, which can refund them', async () => {
+  test('asks the store for peeks, since each report delays when hits fit', async () => {
+    const ledger = open(caching);
+    const policy = { charge: 'always' } as const;
+    const peek = debitOf({ key: 'k' as CounterKey }, { limit, policy }, 0, true);
+    await ask(ledger, report(20));
+    expect(await ask(ledger, peek)).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: 11_000 }]);
+    await ask(ledger, report(20));
+    expect(await ask(ledger, peek)).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: 31_000 }]);
+  });
+
+  test('gives receipts for refused reports, which can refund them once', async () => {
     const ledger = open({});
     const [entry] = await ledger.debit([report(5_000)], { ...each, receipts: true });
     expect(entry).toMatchObject({ code: 'OVER_LIMIT', hitsBefore: 0 });
     if (!entry || !('receipt' in entry) || !entry.receipt) throw new Error('a report has a receipt');
     await ledger.refund(entry.receipt);
     expect(await stands(limit)).toBe(0);
+    await ask(ledger, report(7));
+    await ledger.refund(entry.receipt);
+    expect(await stands(limit)).toBe(7);
   });
 });
 

@@ -58,6 +58,15 @@ test('refused hits are refused again without a call until a hit could pass', asy
   expect(await each(on('a', limit))).toMatchObject([{ code: 'OK' }]);
 });
 
+test('a cached refusal of several hits promises them for the next refill at the latest', async () => {
+  const { clock, each } = cached();
+  const bucket = tokenBucketOf(60, unitMs.MINUTE, { burst: 10, refill: 'interval' });
+  await each(on('a', bucket, 10));
+  await each(on('a', bucket));
+  const retryAfterMs = unitMs.MINUTE - (clock() % unitMs.MINUTE);
+  expect(await each(on('a', bucket, 10))).toMatchObject([{ fromCache: true, retryAfterMs }]);
+});
+
 test('a hit that fills the limit exactly is not cached', async () => {
   const { cache, each } = cached();
   await each(on('a', limit, 2));
