@@ -436,7 +436,7 @@ const server: readonly Mutants[] = [
   },
   {
     file: 'src/h2/grpc/method-answer.ts',
-    tests: ['test/h2/grpc/method-call'],
+    tests: ['test/edge/grpc/side-services'],
     changes: [['this.#unreadMessages >= maxUnreadMessages', 'this.#unreadMessages > maxUnreadMessages']],
   },
   {

@@ -41,12 +41,15 @@ function main(): void {
   }
 }
 
-/** Makes the changes of a file. @throws Error  the tests fail without a change */
+/** Makes the changes of a file. @returns the number of those that no test finds */
 function countSurvivors(copy: string, mutants: Mutants): number {
   const { file, changes } = mutants;
   const path = join(copy, file);
   const original = readFileSync(path, 'utf8');
-  if (!pass(copy, mutants)) throw new Error(`${file}: the tests fail without a change`);
+  if (!pass(copy, mutants)) {
+    console.log(`its tests fail without a change: ${file}`);
+    return changes.length;
+  }
   const survivors = changes.filter((change: Change) => {
     writeFileSync(path, applyChange(original, change));
     const survives = pass(copy, mutants);

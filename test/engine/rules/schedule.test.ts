@@ -57,6 +57,14 @@ test.each([
   expect(inForceAt(NIGHTLY, time)).toEqual(expected);
 });
 
+test('a limit ends at a change that only enlarges its burst', () => {
+  const sunday = 'schedule: [{ active: { days: sun }, burst: 300 }]';
+  const limit = `{ unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 200, ${sunday} }`;
+  expect(inForceAt(`    rate_limit: ${limit}\n`, '2026-11-28T12:00Z')).toEqual([
+    '100 per minute by token_bucket burst 200 until 2026-11-29T00:00',
+  ]);
+});
+
 test('limits of a schedule inherit properties that they do not set', () => {
   expect(describeRule(ruleFrom(NIGHTLY)).split('\n')).toEqual([
     'demo.user: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 200, unlimited: { days: [sat, sun], timezone: UTC }',
