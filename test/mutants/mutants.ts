@@ -49,10 +49,13 @@ const algorithms: readonly Mutants[] = [
     file: 'src/engine/algorithms/token-bucket.ts',
     tests: [twins],
     only: 'about token_bucket',
-    changes: [
-      ['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs'],
-      ['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs'],
-    ],
+    changes: [['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs']],
+  },
+  {
+    file: 'src/engine/algorithms/token-bucket.ts',
+    tests: [operations],
+    only: 'of token_bucket',
+    changes: [['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs']],
   },
   {
     file: 'src/engine/algorithms/leaky-bucket.ts',
@@ -465,7 +468,8 @@ const server: readonly Mutants[] = [
   },
   {
     file: 'src/h2/http2/request-frames.ts',
-    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/bounds', 'test/edge/grpc/grpc-server'],
+    tests: ['test/h2/http2/attacks'],
+    only: 'cancelled calls|flow-control windows|a request',
     changes: [
       ['streams.slotsTaken >= this.#limits.maxConcurrentStreams', 'streams.slotsTaken > 100_000'],
       ['stream.receiveWindow < 0', 'false'],

@@ -67,6 +67,13 @@ test('a cached refusal of several hits promises them for the next refill at the 
   expect(await each(on('a', bucket, 10))).toMatchObject([{ fromCache: true, retryAfterMs }]);
 });
 
+test('two hits that were refused and not charged leave room for one', async () => {
+  const { each, apply } = cached();
+  await each(on('a', limit));
+  expect(await apply('all_or_nothing', on('a', limit, 2))).toMatchObject([{ code: 'OVER_LIMIT' }]);
+  expect(await each(on('a', limit))).toMatchObject([{ code: 'OK' }]);
+});
+
 test('a hit that fills the limit exactly is not cached', async () => {
   const { cache, each } = cached();
   await each(on('a', limit, 2));

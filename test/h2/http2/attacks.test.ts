@@ -491,7 +491,7 @@ describe('a slow client', () => {
 });
 
 describe('a request', () => {
-  test('is malformed if its content-length fields differ, and valid if they are equal', async () => {
+  test('is malformed if its content-length fields differ from each other or from the body', async () => {
     const client = await open({});
     const body = framed(message);
     const lengths = (...values: readonly number[]) => values.map((value) => ['content-length', String(value)] as const);
@@ -500,7 +500,8 @@ describe('a request', () => {
       return Buffer.concat([frame(FrameType.HEADERS, Flag.END_HEADERS, id, block), data(id, body, true)]);
     };
     client.send(withLengths(1, body.length, body.length + 1), withLengths(3, body.length, body.length));
-    expect((await client.reply(1)).reset).toBe('PROTOCOL_ERROR');
+    client.send(withLengths(5, body.length - 1), withLengths(7, body.length + 1));
+    for (const id of [1, 5, 7]) expect((await client.reply(id)).reset).toBe('PROTOCOL_ERROR');
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
