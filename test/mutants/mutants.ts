@@ -87,11 +87,13 @@ const algorithms: readonly Mutants[] = [
   },
   {
     file: 'src/engine/algorithms/bucket.ts',
-    tests: ['test/engine/ledger/debts', 'test/engine/decide/waiting'],
-    changes: [
-      ['burst: Math.floor(burst / by)', 'burst: Math.ceil(burst / by)'],
-      ['outcome.accepted && taken > 0 ? waitMs(limit, excess, sinceMs, nowMs) : 0', '0'],
-    ],
+    tests: ['test/engine/ledger/debts'],
+    changes: [['burst: Math.floor(burst / by)', 'burst: Math.ceil(burst / by)']],
+  },
+  {
+    file: 'src/engine/algorithms/bucket.ts',
+    tests: [decide],
+    changes: [['outcome.accepted && taken > 0 ? waitMs(limit, excess, sinceMs, nowMs) : 0', '0']],
   },
   {
     file: 'src/engine/algorithms/limit.ts',
@@ -111,10 +113,13 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/algorithms/sliding-window-log.lua',
     tests: [twins],
     only: 'about sliding_window_log',
-    changes: [
-      ['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms'],
-      ['math.min(log[i + 1], hits)', 'hits'],
-    ],
+    changes: [['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms']],
+  },
+  {
+    file: 'src/engine/algorithms/sliding-window-log.lua',
+    tests: [operations],
+    only: 'of sliding_window_log',
+    changes: [['math.min(log[i + 1], hits)', 'hits']],
   },
   {
     file: 'src/engine/algorithms/token-bucket.lua',
@@ -130,8 +135,8 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/algorithms/sliding-window-buckets.lua',
-    tests: [twins],
-    only: 'about sliding_window_buckets',
+    tests: [operations],
+    only: 'of sliding_window_buckets',
     changes: [['math.min(hits, next_state[age + 2])', 'hits']],
   },
   {
@@ -478,12 +483,14 @@ const server: readonly Mutants[] = [
   },
   {
     file: 'src/h2/http2/stream-table.ts',
-    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/stream-table'],
+    tests: ['test/h2/http2/attacks'],
+    only: 'cancelled calls',
     changes: [['if (stream.isBusy) this.#cancelledBusy++;', 'if (stream.isBusy) return;']],
   },
   {
     file: 'src/h2/http2/send-queue.ts',
-    tests: ['test/h2/grpc/unary-call', 'test/h2/http2/bounds'],
+    tests: ['test/h2/http2/attacks'],
+    only: 'flow-control windows',
     changes: [['if (this.#window > MAX_WINDOW) throw tooLarge();', '']],
   },
   {

@@ -67,6 +67,14 @@ test('a cached refusal of several hits promises them for the next refill at the 
   expect(await each(on('a', bucket, 10))).toMatchObject([{ fromCache: true, retryAfterMs }]);
 });
 
+test('a cached refusal of several hits promises them once a leaky bucket has leaked them', async () => {
+  const { each } = cached();
+  const bucket = leakyBucketOf(60, unitMs.MINUTE, { burst: 10 });
+  await each(on('a', bucket, 10));
+  await each(on('a', bucket));
+  expect(await each(on('a', bucket, 5))).toMatchObject([{ fromCache: true, retryAfterMs: 5_000 }]);
+});
+
 test('two hits that were refused and not charged leave room for one', async () => {
   const { each, apply } = cached();
   await each(on('a', limit));
