@@ -16,7 +16,7 @@ const programs: Readonly<Record<string, string>> = {
     const { Redis } = await import('ioredis');
     const { RateLimiterRedis } = await import('rate-limiter-flexible');
     const storeClient = new Redis(redis, '127.0.0.1');
-    await new RateLimiterRedis({ storeClient, points: 5, duration: 60 }).consume('alice');`,
+    await new RateLimiterRedis({ storeClient, points: 5, duration: 60 }).consume('alice').catch((refused) => refused);`,
 };
 
 function clientOf(options: string): string {
