@@ -199,7 +199,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/dispatcher.lua',
+    file: 'src/engine/backends/redis/counters.lua',
     tests: ['test/engine/backends/redis/backend'],
     changes: [
       ['before[1] == state[1] and #before == #state', '#before == #state'],
