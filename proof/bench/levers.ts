@@ -53,8 +53,8 @@ const levers: readonly Lever[] = [
     name: 'times to live that stay',
     changes: [
       {
-        file: 'engine/backends/redis/dispatcher.lua',
-        from: 'if algorithm.is_windowed and',
+        file: 'engine/backends/redis/counters.lua',
+        from: 'if is_windowed and',
         to: 'if false and',
       },
     ],
