@@ -289,7 +289,7 @@ const stores: readonly Mutants[] = [
   {
     file: 'src/engine/backends/memory/bounded-counters.ts',
     tests: ['test/engine/backends/memory/bounded-counters'],
-    changes: [['if (slot < last) this.#index.add(this.#slots.keyOf(slot), slot);', '']],
+    changes: [['if (slot < last) this.#index.add(this.#slots.keyAt(slot), slot);', '']],
   },
 ];
 
@@ -412,7 +412,7 @@ const rules: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/rules/match/pattern.ts',
+    file: 'src/engine/rules/match/matchers.ts',
     tests: ['test/engine/rules/match/pattern', 'test/engine/rules/match/match'],
     changes: [['return from + this.#end.length <= text.length', 'return true']],
   },
