@@ -90,6 +90,11 @@ export const counterRows = {
     choice(...spends),
     'what a request spends if one of its limits refuses it, unless its rules specify it; unset: each',
   ),
+  CONSISTENCY: setting(
+    choice('strict', 'leased'),
+    'strict',
+    'leased: with counters in Redis, limits by fixed_window and token_bucket are leased in blocks, unless their rules specify consistency',
+  ),
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(
     flag,
     'false',

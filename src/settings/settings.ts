@@ -146,6 +146,8 @@ function readCounters(values: CheckedValues) {
     /** Hits that a refused request spends, unless its rules specify it. */
     spend: values.spend,
     isSpendSet: values.SPEND !== undefined,
+    /** Whether limits are leased, unless their rules specify it. */
+    consistency: values.CONSISTENCY,
   };
 }
 

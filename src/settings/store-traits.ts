@@ -4,7 +4,7 @@ import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
 export function counterOptions(settings: Settings['counters']): CounterOptions {
-  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend } = settings;
+  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend, consistency } = settings;
   return {
     store: storeOptions(store),
     keys,
@@ -14,6 +14,7 @@ export function counterOptions(settings: Settings['counters']): CounterOptions {
     startup,
     split,
     spend,
+    consistency,
   };
 }
 

@@ -561,6 +561,9 @@ test('version prints the version', async () => {
 
 test('a reader that leaves ends a command without an error', async () => {
   const { debugPort } = await service({}, ['--rules', file('rules.yaml', RULES)]);
+  const health = async (): Promise<unknown> =>
+    ((await (await fetch(`http://127.0.0.1:${debugPort}/api/v1/status`)).json()) as { readonly health: string }).health;
+  await until('the first report of the deciders', async () => (await health()) === 'healthy');
   const command = `"${process.execPath}" "${MAIN}" status --watch --target 127.0.0.1:${debugPort} | head -1`;
   const { code, output } = await run('sh', ['-c', command]);
   expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^HEALTHY [^\n]*\n$/) });

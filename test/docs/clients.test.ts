@@ -20,11 +20,12 @@ const GO_MODULE = fileURLToPath(new URL('../tools/control-plane', import.meta.ur
 
 /** Blocks of the page by language. */
 let blocks: ReadonlyMap<string, string>;
+let page: string;
 let folder: string;
 let weir: Weir;
 
 beforeAll(async () => {
-  const page = await readFile(PAGE, 'utf8');
+  page = await readFile(PAGE, 'utf8');
   blocks = new Map(
     Array.from(page.matchAll(/^```(\w+)\n(.*?)^```/gms), ([, language = '', text = '']) => [language, text]),
   );
@@ -87,7 +88,7 @@ javaTest(
 );
 
 test('the batch on the page has the answer that the page shows', async () => {
-  const command = blocks.get('sh') ?? '';
+  const command = /^```sh\n(grpcurl .*?)^```/ms.exec(page)?.[1] ?? '';
   const text = command.replace('localhost:8081', `127.0.0.1:${weir.grpcPort}`).replace(/^grpcurl/, await grpcurl());
   const { answers } = JSON.parse(await run('sh', ['-c', text]));
   const detail = expect.objectContaining({ rule: 'demo.user', limit: 5, remaining: 4, source: 'backend' });

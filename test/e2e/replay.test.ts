@@ -217,7 +217,7 @@ describe('weir record', () => {
     await hit('before');
     expect(await record()).toEqual({ code: 0, output: 'nothing is recorded\n' });
     const refused = await record('--for', '1h');
-    expect(refused).toEqual({ code: 1, output: 'weir: --reason is required, for the audit log\n' });
+    expect(refused).toEqual({ code: 1, output: 'weir: --for and --stop require --reason, for the audit log\n' });
     const begun = await record('--for', '1h', '--reason', 'a test');
     expect(begun.output).toMatch(/^requests are recorded until 20\d\d-/);
     await hit('during');

@@ -106,6 +106,11 @@ export interface CounterOptions {
    * require a store that counts a request in one step, which a Cluster without `hashTag` and memcached do not.
    */
   readonly spend?: Spend;
+  /**
+   * `leased`: in Redis, limits that can be leased in blocks are, unless their rules specify `consistency`; default:
+   * `strict`.
+   */
+  readonly consistency?: 'strict' | 'leased';
   /** Milliseconds since the epoch; default: `Date.now`. Redis decides on its own clock. */
   readonly clock?: Clock;
   /** Default: `performance.now`. */
@@ -175,8 +180,15 @@ export function redisOptions(written: string | RedisOptions, option: string): Re
  * @internal
  */
 export function traitsOf(options: CounterOptions): StoreTraits {
-  const { store = 'memory', spend = 'each', split } = options;
-  const common = { atomic: atomicScope(options), without: [], leases: false, spend, split };
+  const { store = 'memory', spend = 'each', split, consistency } = options;
+  const common = {
+    atomic: atomicScope(options),
+    without: [],
+    leases: false,
+    leasesByDefault: consistency === 'leased',
+    spend,
+    split,
+  };
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };

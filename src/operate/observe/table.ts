@@ -611,7 +611,8 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
     ({ statistics: { storeCalls, sums }, store }) => {
       const bounds = storeCallBounds.map(seconds);
       const counts = [...storeCallBounds.map(String), 'longer'].map((bucket) => storeCalls[bucket] ?? 0);
-      return store && [[[], { bounds, counts, sum: seconds(sums.storeMs) }]];
+      const isKnown = store !== undefined || counts.some((count) => count > 0); // a new decider has no store at first
+      return isKnown ? [[[], { bounds, counts, sum: seconds(sums.storeMs) }]] : undefined;
     },
   ),
   ofPage.gauge(

@@ -473,6 +473,14 @@ descriptors:
       [
         'weir_answers_total{code="OK"} 6',
         'weir_answers_total{code="OVER_LIMIT"} 1',
+        'weir_answers_degraded_total{code="OK"} 0',
+        'weir_answers_degraded_total{code="OVER_LIMIT"} 0',
+        'weir_requests_unmatched_total 1',
+        ...['trial', 'user'].flatMap((rule) =>
+          ['bytes', 'operations', 'seconds'].map(
+            (what) => `weir_rule_store_${what}_total{domain="demo",rule="${rule}",algorithm="fixed_window"} 0`,
+          ),
+        ),
         'weir_call_duration_seconds_count{method="Check",grpc_status="0"} 2',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 1',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',

@@ -88,3 +88,48 @@ test.each(['all_or_nothing', 'spare_others'])(
     expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
   },
 );
+
+describe('with CONSISTENCY=leased', () => {
+  const loaded = (limit: string, traits: Partial<StoreTraits> = {}, top = '') => {
+    const store: StoreTraits = {
+      name: 'these Redis',
+      atomic: 'request',
+      without: [],
+      leases: true,
+      leasesByDefault: true,
+      spend: 'each',
+      ...traits,
+    };
+    const text = `domain: d\n${top}descriptors: [{key: a, descriptors: [{key: b, ${limit}}]}]`;
+    const found = loadText(text, { store });
+    if (!found.ok) throw new Error(found.problems.map(formatProblem).join('\n'));
+    return [...found.rules.rules].flatMap(({ limits }) => limits.map(({ policy }) => policy.consistency));
+  };
+  const one = (more: string) => `rate_limit: {unit: day, requests_per_unit: 9${more}}`;
+
+  test.each([
+    ['a limit without an algorithm', one('')],
+    ['a fixed window', one(', algorithm: fixed_window')],
+    ['a token bucket', one(', algorithm: token_bucket')],
+    ['a limit of several', `rate_limits: [{unit: day, requests_per_unit: 9}]`],
+  ])('%s is leased', (_what, limit) => {
+    expect(loaded(limit)).toEqual(['leased']);
+  });
+
+  test.each<[string, string, Partial<StoreTraits>?, string?]>([
+    ['the rule says strict', one(', consistency: strict')],
+    ['its algorithm cannot be leased', one(', algorithm: sliding_window_log')],
+    ['it has a soft part', one(', soft: 1')],
+    ['refused hits are charged', one(', charge: always')],
+    ['the store cannot lease', one(''), { leases: false }],
+    ['the setting is off', one(''), { leasesByDefault: false }],
+    ['requests spend as a set', one(''), { spend: 'all_or_nothing' }],
+    ['requests of the domain spend as a set', one(''), {}, 'spend: spare_others\n'],
+  ])('a limit is counted strictly if %s', (...[, limit, traits, top]) => {
+    expect(loaded(limit, traits, top)).toEqual([undefined]);
+  });
+
+  test('unlimited rules stay so', () => {
+    expect(loaded('rate_limit: {unlimited: true}')).toEqual([]);
+  });
+});

@@ -28,15 +28,17 @@ test('the ratios of a missing peer are reported as not measured', () => {
     ...{ callsPerSecond: 50_000, serviceUs: 8, redisUs: 3, p50Ms: 1, p99Ms: 2 },
     ...{ memoryBytes: 1024 * 1024, generatorLoad: 0.5 },
   };
-  const rows = shapes.slice(0, 1).map((shape) => ({
-    ...{ shape, callsPerSecond: undefined },
-    ...{ measured: new Map([[weir, measurement]]), rounds: new Map() },
-  }));
+  const rows = shapes
+    .filter(({ name }) => name === 'Redis, one hot key')
+    .map((shape) => ({
+      ...{ shape, callsPerSecond: undefined },
+      ...{ measured: new Map([[weir, measurement]]), rounds: new Map() },
+    }));
   const missing = peers.map((peer) => peer.subjectOf(peer.cached));
   const lines = toMarkdown(rows, [weir], missing).split('\n').slice(2);
   expect(lines).toEqual([
-    '| Redis, one hot key | Weir (h2) | 50000 | 8.0 | 3.0 | 1.00 | 2.00 | 1 | 50 % |  |',
-    `| Redis, one hot key | envoyproxy/ratelimit |${' not measured |'.repeat(8)}`, // Limitador is measured in memory only
+    '| Redis, one hot key | Weir (h2) | 50000 | 8.0 | 3.0 | 11.0 | 1.00 | 2.00 | 1 | 50 % |  |',
+    `| Redis, one hot key | envoyproxy/ratelimit |${' not measured |'.repeat(9)}`, // Limitador is measured in memory only
   ]);
 });
 

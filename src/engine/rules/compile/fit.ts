@@ -14,6 +14,8 @@ export interface StoreTraits {
   readonly without: readonly Limit['algorithm'][];
   /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;
+  /** Whether limits that can be leased are, unless their rules specify it. */
+  readonly leasesByDefault?: boolean;
   /** Division of limits that sites share; undefined if SITE is not set. */
   readonly split?: SiteSplit | undefined;
   /** The `spend` of domains that do not set it. */

@@ -180,7 +180,7 @@ const rateLimit = {
     goesWith: rateNames.filter((name) => algorithms[name].leaseMs !== undefined),
     choices: ['strict', 'leased'],
     meaning:
-      'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
+      'strict (the default, unless CONSISTENCY says otherwise): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
   },
   active: {
     type: 'block',

@@ -1,5 +1,6 @@
 import { compile } from '../compile/compile.ts';
 import { checkFit, type StoreTraits } from '../compile/fit.ts';
+import { leaseByDefault } from '../compile/lease-by-default.ts';
 import { lint } from '../compile/lint.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
@@ -86,7 +87,7 @@ export function checkBlocks(
 ): CheckedRules {
   const problems = new Problems(found);
   const { overlay = [], ...others } = options;
-  const laid = layOver(blocks, overlay, problems);
+  const laid = leaseByDefault(layOver(blocks, overlay, problems), options.store);
   const loaded = loadBlocks(laid, problems.all, others);
   if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
   const ruleCount = loaded.rules.rules.length;
@@ -105,7 +106,7 @@ export function loadBlocks(
   { mergeDomains, store, overlay = [] }: LoadOptions,
 ): LoadedRules {
   const problems = new Problems(found);
-  const blocks = layOver(plain, overlay, problems);
+  const blocks = leaseByDefault(layOver(plain, overlay, problems), store);
   const rules = compile(blocks, { mergeDomains, split: store?.split }, problems);
   if (store) checkFit(blocks, store, problems);
   if (problems.hasErrors) return { ok: false, problems: inFileOrder(problems.all) };
