@@ -20,7 +20,7 @@ interface Post {
   readonly body: string;
   readonly agent: Agent;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Default: the caller cancels the call itself. */
+  /** Time limit of the call. Default: none; the caller cancels it. */
   readonly timeoutMs?: number;
   /** Default: MAX_IDLE_RETRIES. */
   readonly maxRetries?: number;

@@ -40,7 +40,7 @@ export function SearchBox() {
   );
 }
 
-/** The address of what was typed: a page if it names one, else the list of what has it. */
+/** Finds the page that the typed text names, or the list of search results. */
 function targetFor(typed: string): string {
   const found = counterIn(typed) ?? clientIn(typed);
   if (found) return linkToClient(found.domain, found.entries);
@@ -53,7 +53,7 @@ interface Found {
   readonly entries: readonly Pair[];
 }
 
-/** A client written as `user=alice` or `demo user=alice`; undefined: it is none, or of several domains. */
+/** Reads a client such as `user=alice` or `demo user=alice`. Undefined if the text is none, or several domains have it. */
 function clientIn(typed: string): Found | undefined {
   const all = domainNames();
   const named = all.find((domain) => typed.startsWith(`${domain} `));
@@ -63,7 +63,7 @@ function clientIn(typed: string): Found | undefined {
   return domain === undefined || !entries ? undefined : { domain, entries };
 }
 
-/** The entries of a descriptor; undefined: the text is none. */
+/** Reads the entries of a descriptor, or returns undefined if the text is none. */
 export function entriesIn(text: string): readonly Pair[] | undefined {
   try {
     return parseDescriptor(text);
@@ -103,7 +103,7 @@ function nextPart(text: string, start: number): number {
   return next < 0 ? -1 : start + 1 + next;
 }
 
-/** The texts of `|4:demo|4:user`; undefined: it has another form. */
+/** Reads the texts of `|4:demo|4:user`, or returns undefined if the form differs. */
 function lengthPrefixed(text: string): readonly string[] | undefined {
   const texts: string[] = [];
   for (let at = 0; at < text.length; ) {

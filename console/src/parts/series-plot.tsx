@@ -33,7 +33,7 @@ export interface SeriesLine {
   readonly isFilled?: boolean;
   /** A constant value; absent: the series of the field. */
   readonly constant?: number;
-  /** A factor for values; absent: 1. */
+  /** Factor for values. Default: 1. */
   readonly times?: number;
   /** Higher values are shown as this one. */
   readonly atMost?: number;
@@ -41,7 +41,7 @@ export interface SeriesLine {
 
 interface SeriesPlotProps {
   readonly title: string;
-  /** The path of a rule; absent: the service. */
+  /** Path of a rule. Default: the whole service. */
   readonly rule?: string;
   /** A client that the rule refuses, as `key=value,…`. */
   readonly descriptor?: string;

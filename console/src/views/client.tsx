@@ -102,7 +102,10 @@ function ClientPage({ domain, entries }: ClientProps) {
             </div>
             <Limits found={found} hits={hits} />
             <Actions
-              {...{ domain, entries, found, override: own }}
+              domain={domain}
+              entries={entries}
+              found={found}
+              override={own}
               onChanged={(text) => {
                 setDone(text);
                 refresh();
@@ -211,7 +214,7 @@ interface ActionsProps extends ClientProps {
   readonly onChanged: (done: string | undefined) => void;
 }
 
-/** What can be changed: the primary action, then the others. */
+/** The primary action, followed by the other changes. */
 function Actions({ domain, entries, found, override, onChanged }: ActionsProps) {
   const asked = Object.keys(changes).find((one) => one === param('change')) as ChangeName | undefined; // a key of it
   const [change, setChange] = useState<ChangeName | undefined>(mayOperate.value ? asked : undefined);

@@ -48,7 +48,10 @@ export function LimitExplained({ limit, hits, isOnly }: LimitExplainedProps) {
       )}
       {drawing && before && (
         <Drawing
-          {...{ drawing, hits, isOver, text }}
+          drawing={drawing}
+          hits={hits}
+          isOver={isOver}
+          text={text}
           used={before.used}
           resetsInMs={before.resetsInMs}
           onHold={before.onHold}

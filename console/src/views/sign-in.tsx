@@ -22,7 +22,7 @@ export function SignIn() {
   );
 }
 
-/** @param onDone  absent: the page that shows the form stays, and has the values then */
+/** @param onDone  called after a change; without it, the page stays and shows the new values */
 function SignInForm({ onDone }: { readonly onDone?: () => void }) {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<string>();

@@ -49,7 +49,7 @@ export function TopClients({ path }: { readonly path: string }) {
       {!session.value?.countsClients && <ClientsNotCounted />}
       <Failure message={error?.message} />
       {session.value?.countsClients && data && !top && <Empty title={by.empty} />}
-      {top && <Clients {...{ top, other, path, by: by.name }} />}
+      {top && <Clients top={top} other={other} path={path} by={by.name} />}
     </section>
   );
 }

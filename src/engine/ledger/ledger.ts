@@ -43,7 +43,7 @@ export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
 /** Measures some of the calls to the backends. */
 export interface StoreMeter {
-  /** A call begins. @returns when, on a clock of the meter; undefined: the call is not measured */
+  /** Begins a call. @returns its start on the meter's clock, or undefined if the call is not measured */
   begin(): number | undefined;
   /** A measured call has ended. */
   end(operations: readonly Operation[], begunMs: number): void;

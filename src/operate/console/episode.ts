@@ -22,7 +22,7 @@ export class Episode {
     return this.#lastMs;
   }
 
-  /** When it began; undefined: it has ended, or never began. */
+  /** When it began, or undefined while there is none. */
   sinceMs(nowMs: number): number | undefined {
     return nowMs - this.#lastMs > this.#quietMs ? undefined : this.#sinceMs;
   }

@@ -21,7 +21,7 @@ interface LiveSources {
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   readonly health: () => HealthFacts;
   readonly timeline: () => TimelineState;
-  /** Hashes callers' values; undefined: they are shown unchanged. */
+  /** Hashes callers' values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
@@ -43,7 +43,7 @@ export interface LiveSnapshot extends HealthFacts {
   readonly refusingRules: readonly RefusingRule[];
   /** The number of clients that were refused in the last minute. */
   readonly refused: RefusedClients['count'];
-  /** Those with the most refused requests; absent: the reader may not see values. */
+  /** The clients with the most refused requests. Absent if the reader may not see values. */
   readonly refusedClients?: readonly RefusedClient[];
   /** Processes that answered the last question. */
   readonly processes: readonly string[];

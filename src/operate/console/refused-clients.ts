@@ -29,7 +29,7 @@ export class RefusedClients {
   readonly #hash: Hash | undefined;
   #isPartial = false;
 
-  /** @param hash  hashes callers' values; undefined: they are shown unchanged */
+  /** @param hash  hashes callers' values; undefined if they are shown unchanged */
   constructor(hash: Hash | undefined) {
     this.#hash = hash;
   }
@@ -80,7 +80,7 @@ export class RefusedClients {
       }));
   }
 
-  /** The refused requests of one client per second; undefined: it is not followed. */
+  /** Refused requests of a client per second, or undefined if it is not followed. */
   refusedOf(rule: string, entries: readonly Entry[], range: Range): readonly number[] | undefined {
     return this.#byId.get(idOf(rule, encodedEntries(entries)))?.series.column(range, 0);
   }

@@ -17,7 +17,7 @@ import { serviceFields } from './service-series.ts';
 export interface SeriesOptions {
   readonly live: Live;
   readonly rules: () => RuleTree | undefined;
-  /** Hashes callers' values; undefined: they are shown unchanged. */
+  /** Hashes callers' values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   /** Undefined: there is no history beyond the memory of this process. */
   readonly prometheus: PrometheusHistory | undefined;
@@ -132,7 +132,7 @@ function keptSeries(
   return refused ? { refused } : {};
 }
 
-/** The series in Prometheus. @returns why there are none; undefined: it is not asked */
+/** Reads the series in Prometheus. @returns the reason why there are none, or undefined if it is not asked */
 async function readHistory(
   { prometheus, rules, live }: SeriesOptions,
   view: SeriesView,

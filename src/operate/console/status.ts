@@ -26,7 +26,7 @@ interface StatusSources {
   readonly ownBytes: () => number;
   /** This instance alone, for a store that instances do not share. */
   readonly instance: () => Instance;
-  /** All instances; undefined: the store keeps no list. */
+  /** All instances; undefined if the store keeps no list. */
   readonly instances: (() => Promise<readonly Instance[]>) | undefined;
 }
 

@@ -194,7 +194,7 @@ class PendingReplies<T> {
     });
   }
 
-  /** @param reply  undefined: there will be none */
+  /** @param reply  undefined if none will come */
   received(number: number, reply: T | undefined): void {
     this.#pending.get(number)?.(reply);
   }

@@ -116,7 +116,7 @@ export class Batcher {
   #callMs = 0;
   /** Duration of the longest recent call, which decays. */
   #peakMs = 0;
-  /** The time of the earliest call since the last reply, or of that reply if calls are in flight; undefined: none are. */
+  /** Time of the first call since the last reply, or of that reply while calls are in flight; else undefined. */
   #waitsSinceMs: number | undefined;
   /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];

@@ -5,7 +5,7 @@ import type { BatchRequest, ForeignCounters } from './batch.ts';
 import { ACCEPTED } from './batch-reply.ts';
 import { DOUBLE_BYTES, dataView, PackedNumbers } from './packed-numbers.ts';
 
-/** One spend of a rate's hits: what most calls are at ordinary load. */
+/** A single spend under a rate limit, which is what most calls are at ordinary load. */
 export interface LoneSpend {
   readonly operation: Operation;
   readonly limit: RateLimit;
@@ -26,14 +26,13 @@ export function findLoneSpend(
 
 /** A buffer, reused for all calls. */
 const packed = new PackedNumbers();
-const nothing = new PackedNumbers();
 
 /** Returns the ARGV[1] of lone.lua. @param nowMs  this process's clock, around which calendar windows are computed */
 export function encodeLone({ operation, limit }: LoneSpend, nowMs: number): Buffer {
   packed.clear();
   packed.add(operation.hits);
   packed.addAll(rateFor(limit).scriptArgs(limit, nowMs));
-  return packed.copyBefore(nothing);
+  return packed.copy();
 }
 
 /** @throws RangeError  if the reply is too short: it is not this script's */

@@ -24,6 +24,11 @@ export class PackedNumbers {
     for (let at = 0; at < numbers.length; at++) this.add(numbers[at] as number); // in range
   }
 
+  /** A copy of these numbers. */
+  copy(): Buffer {
+    return Buffer.from(this.#bytes.subarray(0, this.length * DOUBLE_BYTES));
+  }
+
   /** A copy of these numbers, followed by others. */
   copyBefore(others: PackedNumbers): Buffer {
     const [own, length] = [this.length * DOUBLE_BYTES, others.length * DOUBLE_BYTES];
