@@ -7,7 +7,7 @@ import { LONGEST_LEASE_MS } from '../../src/engine/algorithms/token-bucket.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import type { Limit as LimitNumbers } from '../../src/engine/holds/limits.ts';
-import { debitOf } from '../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../src/engine/ledger/debit.ts';
 import { LEASE_IDLE_MS } from '../../src/engine/ledger/lease.ts';
 import { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { openReady } from '../../test/helpers/connection.ts';
@@ -130,7 +130,7 @@ interface Load {
  * Sends hits to the stores in turn at a steady rate, `ofLimit` times the limit, until shortly before the window ends.
  */
 async function load(stores: readonly Ledger[], limit: Policed, ofLimit: number): Promise<Load> {
-  const hits = [debitOf({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, 1, true)];
+  const hits = [createDebit({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, 1, true)];
   const startMs = performance.now();
   const endMs = startMs + untilWindowEndsMs() - EDGE_MS;
   const asked: ReturnType<Ledger['debit']>[] = [];

@@ -7,7 +7,7 @@ import { parseDescriptor } from '../engine/rules/match/descriptor-text.ts';
 import { responseToJson } from '../engine/wire/json.ts';
 import {
   codeNumbers,
-  nameOf,
+  findName,
   unitNumbers,
   type WireRequest,
   type WireResponse,
@@ -137,10 +137,10 @@ function describeStatus(
   const why = found ? `; ${found.explanation}` : '';
   if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;
   const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
-  const unitName = nameOf(unitNumbers, unit) ?? String(unit);
+  const unitName = findName(unitNumbers, unit) ?? String(unit);
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
   const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
   return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}${why}`;
 }
 
-const codeName = (code: number): string => nameOf(codeNumbers, code) ?? String(code);
+const codeName = (code: number): string => findName(codeNumbers, code) ?? String(code);

@@ -6,8 +6,8 @@ import { Overrides } from './decide/overrides.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
-import { countersOf } from './open/backends.ts';
-import { type CounterOptions, traitsOf } from './open/options.ts';
+import { openCounters } from './open/backends.ts';
+import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
 import type { CurrentRules } from './open/rules.ts';
 import { awaitStore, type OpenStore, openStore } from './open/store.ts';
@@ -85,7 +85,7 @@ export interface Engine {
  */
 export async function createEngine(given: EngineOptions): Promise<Engine> {
   const options = { ...given, clock: given.clock ?? Date.now };
-  const traits = traitsOf(options);
+  const traits = storeTraits(options);
   const store = await openStore(options);
   try {
     const rules = await openRules(options.rules, traits);
@@ -159,7 +159,7 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
   return {
     rules,
     ledger: store.ledger,
-    counters: countersOf(options, clock),
+    counters: openCounters(options, clock),
     clock,
     storeBudget: createStoreBudget(store.lateness.latenessMs, options.storeTimeoutMs),
     shadowMode,

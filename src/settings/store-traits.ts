@@ -1,4 +1,4 @@
-import { type CounterOptions, type StoreOptions, traitsOf } from '../engine/open/options.ts';
+import { type CounterOptions, type StoreOptions, storeTraits } from '../engine/open/options.ts';
 import type { Settings } from './settings.ts';
 import type { StoreSettings } from './stores.ts';
 
@@ -38,7 +38,7 @@ interface SpendProblem {
 /** @returns undefined if it can be applied */
 export function spendProblem(settings: Settings['counters']): SpendProblem | undefined {
   const { isSpendSet, spend, store } = settings;
-  if (spend === 'each' || traitsOf(counterOptions(settings)).atomic === 'request') return undefined;
+  if (spend === 'each' || storeTraits(counterOptions(settings)).atomic === 'request') return undefined;
   const how =
     store.kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
   const reason = `it requires counters with one atomic step per request: ${how}`;

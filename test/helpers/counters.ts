@@ -1,7 +1,7 @@
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import type { StoreWatch } from '../../src/engine/backends/store-watch.ts';
-import { debitOf } from '../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
 import { openStore } from '../../src/engine/open/store.ts';
 import { createLogger } from '../../src/operate/observe/log.ts';
@@ -46,6 +46,6 @@ export async function openCounters(env: Environment): Promise<OpenCounters> {
 /** Takes one hit from a limit of twenty a day. */
 export async function takeHit({ ledger }: Pick<OpenCounters, 'ledger'>) {
   const limit = fixedWindowOf(20, unitMs.DAY);
-  const debit = debitOf({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
+  const debit = createDebit({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
   return (await ledger.debit([debit], { spend: 'each', timeoutMs: 5_000 }))[0];
 }

@@ -426,7 +426,7 @@ const rules: readonly Mutants[] = [
     tests: ['test/engine/rules/schedule', 'test/engine/rules/time/active-times'],
     changes: [
       ['nowMs >= this.#untilMs || nowMs < this.#fromMs', 'nowMs >= this.#untilMs'],
-      ['capacityOf(next.limit) > capacityOf(current.limit)', 'false'],
+      ['fullCapacity(next.limit) > fullCapacity(current.limit)', 'false'],
     ],
   },
 ];

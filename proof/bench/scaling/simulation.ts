@@ -1,7 +1,7 @@
 import type { Operation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { LEASE_IDLE_MS, Leases } from '../../../src/engine/ledger/lease.ts';
 import { Refusals } from '../../../src/engine/ledger/refusals.ts';
 import { Random } from '../../../src/lab/simulate/random.ts';
@@ -107,7 +107,7 @@ function* generateRequests(
 ): Iterable<SimulatedHit> {
   const random = new Random(seed);
   const debits = Array.from({ length: keys }, (_, at) =>
-    debitOf({ key: `key-${at}` as CounterKey }, { limit, policy: limit }, 1, true),
+    createDebit({ key: `key-${at}` as CounterKey }, { limit, policy: limit }, 1, true),
   );
   for (const atMs of random.steady(START_MS, START_MS + seconds * 1_000, perSecond * keys)) {
     const debit = debits[random.below(keys)];

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { traitsOf } from '../../engine/open/options.ts';
+import { storeTraits } from '../../engine/open/options.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
@@ -83,7 +83,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const loaded = await loadSource(source, {
     overlay: laid.files,
     mergeDomains: mergeDomains || settings.rules.mergeDomains,
-    store: traitsOf(counterOptions(settings.counters)),
+    store: storeTraits(counterOptions(settings.counters)),
   });
   if (!loaded.ok) return invalid([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return invalid([...found, ...laid.problems, ...loaded.warnings]);
@@ -110,10 +110,10 @@ export async function check(paths: readonly string[], env: Environment, options:
 
 /** Reports rules that proxies cannot apply by themselves. */
 async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
-  const { strategyOf } = await import('../../engine/rules/match/strategy.ts');
+  const { bucketStrategy } = await import('../../engine/rules/match/strategy.ts');
   return [...rules].flatMap((rule): readonly Problem[] => {
     if (domains.length > 0 && !domains.includes(rule.domain)) return [];
-    const strategy = strategyOf(rule);
+    const strategy = bucketStrategy(rule);
     if (strategy.kind !== 'unsupported') return [];
     const advice = 'set RLQS_DOMAINS to the domains that are limited by proxies';
     return [

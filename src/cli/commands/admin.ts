@@ -4,7 +4,7 @@ import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import {
-  bareEntryOf,
+  bareEntry,
   DESCRIPTOR,
   parseAnyDescriptor,
   parseDescriptor,
@@ -327,7 +327,7 @@ export const targetOption = (): Option =>
 
 const commaNotes = (descriptors: readonly string[]): readonly string[] =>
   descriptors.flatMap((written) => {
-    const bare = bareEntryOf(written);
+    const bare = bareEntry(written);
     return bare === undefined
       ? []
       : [String.raw`note: '${printable(bare)}' is an entry without a value; a comma in a value is written \,`];

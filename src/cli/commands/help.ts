@@ -8,7 +8,8 @@ export function styleTexts(program: Command): void {
     .configureHelp({
       subcommandTerm: commandTerm,
       optionDescription,
-      visibleOptions: (command) => plain.visibleOptions(command).toSorted((one, other) => rankOf(one) - rankOf(other)),
+      visibleOptions: (command) =>
+        plain.visibleOptions(command).toSorted((one, other) => optionRank(one) - optionRank(other)),
       visibleCommands: (parent) => inGroups(plain.visibleCommands(parent).filter((one) => one.name() !== 'help')),
     });
 }
@@ -27,7 +28,7 @@ function argumentTerm(argument: Argument): string {
 /** Options that many commands have, which are listed after a command's own. */
 const commonOptions: readonly unknown[] = ['--json', '--target', '--token', '--ca', '--help'];
 
-const rankOf = ({ long }: Option): number => commonOptions.indexOf(long);
+const optionRank = ({ long }: Option): number => commonOptions.indexOf(long);
 
 /** Marks required options, and leaves out the defaults of switches and lists, which are off and empty. */
 function optionDescription(option: Option): string {

@@ -38,7 +38,7 @@ export function apiRoutes(
       {
         help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
         answer: (request) =>
-          answerJson(request, overload, (body, reply) => decide(body, request, service, reply), pageOf),
+          answerJson(request, overload, (body, reply) => decide(body, request, service, reply), outcomePage),
       },
     ],
     [
@@ -68,7 +68,7 @@ function holdRoutes(holds: HoldsService, overload: JsonOverload): readonly (read
       return units;
     };
     const answer: Route['answer'] = (request) =>
-      answerJson(request, overload, (body, reply) => run(body, request, reply), pageOfHold);
+      answerJson(request, overload, (body, reply) => run(body, request, reply), holdPage);
     return [path, { help: `${method} of weir.v1.Holds as JSON; 429 without a slot or a reservation`, answer }];
   });
 }
@@ -83,10 +83,10 @@ function answerJson<T>(
   const reason = crossSiteReason(request);
   if (reason !== undefined) return refused(403, 'Forbidden\n', reason, status.PERMISSION_DENIED);
   const error = overload.refusal();
-  if (error) return pageOf({ error });
+  if (error) return outcomePage({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
     if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
-    return outcomeInTurn(body, overload, run).then(toPage, pageOfFailure);
+    return outcomeInTurn(body, overload, run).then(toPage, failurePage);
   });
 }
 
@@ -135,13 +135,13 @@ function decide(
   const { bytes, units } = requestCost(wire, body.length);
   request.charge(bytes);
   if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
-  const caller = callerOf(request);
+  const caller = identifyCaller(request);
   void service.shouldRateLimit(wire, caller, reply);
   return units + caller.work.units;
 }
 
 /** The caller of an HTTP request, which has no deadline. */
-export function callerOf(request: HttpRequest): Caller {
+export function identifyCaller(request: HttpRequest): Caller {
   return {
     timeoutMs: Number.POSITIVE_INFINITY,
     header: (name) => request.headers[name]?.toString(),
@@ -163,18 +163,18 @@ function refused(httpStatus: number, body: string, reason: string, code: status)
   return { ...plain(httpStatus, body), headers: { 'grpc-status': String(code), 'x-weir-reason': visible } };
 }
 
-function pageOf(outcome: CallOutcome): Page {
+function outcomePage(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function pageOfHold(outcome: HoldOutcome<object>): Page {
+function holdPage(outcome: HoldOutcome<object>): Page {
   if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   const answer = holdAnswerToJson(outcome.response);
   return json(answer.held === false || answer.reserved === false ? 429 : 200, answer);
 }
 
-function pageOfFailure(cause: unknown): Page {
+function failurePage(cause: unknown): Page {
   if (cause instanceof InvalidJson) return badRequest(cause.message);
   throw cause;
 }

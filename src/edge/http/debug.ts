@@ -1,4 +1,4 @@
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatLine, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
@@ -124,7 +124,7 @@ function rulesAsJson(
   const listed = {
     loaded: tree !== undefined,
     newest: lastLoad?.ok ?? tree !== undefined,
-    ...(packed && { hash: hashOf(packed) }),
+    ...(packed && { hash: hashRules(packed) }),
     problems,
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
     overrides: [...overrides],

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { strategyOf } from '../../engine/rules/match/strategy.ts';
+import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ShareStore } from '../../engine/shares/share-store.ts';
 import type { ShareTerms } from '../../engine/shares/shares.ts';
@@ -121,7 +121,7 @@ function planBucket(
   found: ReturnType<typeof findBucket>,
 ): BucketPlan | undefined {
   if (!found) return undefined;
-  const strategy = strategyOf(found.rule, found.limits);
+  const strategy = bucketStrategy(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
   const rule = found.rule.path;
   if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };

@@ -1,5 +1,5 @@
 import { type Decider, requestDebits } from '../../engine/decide/decide.ts';
-import { capacityOf, isRateLimit } from '../../engine/holds/limits.ts';
+import { fullCapacity, isRateLimit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -32,6 +32,6 @@ function toCharges(debit: Debit, times: number): readonly Debit[] {
   const divisible = isRateLimit(limit);
   if (kind === 'peek' || (kind === 'spend' && !divisible)) return [];
   if (!divisible) return [debit];
-  const hits = Math.min(debit.hits * times, capacityOf(limit));
+  const hits = Math.min(debit.hits * times, fullCapacity(limit));
   return [{ ...debit, hits, kind: kind === 'spend' ? 'charge' : kind }];
 }

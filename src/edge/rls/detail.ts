@@ -1,7 +1,7 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
-import { sourceOf } from '../../engine/ledger/debit.ts';
-import { remainingOf } from '../../engine/wire/codec.ts';
+import { answerSource } from '../../engine/ledger/debit.ts';
+import { shownRemaining } from '../../engine/wire/codec.ts';
 import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
 
 /** Header with which callers request the detail of each answer, by the value `1`. */
@@ -48,10 +48,10 @@ function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   const fields: Fields = {
     rule: { stringValue: shortenPath(verdict) },
     limit: { numberValue: limit.requestsPerUnit },
-    remaining: { numberValue: remainingOf(verdict) },
+    remaining: { numberValue: shownRemaining(verdict) },
     reset_ms: { numberValue: decision.durationUntilResetMs },
     delay_ms: { numberValue: delayMs > 0 && !policy.shadow ? decision.delayMs : 0 },
-    source: { stringValue: sourceOf(decision) },
+    source: { stringValue: answerSource(decision) },
   };
   const waitMs = overallCode === 'OK' ? 0 : decision.retryAfterMs;
   if (waitMs !== NEVER_MS) fields.retry_after_ms = { numberValue: waitMs };

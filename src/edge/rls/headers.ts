@@ -2,7 +2,7 @@ import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { type Limit, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { remainingOf, toWholeSeconds } from '../../engine/wire/codec.ts';
+import { shownRemaining, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
 import type { Extras } from './service.ts';
 
@@ -47,7 +47,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   const header = (key: string, of: (verdict: Limited) => number) => ({ key, value: shown.map(of).join(', ') });
   return [
     header(limits.limit, ({ limit }) => limit.requestsPerUnit),
-    header(limits.remaining, remainingOf),
+    header(limits.remaining, shownRemaining),
     header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
   ];
 }

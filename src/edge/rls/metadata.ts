@@ -2,8 +2,8 @@ import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
-import { remainingOf } from '../../engine/wire/codec.ts';
-import { nameOf, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
+import { shownRemaining } from '../../engine/wire/codec.ts';
+import { findName, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
 import { primaryVerdict } from './headers.ts';
 import type { Extras } from './service.ts';
 
@@ -85,7 +85,7 @@ function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
 function requestLimitText({ requests_per_unit: requestsPerUnit, unit }: NonNullable<WireDescriptor['limit']>): string {
   const fields = [
     ...(requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]),
-    ...(unit === 0 ? [] : [`unit:${nameOf(requestUnitNumbers, unit) ?? unit}`]),
+    ...(unit === 0 ? [] : [`unit:${findName(requestUnitNumbers, unit) ?? unit}`]),
   ];
   return fields.join(' ');
 }
@@ -116,7 +116,7 @@ function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
     code,
     rule: rule.path,
     limit: describeLimit(verdict),
-    remaining: remainingOf(verdict),
+    remaining: shownRemaining(verdict),
     ...(isRefusal && code === 'OK' && { would_be: decision.code }),
     ...(retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
   };

@@ -5,7 +5,7 @@ import type { CounterKey } from '../../engine/backends/key.ts';
 import type { SiteTransfer } from '../../engine/holds/claim.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../../engine/holds/site-share-state.ts';
+import { SLOT_MS, siteBase, siteRate, siteTokenMs } from '../../engine/holds/site-share-state.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
@@ -224,8 +224,8 @@ export function missingHits(limit: SiteShareLimit, { leftMs, room }: SiteReport,
     const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
     return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
   }
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
-  const fits = baseOf(limit) - room;
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
+  const fits = siteBase(limit) - room;
   return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
 }
 

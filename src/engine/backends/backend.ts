@@ -146,9 +146,9 @@ export interface Fork {
   /** The clock used to decide on the counter. */
   nowMs(key: CounterKey): number;
   /** Current state in the copy; undefined if the counter is new, or could not be read. */
-  stateOf(key: CounterKey): State | undefined;
+  readState(key: CounterKey): State | undefined;
   /** Reason why the counter could not be read; undefined if it was. */
-  failureOf(key: CounterKey): string | undefined;
+  findFailure(key: CounterKey): string | undefined;
 }
 
 /** Stores counters; knows no policy. Every backend passes test/engine/backends/conformance.ts. */

@@ -30,19 +30,19 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       createMemoryBackend(() => nowMs, createBounds(states), states),
     ]),
   );
-  const failureOf = (key: CounterKey): string | undefined => {
+  const findFailure = (key: CounterKey): string | undefined => {
     const snapshot = snapshots.get(partOf({ key }));
     return snapshot ? snapshot.failures.get(key) : 'the counter was not read';
   };
   /** Copy that has the operation's counter, or undefined. */
   const findCopy = ({ key }: Pick<Operation, 'key'>): MemoryBackend | undefined =>
-    failureOf(key) === undefined ? copies.get(partOf({ key })) : undefined;
+    findFailure(key) === undefined ? copies.get(partOf({ key })) : undefined;
   const run = (operations: readonly Operation[], how: RunOptions) =>
     scatter(
       operations,
       findCopy,
       (copy, own) =>
-        copy?.run(own, spend ? { ...how, spend } : how) ?? own.map(({ key }) => unavailable(failureOf(key))),
+        copy?.run(own, spend ? { ...how, spend } : how) ?? own.map(({ key }) => unavailable(findFailure(key))),
     );
   return {
     backend: {
@@ -57,8 +57,8 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       close: async () => {},
     },
     nowMs: (key) => snapshots.get(partOf({ key }))?.nowMs ?? 0,
-    stateOf: (key) => findCopy({ key })?.stateOf(key),
-    failureOf,
+    readState: (key) => findCopy({ key })?.readState(key),
+    findFailure,
   };
 }
 

@@ -20,7 +20,7 @@ export interface KnownCounter {
  * @param decider  its clock selects, among limits that share the counter, the one that applies now; its `counters` make
  *                 the keys: a candidate's counters have other names
  */
-export function counterOf(
+export function findCounter(
   rules: RuleTree,
   key: CounterKey,
   { clock, counters }: Pick<Decider, 'clock' | 'counters'>,

@@ -5,9 +5,9 @@ import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/lim
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.ts';
-import { holderOf } from '../holds/claim.ts';
+import { hashHolder } from '../holds/claim.ts';
 import { capDelay, type Limit } from '../holds/limits.ts';
-import { type Debit, debitOf, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
+import { createDebit, type Debit, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
@@ -202,7 +202,7 @@ function matchRequest(
   work: RequestWork,
 ): readonly MatchedDescriptor[] {
   const matched: MatchedDescriptor[] = [];
-  for (const found of matchesOf(request, rules, decider, work))
+  for (const found of matchDescriptors(request, rules, decider, work))
     matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
   return matched;
 }
@@ -226,7 +226,7 @@ const buildAnswer = (known: Entries, { matched, domain, decider, repeated }: Ope
   combine(matched, available(known, domain, matched), repeated, decider);
 
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
-export function matchesOf(
+export function matchDescriptors(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
   { overrides, clock, onWork }: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
@@ -261,7 +261,7 @@ function withDebits(
   if (found.kind !== 'limited') return before;
   let debits = before;
   const { counters, quotaMode, shadowMode } = decider;
-  const holder = found.id === undefined ? undefined : holderOf(found.id);
+  const holder = found.id === undefined ? undefined : hashHolder(found.id);
   for (const { limit, policy } of found.limits) {
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
@@ -269,13 +269,13 @@ function withDebits(
     // reserves no turn after the caller's deadline
     const capped = capDelay(limit, maxHoldMs);
     if (holder === undefined) {
-      debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
+      debits = appended(debits, createDebit(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
     const own = { limit: capped, policy };
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
-      : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
+      : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
     debits = appended(debits, heldBy(debit, holder, found.commits));
   }
   return debits;

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
-import { type Debit, debitOf } from '../ledger/debit.ts';
+import { createDebit, type Debit } from '../ledger/debit.ts';
 import { usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { match, withIds } from '../rules/match/match.ts';
@@ -10,7 +10,7 @@ import {
   type Decider,
   decide,
   InvalidRequest,
-  matchesOf,
+  matchDescriptors,
   type RateLimitRequest,
   type RequestDescriptor,
   RulesNotLoaded,
@@ -148,7 +148,7 @@ function commitName({ domain, descriptors }: RateLimitRequest, id: string): stri
 function matchLimits({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
   const rules = decider.rules();
   if (!rules) return [];
-  return matchesOf({ domain, descriptors }, rules, decider).flatMap((found, at) => {
+  return matchDescriptors({ domain, descriptors }, rules, decider).flatMap((found, at) => {
     if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
     return found.kind === 'limited' ? [{ ...found, hits: descriptors[at]?.hits ?? 1 }] : [];
   });
@@ -162,7 +162,7 @@ function createCharges(
   return matchLimits(request, decider).flatMap(({ limits, entries, hits }) =>
     limits.filter(of).map((one): Debit => {
       const counter = decider.counters(one.limit, request.domain, entries);
-      if (hits <= 0) return debitOf(counter, one, hits, false);
+      if (hits <= 0) return createDebit(counter, one, hits, false);
       return { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
     }),
   );

@@ -1,7 +1,7 @@
 import type { Spend } from '../algorithms/limit.ts';
 import type { ReservationEvent } from '../holds/reports.ts';
 import type { ReservationLimit } from '../holds/reservation.ts';
-import { type Debit, debitOf, heldBy } from '../ledger/debit.ts';
+import { createDebit, type Debit, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { InvalidRequest, type RateLimitRequest } from './decide.ts';
@@ -78,7 +78,7 @@ function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, com
       const blocks = !policy.shadow && !decider.shadowMode;
       const debit = commits
         ? usedDebit(counter, one, hits, decider.estimates)
-        : debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+        : createDebit(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
       return heldBy(debit, holder, commits);
     }),
   );

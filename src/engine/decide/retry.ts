@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import { type Decision, peekedHits } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { ANONYMOUS } from '../holds/claim.ts';
-import { algorithmFor, capacityOf, capDelay, type Limit, waitForMoreMs } from '../holds/limits.ts';
+import { algorithmFor, capDelay, fullCapacity, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
@@ -103,10 +103,10 @@ function haveOwnCounters(debits: readonly Debit[]): boolean {
 function peekFor(debit: Debit, hits: number): Debit {
   const { limit } = debit;
   const peek = { ...debit, kind: 'peek', hits, blocks: false } as const;
-  const excess = hits - capacityOf(limit);
+  const excess = hits - fullCapacity(limit);
   if (excess <= 0 || !('maxDelayMs' in limit)) return peek;
   const leftMs = limit.maxDelayMs - (waitForMoreMs(limit, excess) ?? Number.POSITIVE_INFINITY);
-  return leftMs < 0 ? peek : { ...peek, limit: capDelay(limit, leftMs), hits: capacityOf(limit) };
+  return leftMs < 0 ? peek : { ...peek, limit: capDelay(limit, leftMs), hits: fullCapacity(limit) };
 }
 
 /** Cuts the decisions on these limits. @param first  the index of the first of them */

@@ -1,11 +1,11 @@
 import type { Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import { holderOf } from '../holds/claim.ts';
-import { type Debit, debitOf, heldBy, type LedgerEntry } from '../ledger/debit.ts';
+import { hashHolder } from '../holds/claim.ts';
+import { createDebit, type Debit, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
-import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
+import { type Decider, InvalidRequest, matchDescriptors, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
 import { SlotQueues } from './queues.ts';
 
 /** The result of a request for slots. */
@@ -76,7 +76,7 @@ function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | 
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return heldBy(debitOf(counter, { limit, policy }, sign * hits, blocks), holder);
+      return heldBy(createDebit(counter, { limit, policy }, sign * hits, blocks), holder);
     }),
   );
   if (debits.length > 0) return debits;
@@ -116,7 +116,7 @@ export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readon
 interface HeldDescriptor {
   readonly found: Extract<Match, { kind: 'limited' }>;
   readonly hits: number;
-  /** See `holderOf`. */
+  /** See `hashHolder`. */
   readonly holder: number;
 }
 
@@ -133,11 +133,11 @@ export function heldDescriptors(
 ): readonly HeldDescriptor[] {
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  return matchesOf(request, rules, decider).flatMap((found, at) => {
+  return matchDescriptors(request, rules, decider).flatMap((found, at) => {
     if (found.kind !== 'limited' || found.id === undefined) return [];
     const hits = request.descriptors[at]?.hits ?? 1;
     if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
     if (hits < minHits) throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${minHits}, got ${hits}`);
-    return { found, hits, holder: holderOf(found.id) };
+    return { found, hits, holder: hashHolder(found.id) };
   });
 }

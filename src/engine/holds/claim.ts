@@ -14,7 +14,7 @@ export interface Claim {
 export const ANONYMOUS = 0;
 
 /** The holder with an id: from 1 to below 2^53; `ANONYMOUS` if the id is empty. */
-export function holderOf(id: string): number {
+export function hashHolder(id: string): number {
   if (id === '') return ANONYMOUS;
   const digest = createHash('sha256').update(id).digest();
   return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff) || 1;

@@ -37,14 +37,14 @@ let last: { readonly name: AlgorithmName; readonly row: Counting } = {
 };
 
 /** The row of an algorithm, for uses that do not depend on the type of its limits. */
-export function rowOf(name: AlgorithmName): Counting {
+export function findRow(name: AlgorithmName): Counting {
   if (name !== last.name) last = { name, row: rows[name] as Counting<AnyLimit> };
   return last.row;
 }
 
 /** How hits of the limit are counted. 10 per minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
-export const algorithmFor = (limit: Limit): Counting<Limit> => rowOf(limit.algorithm) as Counting<Limit>;
+export const algorithmFor = (limit: Limit): Counting<Limit> => findRow(limit.algorithm) as Counting<Limit>;
 
 const isRate = (name: AlgorithmName): name is RateName => Object.hasOwn(algorithms, name);
 
@@ -61,10 +61,10 @@ export const isReservation = (limit: Limit): limit is ReservationLimit => limit.
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;
 
 /** Whether a counter can go into debt by any number of hits: `charge: always`. */
-export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !rowOf(name).state.keepsEntries;
+export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !findRow(name).state.keepsEntries;
 
 /** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
-export function namedAlgorithmOf(limit: Limit): NamedAlgorithm {
+export function namedAlgorithm(limit: Limit): NamedAlgorithm {
   if (limit.algorithm === 'site_share') return limit.of;
   return limit.algorithm === 'reservation' ? limit.inner.algorithm : limit.algorithm;
 }
@@ -77,7 +77,7 @@ export const algorithmsWith = (key: keyof AlgorithmValues): readonly NamedAlgori
 export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);
 
 /** Hits that fit into an unused counter, including the soft ones. */
-export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
+export const fullCapacity = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
 
 /** Maximum time that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);

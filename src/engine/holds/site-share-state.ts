@@ -48,20 +48,20 @@ function sitePart(total: number, { sites, site, lost }: ShareNumbers): number {
 }
 
 /** For a bucket, the token-ms that are refilled per millisecond. */
-export const rateOf = ({ requestsPerUnit, sites, lost }: ShareNumbers): number =>
+export const siteRate = ({ requestsPerUnit, sites, lost }: ShareNumbers): number =>
   lost ? Math.floor((requestsPerUnit * sites) / (sites - lost.length)) : requestsPerUnit;
 
 /** The site's part of the limit. */
-export const baseOf = (limit: ShareNumbers): number => sitePart(wholeHits(limit), limit);
+export const siteBase = (limit: ShareNumbers): number => sitePart(wholeHits(limit), limit);
 
 /** The hits by which all sites together may exceed the limit. */
-export const errorOf = (limit: ShareNumbers): number => Math.floor((wholeHits(limit) * limit.maxErrorPercent) / 100);
+export const maxError = (limit: ShareNumbers): number => Math.floor((wholeHits(limit) * limit.maxErrorPercent) / 100);
 
-/** The site's part of `errorOf`: the hits that it may admit before others have lent them. */
-export const advanceOf = (limit: ShareNumbers): number => sitePart(errorOf(limit), limit);
+/** The site's part of `maxError`: the hits that it may admit before others have lent them. */
+export const siteAdvance = (limit: ShareNumbers): number => sitePart(maxError(limit), limit);
 
 /** One token in token-ms. A site has a longer window, so that its rate is an exact part of the limit's. */
-export const tokenMsOf = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
+export const siteTokenMs = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
 
 const epochLengthMs = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
 
@@ -128,8 +128,8 @@ export class SiteShare {
   get room(): number {
     const { used, table } = this;
     const limit = this.#limit;
-    const base = baseOf(limit);
-    if (limit.of === 'token_bucket') return Math.floor((base * tokenMsOf(limit) - used) / tokenMsOf(limit));
+    const base = siteBase(limit);
+    if (limit.of === 'token_bucket') return Math.floor((base * siteTokenMs(limit) - used) / siteTokenMs(limit));
     let moved = 0;
     for (let at = 0; at < table.length; at += ROW) moved += (table[at + 2] ?? 0) - (table[at] ?? 0);
     return base + moved - used;
@@ -168,7 +168,7 @@ export class SiteShare {
     const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
     const isMoved = this.#isMoved;
     if (this.#limit.of === 'fixed_window') return Math.max(used > 0 || isMoved ? this.endMs - nowMs : 0, demandMs, 0);
-    const fullMs = Math.ceil(used / rateOf(this.#limit));
+    const fullMs = Math.ceil(used / siteRate(this.#limit));
     if (heldOver > 0 || isMoved) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
     return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
   }
@@ -198,8 +198,8 @@ export class SiteShare {
 
   #refillTo(untilMs: number, keptTokens: number): void {
     if (untilMs <= this.atMs) return;
-    const left = this.used - (untilMs - this.atMs) * rateOf(this.#limit);
-    this.used = Math.max(left, keptTokens * tokenMsOf(this.#limit));
+    const left = this.used - (untilMs - this.atMs) * siteRate(this.#limit);
+    this.used = Math.max(left, keptTokens * siteTokenMs(this.#limit));
     this.atMs = untilMs;
   }
 }

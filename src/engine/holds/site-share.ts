@@ -2,7 +2,7 @@ import { describeBucket } from '../algorithms/bucket.ts';
 import { type AnyLimit, hitsToFit, MAX_COUNT, NEVER_MS, type Step, takenBy, unitMs } from '../algorithms/limit.ts';
 import type { SiteTransfer } from './claim.ts';
 import type { Counting } from './counting.ts';
-import { advanceOf, baseOf, MAX_SKEW_MS, rateOf, SiteShare, SLOT_MS, tokenMsOf } from './site-share-state.ts';
+import { MAX_SKEW_MS, SiteShare, SLOT_MS, siteAdvance, siteBase, siteRate, siteTokenMs } from './site-share-state.ts';
 
 /** The algorithms whose limits sites can share. */
 export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
@@ -65,7 +65,7 @@ const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charg
     return isMade ? after : { ...after, state: state ?? after.state }; // another epoch: no change
   }
   const required = hitsToFit(hits);
-  const accepted = required < 0 || required <= share.room + advanceOf(limit);
+  const accepted = required < 0 || required <= share.room + siteAdvance(limit);
   if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
   if (charge && hits > 0) share.offered = Math.min(share.offered + hits, MAX_COUNT);
   return finishStep(share, nowMs, accepted);
@@ -73,7 +73,7 @@ const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charg
 
 /** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
 function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
-  const unit = limit.of === 'token_bucket' ? tokenMsOf(limit) : 1;
+  const unit = limit.of === 'token_bucket' ? siteTokenMs(limit) : 1;
   const least = limit.of === 'token_bucket' ? (share.inTransit + share.heldOver) * unit : 0;
   share.used = Math.min(Math.max(share.used + hits * unit, least), MAX_COUNT);
 }
@@ -89,7 +89,7 @@ function lend(
   const row = share.findRow(peer);
   const give = (given: number): void => {
     row.given += given;
-    if (limit.of === 'token_bucket') share.used += given * tokenMsOf(limit);
+    if (limit.of === 'token_bucket') share.used += given * siteTokenMs(limit);
   };
   give(Math.max(Math.min(taken - row.given, share.room), 0)); // lent before this counter was lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
@@ -100,11 +100,11 @@ function lend(
 
 /** The hits that the site is expected to use itself. */
 function expectedUse(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
-  const floor = Math.ceil(baseOf(limit) / FLOOR_PART);
+  const floor = Math.ceil(siteBase(limit) / FLOOR_PART);
   const demand = share.demand;
   if (limit.of === 'fixed_window')
     return Math.max(floor, Math.ceil((demand * (share.epochMs + limit.windowMs - nowMs)) / SLOT_MS));
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
   return Math.max(floor, AHEAD_SLOTS * demand - refilled);
 }
 
@@ -128,7 +128,7 @@ function finishStep(share: SiteShare, nowMs: number, accepted: boolean): Step {
 }
 
 /** The hits that a site's unused counter admits without loans. */
-const unusedCapacity = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
+const unusedCapacity = (limit: SiteShareLimit): number => siteBase(limit) + siteAdvance(limit);
 
 const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, sinceMs, nowMs) =>
   tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / rate) - nowMs,
@@ -148,13 +148,13 @@ export const siteShare: Counting<SiteShareLimit> = {
   longestMemoryMs: (limit) =>
     limit.of === 'fixed_window'
       ? 2 * limit.windowMs + unitMs.SECOND
-      : Math.max(Math.ceil((2 * unusedCapacity(limit) * tokenMsOf(limit)) / rateOf(limit)), unitMs.DAY),
+      : Math.max(Math.ceil((2 * unusedCapacity(limit) * siteTokenMs(limit)) / siteRate(limit)), unitMs.DAY),
   step,
   describe(limit, state, nowMs, outcome, claim) {
     const share = new SiteShare(limit, state, nowMs);
     const site = claim?.transfer && { site: createReport(limit, share, nowMs) };
     if (limit.of === 'token_bucket') {
-      const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: unusedCapacity(limit) };
+      const numbers = { requestsPerUnit: siteRate(limit), windowMs: siteTokenMs(limit), burst: unusedCapacity(limit) };
       const bucket = { ...limit, ...numbers, maxDelayMs: 0 };
       return { ...describeTokens(bucket, [share.used, share.atMs], nowMs, outcome), ...site };
     }
@@ -163,7 +163,7 @@ export const siteShare: Counting<SiteShareLimit> = {
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: Math.max(share.used - takenBy(outcome), 0),
-      limitRemaining: Math.max(share.room + advanceOf(limit), 0),
+      limitRemaining: Math.max(share.room + siteAdvance(limit), 0),
       durationUntilResetMs: endMs - nowMs,
       retryAfterMs: accepted ? 0 : hits <= unusedCapacity(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
@@ -175,9 +175,9 @@ export const siteShare: Counting<SiteShareLimit> = {
     const share = new SiteShare(limit, state, nowMs);
     if (limit.of === 'fixed_window') use(limit, share, chargedAtMs >= share.epochMs ? -hits : 0);
     else {
-      const tokenMs = tokenMsOf(limit);
+      const tokenMs = siteTokenMs(limit);
       const refilledMs = Math.max(share.atMs - chargedAtMs, 0);
-      const back = Math.max(hits * tokenMs - refilledMs * rateOf(limit), 0);
+      const back = Math.max(hits * tokenMs - refilledMs * siteRate(limit), 0);
       share.used = Math.max(share.used - back, (share.inTransit + share.heldOver) * tokenMs);
     }
     return finishStep(share, nowMs, true);
@@ -190,11 +190,11 @@ export const siteShare: Counting<SiteShareLimit> = {
     const isBucket = of === 'token_bucket';
     const numbers = [
       isBucket ? 1 : 0,
-      baseOf(limit),
-      rateOf(limit),
-      isBucket ? tokenMsOf(limit) : windowMs,
+      siteBase(limit),
+      siteRate(limit),
+      isBucket ? siteTokenMs(limit) : windowMs,
       sites,
-      advanceOf(limit),
+      siteAdvance(limit),
     ];
     if (transfer?.kind === 'lend')
       return [...numbers, 1, transfer.peer, transfer.epochMs, transfer.taken, transfer.among];
@@ -210,7 +210,7 @@ const createReport = (limit: SiteShareLimit, share: SiteShare, nowMs: number) =>
   nowMs,
   demand: share.demand,
   room: share.room,
-  used: limit.of === 'token_bucket' ? Math.ceil(share.used / tokenMsOf(limit)) : share.used,
+  used: limit.of === 'token_bucket' ? Math.ceil(share.used / siteTokenMs(limit)) : share.used,
   given: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer] ?? 0),
   taken: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer + 2] ?? 0),
 });

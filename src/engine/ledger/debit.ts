@@ -20,7 +20,7 @@ interface Counted {
  * @param hits     an integer, as Envoy sends it: 0 peeks, a negative number gives hits back
  * @param charges  the hits are charged, even beyond the limit
  */
-export function debitOf(
+export function createDebit(
   { key, shared }: Counter,
   { limit, policy }: Counted,
   hits: number,
@@ -63,7 +63,7 @@ export type Entries = readonly (LedgerEntry | Unavailable)[];
  */
 type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
-export function sourceOf({ fromCache, fromLease, degraded }: LedgerEntry): Source {
+export function answerSource({ fromCache, fromLease, degraded }: LedgerEntry): Source {
   if (degraded) return degraded;
   if (fromLease) return 'lease';
   return fromCache ? 'refusal' : 'backend';

@@ -5,7 +5,7 @@ import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
 import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
-import { algorithmFor, capacityOf, isRateLimit, type Limit, nominalCapacity } from '../holds/limits.ts';
+import { algorithmFor, fullCapacity, isRateLimit, type Limit, nominalCapacity } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry, Receipt } from './debit.ts';
 import { isBySecond } from './ledger-backends.ts';
 
@@ -296,7 +296,8 @@ const peekAt = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
 
 /** Hits that fit into the whole limit may pass when the backend is back. */
 function localDecision(decision: CounterDecision, debit: Debit | undefined): LedgerEntry {
-  const neverFits = decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= capacityOf(debit.limit);
+  const neverFits =
+    decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= fullCapacity(debit.limit);
   return { ...decision, ...(neverFits && { retryAfterMs: RETRY_MS }), degraded: 'local' };
 }
 

@@ -1,6 +1,6 @@
 import type { Counter, CounterKey } from '../backends/key.ts';
-import { capacityOf, isReservation, type Limit } from '../holds/limits.ts';
-import { type Debit, debitOf } from './debit.ts';
+import { fullCapacity, isReservation, type Limit } from '../holds/limits.ts';
+import { createDebit, type Debit } from './debit.ts';
 
 /** Maximum fraction of a limit that is reserved for one request based on other requests' use. */
 const LARGEST_SHARE = 0.5;
@@ -67,19 +67,19 @@ export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates:
   const { estimate = 0, inner } = limit;
   if (estimate !== 'p95') return Math.max(hits, estimate);
   // without this bound, a high estimate could refuse all requests, and would then never change
-  const most = Math.floor(capacityOf(inner) * LARGEST_SHARE);
+  const most = Math.floor(fullCapacity(inner) * LARGEST_SHARE);
   return Math.max(hits, Math.min(estimates?.of(key) ?? 0, most));
 }
 
 /** Charges the usage of a request. Never refuses. @param hits  the sign is ignored @internal */
 export function usedDebit(
   counter: Counter,
-  one: Parameters<typeof debitOf>[1],
+  one: Parameters<typeof createDebit>[1],
   hits: number,
   estimates: Estimates | undefined,
 ): Debit {
   // 0 hits may be a failed request, which says nothing about the usage of others
   const learns = isReservation(one.limit) && one.limit.estimate === 'p95';
   if (hits !== 0 && learns) estimates?.note(counter.key, Math.abs(hits));
-  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
+  return { ...createDebit(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
 }

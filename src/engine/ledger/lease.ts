@@ -5,7 +5,7 @@ import type { Decision } from '../algorithms/limit.ts';
 import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
-import { capacityOf, isRateLimit } from '../holds/limits.ts';
+import { fullCapacity, isRateLimit } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 export interface LeasesOptions {
@@ -246,7 +246,7 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): LedgerEntry | und
   const limitRemaining = lease.rest + lease.left;
   return {
     code: 'OK',
-    hitsBefore: Math.max(capacityOf(lease.debit.limit) - limitRemaining - hits, 0),
+    hitsBefore: Math.max(fullCapacity(lease.debit.limit) - limitRemaining - hits, 0),
     limitRemaining,
     durationUntilResetMs: Math.max(Math.floor(lease.resetAtMs - nowMs), 0),
     retryAfterMs: 0,
@@ -264,6 +264,6 @@ function blockSize(lease: Lease, nowMs: number): number {
   const elapsedMs = nowMs - lease.countedSinceMs;
   const perMs = lease.requested / Math.max(elapsedMs, 1);
   if (elapsedMs > LEASE_MS) [lease.requested, lease.countedSinceMs] = [0, nowMs];
-  const rest = nowMs < lease.resetAtMs ? lease.rest : capacityOf(lease.debit.limit);
+  const rest = nowMs < lease.resetAtMs ? lease.rest : fullCapacity(lease.debit.limit);
   return Math.floor(Math.min(perMs * LEASE_MS, rest * SHARE_OF_REST));
 }

@@ -15,7 +15,7 @@ import {
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
 import { hasHolders, type Limit } from '../holds/limits.ts';
-import { type Debit, debitOf, type Entries, type KeptForCounters, type LedgerEntry, Receipt } from './debit.ts';
+import { createDebit, type Debit, type Entries, type KeptForCounters, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
@@ -70,9 +70,9 @@ export interface LedgerFork {
   /** The clock used to decide the debit. */
   nowMs(debit: Pick<Debit, 'key' | 'limit'>): number;
   /** State of the backend's counter in the copy; undefined if it is new, or could not be read. */
-  stateOf(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
+  readState(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
   /** Reason why the backend's counter could not be read; undefined if it was. */
-  failureOf(debit: Pick<Debit, 'key' | 'limit'>): string | undefined;
+  findFailure(debit: Pick<Debit, 'key' | 'limit'>): string | undefined;
 }
 
 /** The context of a request in flight. */
@@ -205,7 +205,7 @@ export class Ledger {
    * @returns the reason if the backend could not; its counter is unchanged then
    */
   async forget(counter: Counter, limit: Limit, policy: LimitPolicy = {}): Promise<Unavailable | undefined> {
-    const debit = debitOf(counter, { limit, policy }, 0, false);
+    const debit = createDebit(counter, { limit, policy }, 0, false);
     await this.#debts?.forget(debit);
     this.forgetLocally(counter.key);
     const reply = await this.#runOne({ ...debit, kind: 'forget' }, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
@@ -238,8 +238,8 @@ export class Ledger {
     return {
       ledger,
       nowMs: (debit) => forkFor(debit).nowMs(debit.key),
-      stateOf: (debit) => forkFor(debit).stateOf(debit.key),
-      failureOf: (debit) => forkFor(debit).failureOf(debit.key),
+      readState: (debit) => forkFor(debit).readState(debit.key),
+      findFailure: (debit) => forkFor(debit).findFailure(debit.key),
     };
   }
 

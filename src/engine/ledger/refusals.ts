@@ -2,7 +2,7 @@ import type { Monotonic } from '../../base/clock.ts';
 import { rateFor } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import { capacityOf, isRateLimit, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
+import { fullCapacity, isRateLimit, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 /** The state and counts of the deny cache. */
@@ -179,7 +179,7 @@ export class Refusals implements DenyCacheState, KeptForCounters {
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
 function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
-  const capacity = capacityOf(limit);
+  const capacity = fullCapacity(limit);
   const moreMs = hits > 1 ? waitForMoreMs(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));
   return {

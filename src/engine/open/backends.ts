@@ -37,7 +37,7 @@ export async function openBackends(options: CounterOptions, context: BackendCont
 }
 
 /** Finds the counters of limits. */
-export function countersOf(options: CounterOptions, clock: Clock): Counters {
+export function openCounters(options: CounterOptions, clock: Clock): Counters {
   const keys = keyOptions(options);
   const own = createCounterKeys(keys.prefix, keys);
   if (keys.kind === 'own') return ownCounters(own);

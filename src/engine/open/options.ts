@@ -4,7 +4,7 @@ import type { Spend } from '../algorithms/limit.ts';
 import type { Backend } from '../backends/backend.ts';
 import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
-import { algorithmNames, rowOf } from '../holds/limits.ts';
+import { algorithmNames, findRow } from '../holds/limits.ts';
 import type { SiteSplit } from '../holds/site-share.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
 
@@ -179,7 +179,7 @@ export function redisOptions(written: string | RedisOptions, option: string): Re
  * @throws InvalidOptions if the URL of a Redis is malformed
  * @internal
  */
-export function traitsOf(options: CounterOptions): StoreTraits {
+export function storeTraits(options: CounterOptions): StoreTraits {
   const { store = 'memory', spend = 'each', split, consistency } = options;
   const common = {
     atomic: atomicScope(options),
@@ -192,7 +192,7 @@ export function traitsOf(options: CounterOptions): StoreTraits {
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
-  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => rowOf(name).state.keepsEntries) };
+  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => findRow(name).state.keepsEntries) };
 }
 
 /** Whether a request or each of its counters is one atomic step. */

@@ -7,7 +7,7 @@ import { createCounterKeys } from '../backends/key.ts';
 import { type Lateness, watchLateness } from '../backends/lateness.ts';
 import { memoryRecords, type Records } from '../backends/records.ts';
 import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
-import { holderOf } from '../holds/claim.ts';
+import { hashHolder } from '../holds/claim.ts';
 import { LEASE_IDLE_MS } from '../ledger/lease.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { openBackends } from './backends.ts';
@@ -41,7 +41,7 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
   const { prefix, hashTag } = keyOptions(options);
   const keys = createCounterKeys(prefix, { hashTag });
   const instance = randomUUID();
-  const holder = holderOf(instance);
+  const holder = hashHolder(instance);
   const instances = isRemote ? countInstances({ backend: backends.main, keys, holder, every }) : undefined;
   const ledger = new Ledger(backends, {
     clock,

@@ -98,7 +98,7 @@ function encodeStatus(verdict: Verdict): WireStatus {
   return {
     code: codeNumbers[code],
     current_limit: encodeLimit(limit.requestsPerUnit, label),
-    limit_remaining: remainingOf(verdict),
+    limit_remaining: shownRemaining(verdict),
     duration_until_reset: {
       seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
       nanos: 0,
@@ -112,7 +112,7 @@ function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: Li
 }
 
 /** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
-export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
+export const shownRemaining = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
   Math.min(decision.limitRemaining, limit.requestsPerUnit);
 
 /**

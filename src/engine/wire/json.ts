@@ -3,9 +3,9 @@ import { JsonReader } from './json-reader.ts';
 import type { RateLimitResponseJson } from './shapes.ts';
 import {
   codeNumbers,
+  findName,
   MAX_UINT32,
   maximumRequest,
-  nameOf,
   requestUnitNumbers,
   unitNumbers,
   type WireDuration,
@@ -168,14 +168,14 @@ export function responseToJson({
   dynamic_metadata,
 }: WireResponse): RateLimitResponseJson {
   return {
-    overallCode: nameOf(codeNumbers, overall_code) ?? 'UNKNOWN',
+    overallCode: findName(codeNumbers, overall_code) ?? 'UNKNOWN',
     statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
-      code: nameOf(codeNumbers, code) ?? 'UNKNOWN',
+      code: findName(codeNumbers, code) ?? 'UNKNOWN',
       ...(current_limit && {
         currentLimit: {
           ...(current_limit.name !== '' && { name: current_limit.name }),
           ...(current_limit.requests_per_unit !== 0 && { requestsPerUnit: current_limit.requests_per_unit }),
-          ...(current_limit.unit !== 0 && { unit: nameOf(unitNumbers, current_limit.unit) ?? 'UNKNOWN' }),
+          ...(current_limit.unit !== 0 && { unit: findName(unitNumbers, current_limit.unit) ?? 'UNKNOWN' }),
           ...(current_limit.unit_multiplier && { unitMultiplier: current_limit.unit_multiplier.value }),
         },
       }),

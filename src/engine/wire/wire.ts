@@ -61,7 +61,7 @@ export const requestUnitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, D
 export const unitNumbers = { ...requestUnitNumbers, WEEK: 7 } as const;
 
 /** The name of an enum value; undefined if it has none. */
-export const nameOf = <N extends string>(names: Readonly<Record<N, number>>, number: number): N | undefined =>
+export const findName = <N extends string>(names: Readonly<Record<N, number>>, number: number): N | undefined =>
   (Object.keys(names) as N[]).find((name) => names[name] === number); // it has no other keys
 
 /** The largest value of a uint32 field. */

@@ -1,5 +1,5 @@
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { isRateLimit, namedAlgorithmOf } from '../../engine/holds/limits.ts';
+import { isRateLimit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -192,7 +192,7 @@ function advisedLimit(
     of: rule.limits.length,
     text: describeLimit(one),
     ...(label.name !== '' && { name: label.name }),
-    algorithm: namedAlgorithmOf(limit),
+    algorithm: namedAlgorithm(limit),
     requestsPerUnit,
     windowMs,
     ...('burst' in limit && { burst: limit.burst }),

@@ -1,5 +1,5 @@
 import { placedNodes } from '../../engine/rules/match/level.ts';
-import { strategyOf } from '../../engine/rules/match/strategy.ts';
+import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { isConstant } from './shapes.ts';
@@ -46,7 +46,7 @@ function walk(
 
 /** The reason why the filter cannot count the rule's requests, or undefined if it can. */
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
-  const strategy = strategyOf(rule);
+  const strategy = bucketStrategy(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
   const nameless = pairs.find(({ key }) => headerlessKeys.has(key.text) || key.kind !== 'exact');
   const addressed = pairs.find(({ key, value }) => value.kind === 'addresses' && !isConstant(key.text));

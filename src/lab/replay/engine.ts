@@ -8,7 +8,7 @@ import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { remainingOf } from '../../engine/wire/codec.ts';
+import { shownRemaining } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
@@ -116,7 +116,14 @@ function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
     case 'limited': {
       const { rule, code, limit, decision } = verdict;
       const { requestsPerUnit, windowMs } = limit;
-      const found = { rule: rule.path, key, code, remaining: remainingOf(verdict), limit: requestsPerUnit, windowMs };
+      const found = {
+        rule: rule.path,
+        key,
+        code,
+        remaining: shownRemaining(verdict),
+        limit: requestsPerUnit,
+        windowMs,
+      };
       return code === decision.code ? found : { ...found, wouldRefuse: true };
     }
     case 'unlimited':

@@ -36,15 +36,15 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
   if (crossSite !== undefined && need !== 'open') throw new ApiProblem(403, crossSite);
   const { authorization } = request.headers;
   if (authorization !== undefined && tokens.length > 0) {
-    const token = tokenOf(authorization, tokens);
+    const token = findToken(authorization, tokens);
     if (!token) throw unauthorized('the token is not one of ADMIN_TOKEN');
-    return clientOf(token, need);
+    return toClient(token, need);
   }
   const session = tokens.length > 0 && crossSite === undefined ? sessions.of(request) : undefined;
   if (session) {
     if (need !== 'open' && isChange(request) && !hasCsrf(request, session))
       throw new ApiProblem(403, 'a change in a session requires its csrf in the header x-weir-csrf');
-    return clientOf(session.token, need);
+    return toClient(session.token, need);
   }
   if (tokens.length > 0) {
     if (need === 'open') return { name: 'anonymous', seesValues: false, role: 'read' };
@@ -65,7 +65,7 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
 /** Whether a request has a valid token, or a session that was opened with one. */
 export const isChecked = (request: IncomingMessage, { tokens, sessions }: AccessOptions): boolean =>
   tokens.length > 0 &&
-  (tokenOf(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined);
+  (findToken(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined);
 
 /** Whether the sender of a request may see values that callers sent. */
 export function seesValues(request: IncomingMessage, access: AccessOptions): boolean {
@@ -78,7 +78,7 @@ export function seesValues(request: IncomingMessage, access: AccessOptions): boo
 }
 
 /** @throws ApiProblem  403 */
-function clientOf({ name, role }: AdminToken, need: Need): Client {
+function toClient({ name, role }: AdminToken, need: Need): Client {
   if (need === 'operate' && role !== 'operate')
     throw new ApiProblem(403, `the token of '${name}' may only read; changes require the role operate`);
   return { name, seesValues: true, role };
@@ -137,7 +137,7 @@ export class Sessions {
     const ofRole = [...this.#byHash].filter(([, other]) => other.token.role === token.role);
     const [oldest] = ofRole;
     if (oldest && ofRole.length >= MAX_SESSIONS) this.#byHash.delete(oldest[0]);
-    this.#byHash.set(hashOf(id), session);
+    this.#byHash.set(sha256(id), session);
     return { session, setCookie: this.#cookieOf(id, LIFETIME_MS / 1_000, request) };
   }
 
@@ -168,11 +168,11 @@ export class Sessions {
   #hashIn({ headers: { cookie = '' } }: IncomingMessage): string | undefined {
     const start = `${this.#cookie}=`;
     const found = cookie.split('; ').find((one) => one.startsWith(start));
-    return found && hashOf(found.slice(start.length));
+    return found && sha256(found.slice(start.length));
   }
 }
 
-const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
 /** Whether a change comes from a page that has read the session's secret. */
 function hasCsrf({ headers }: IncomingMessage, { csrf }: Session): boolean {
@@ -212,7 +212,7 @@ export function parseTokens(written: string): readonly AdminToken[] | undefined 
  * The token of an `Authorization: Bearer …` header. Compares digests in constant time, so that neither length nor
  * timing reveals a token.
  */
-export function tokenOf(authorization: string | undefined, tokens: readonly AdminToken[]): AdminToken | undefined {
+export function findToken(authorization: string | undefined, tokens: readonly AdminToken[]): AdminToken | undefined {
   const [, secret = ''] = /^Bearer +(.*)$/i.exec(authorization ?? '') ?? [];
   const sent = digest(secret);
   return tokens.filter((token) => timingSafeEqual(sent, digest(token.secret))).at(0);

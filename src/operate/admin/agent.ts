@@ -17,7 +17,7 @@ import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
-import { type Finding, findingOf } from './problem.ts';
+import { type Finding, settle } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RecordsCall, runRecordsCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
@@ -137,7 +137,7 @@ interface AgentOptions extends ExplainOptions, CounterSources {
 const loadExplain = () => import('./explain.ts');
 const loadCounters = () => import('./named-counters.ts');
 
-async function profileOf({ what, seconds }: Extract<AgentQuestion, { kind: 'profile' }>, end: AbortSignal) {
+async function recordProfile({ what, seconds }: Extract<AgentQuestion, { kind: 'profile' }>, end: AbortSignal) {
   const { takeProfile } = await import('../../edge/http/profile.ts');
   return takeProfile(what, seconds, end);
 }
@@ -179,16 +179,16 @@ export class AdminAgent {
       case 'counters':
         return {
           kind: 'counters',
-          answer: await findingOf((await loadCounters()).readCounters(question, this.#options)),
+          answer: await settle((await loadCounters()).readCounters(question, this.#options)),
         };
       case 'change': {
         const { changeCounters } = await loadCounters();
-        return { kind: 'change', answer: await findingOf(changeCounters(question, question.change, this.#options)) };
+        return { kind: 'change', answer: await settle(changeCounters(question, question.change, this.#options)) };
       }
       case 'list':
         return {
           kind: 'list',
-          answer: await findingOf((await loadCounters()).listCounters(question.query, this.#options)),
+          answer: await settle((await loadCounters()).listCounters(question.query, this.#options)),
         };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
@@ -217,12 +217,12 @@ export class AdminAgent {
         return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
       case 'profile':
         this.#profiling = new AbortController();
-        return { kind: 'profile', profile: await profileOf(question, this.#profiling.signal) };
+        return { kind: 'profile', profile: await recordProfile(question, this.#profiling.signal) };
       case 'end_profile':
         this.#profiling?.abort();
         return { kind: 'end_profile' };
       case 'records':
-        return { kind: 'records', answer: await findingOf(runRecordsCall(this.#options.records, question.call)) };
+        return { kind: 'records', answer: await settle(runRecordsCall(this.#options.records, question.call)) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

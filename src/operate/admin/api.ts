@@ -98,7 +98,7 @@ async function answer(
   try {
     const chosen = chosenBy(request, own);
     const client = admit(request, chosen.need, access);
-    const query = queryOf(request, chosen.query);
+    const query = parseQuery(request, chosen.query);
     const rawBody = await body;
     await request.whenFirst();
     if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
@@ -126,7 +126,7 @@ function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperatio
 }
 
 /** The query parameters, with those of type integer as numbers. */
-function queryOf({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
+function parseQuery({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : '';
   const values: [string, unknown][] = [];
   const seen = new Set<string>();

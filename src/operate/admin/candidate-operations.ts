@@ -1,5 +1,5 @@
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
@@ -15,7 +15,7 @@ import { showCandidate, type TrialTerms } from './candidate-view.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery, pageSize, reason, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { textOf } from './rule-text-operations.ts';
+import { decodeText } from './rule-text-operations.ts';
 import { object } from './schema.ts';
 
 export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
@@ -93,12 +93,12 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       consumes: 'application/yaml',
       answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
       answer: async ({ client, query, rawBody }) => {
-        const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
+        const posted = { text: decodeText(rawBody), by: client.name, reason: query.reason };
         const found = candidate.check(posted.text);
         if (!found.ok) throw invalidCandidate(found.problems);
         const domains = found.packed.map(({ name }) => name);
-        const after = { domains, rules: found.ruleCount ?? 0, hash: hashOf(found.packed) };
-        await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
+        const after = { domains, rules: found.ruleCount ?? 0, hash: hashRules(found.packed) };
+        await audit.change(auditedChange(candidate.facts, posted, after), () => candidateRecords.put(posted));
         return shown(options);
       },
     }),
@@ -112,7 +112,7 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
       answers: 'The same as GET.',
       answer: async ({ client, body }) => {
         const by = { by: client.name, reason: body.reason };
-        await audit.change(changeOf(candidate.facts, by, null), () => candidateRecords.put(undefined));
+        await audit.change(auditedChange(candidate.facts, by, null), () => candidateRecords.put(undefined));
         return shown(options);
       },
     }),
@@ -131,7 +131,7 @@ function invalidCandidate(problems: readonly Problem[]): ApiProblem {
 }
 
 /** A change for the audit log. @param after  null: the trial ends */
-const changeOf = (
+const auditedChange = (
   { state, hash }: CandidateFacts,
   { by, reason: why }: { readonly by: string; readonly reason: string },
   after: object | null,
@@ -146,12 +146,12 @@ const changeOf = (
 
 async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
   const { candidate, candidatePath: path, trial: terms, hash } = options;
-  const report = await reportOf(options, keys, rule);
+  const report = await collectReport(options, keys, rule);
   return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
 }
 
 /** The merged reports of all processes on the current candidate. */
-export async function reportOf(
+export async function collectReport(
   { ask, candidate }: Pick<CandidateOptions, 'ask' | 'candidate'>,
   keys: number,
   rule?: string,
@@ -167,14 +167,14 @@ function compared({ candidate, rules, split }: CandidateOptions): Answers['GET /
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
-  const before = partOf(rules(), new Set(domains));
+  const before = selectDomains(rules(), new Set(domains));
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
   return diffJson(diffRules(before, new RulesInForce(split).replaceAtOnce(packed)));
 }
 
 /** The rules of these domains. */
-function partOf(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
+function selectDomains(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
   const domains = new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name)));
   return { domains, rules: listRules(domains) };
 }

@@ -118,7 +118,7 @@ async function change(
   refuseHashes(entries, options.hash);
   const ofDescriptor = { domain: name, entries };
   const before = foundIn((await options.askOne({ kind: 'counters', ...ofDescriptor }))?.answer);
-  const what = whatOf(options, ofDescriptor, before.counters[0]?.rule, how);
+  const what = auditedCounter(options, ofDescriptor, before.counters[0]?.rule, how);
   const planned = before.counters.map((counter) => plannedState(counter, how));
   const states = before.counters.map(({ state }) => state);
   const after = await options.audit.change(
@@ -143,7 +143,7 @@ async function change(
 }
 
 /** What is changed, for the audit log. */
-function whatOf(
+function auditedCounter(
   { hash }: Pick<AdminOptions, 'hash'>,
   { domain: name, entries }: { readonly domain: string; readonly entries: readonly Entry[] },
   rule: string | undefined,

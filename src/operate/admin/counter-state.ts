@@ -2,9 +2,9 @@ import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
 import { ownSlots } from '../../engine/holds/in-flight.ts';
-import { type AlgorithmName, algorithmFor, capacityOf, type Limit } from '../../engine/holds/limits.ts';
+import { type AlgorithmName, algorithmFor, fullCapacity, type Limit } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
+import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
 import type { CounterState } from '../answers/counters.ts';
 import type { SiteStanding, StateDrawing } from '../answers/explain.ts';
 
@@ -30,7 +30,7 @@ const MAX_TICKS = 200;
 
 /** The state of a counter, for drawing. */
 export function drawState(limit: Limit, state: State | undefined, nowMs: number): StateDrawing {
-  const capacity = capacityOf(limit);
+  const capacity = fullCapacity(limit);
   const { windowMs } = limit;
   switch (limit.algorithm) {
     case 'token_bucket':
@@ -95,7 +95,7 @@ type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, holder
 
 /** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
-  const used = usedOf(limit, state, nowMs);
+  const used = hitsUsed(limit, state, nowMs);
   return { terms: [text(used)], used };
 }
 
@@ -122,7 +122,7 @@ const accounts: Accounts = {
   token_bucket: inBucket,
   leaky_bucket: inBucket,
   in_flight(limit, state, nowMs, holder = ANONYMOUS) {
-    const used = usedOf(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
+    const used = hitsUsed(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
   reservation(limit, state, nowMs) {
@@ -159,7 +159,7 @@ function describe(limit: Limit, state: State | undefined, nowMs: number, claim?:
   return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false }, claim);
 }
 
-const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
+const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number =>
   describe(limit, state, nowMs).hitsBefore;
 
 /**
@@ -168,14 +168,14 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
  *
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
-export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
+export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
   const { terms, used, mayOwe = 0 } = account(limit, state, nowMs, holder);
   const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
   const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
-  const capacity = capacityOf(limit);
+  const capacity = fullCapacity(limit);
   const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
   return `${total} ${isOver ? '>' : '≤'} ${room}`;
 }
@@ -183,12 +183,12 @@ export function arithmeticOf(limit: Limit, { state, nowMs, hits, holder }: Stand
 /** At most two decimals. */
 const text = (value: number): string => String(Math.round(value * 100) / 100);
 
-const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
+const sumAll = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
 export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number): SiteStanding {
   const { site } = describe(limit, state, nowMs, { transfer: { kind: 'read' } });
   const { used = 0, given = [], taken = [] } = site ?? {};
-  return { base: baseOf(limit), advance: advanceOf(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
+  return { base: siteBase(limit), advance: siteAdvance(limit), used, lent: sumAll(given), borrowed: sumAll(taken) };
 }
 
 /** The terms of the hits that a site has used; borrowed hits are negative. */

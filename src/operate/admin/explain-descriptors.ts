@@ -4,15 +4,15 @@ import type { State } from '../../engine/algorithms/limit.ts';
 import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
-import { type Limit, namedAlgorithmOf } from '../../engine/holds/limits.ts';
+import { type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
-import { type Debit, type LedgerEntry, sourceOf } from '../../engine/ledger/debit.ts';
+import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../answers/explain.ts';
-import { arithmeticOf, counterState, drawState, siteStanding } from './counter-state.ts';
+import { counterState, drawState, siteStanding, writeArithmetic } from './counter-state.ts';
 import { describeOverride, passesInMs } from './shown.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -72,7 +72,7 @@ export async function explainDescriptors(
     return {
       entries,
       hits,
-      outcome: isOverridden ? 'overridden' : outcomeOf(found, applies),
+      outcome: isOverridden ? 'overridden' : describeOutcome(found, applies),
       ...('rule' in found && { rule: found.rule.path }),
       path,
       ...(stopped && { stopped }),
@@ -104,7 +104,7 @@ function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescript
   return changeMs === Number.POSITIVE_INFINITY ? {} : { changesAt: rfc3339(changeMs) };
 }
 
-function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
+function describeOutcome(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
   if (found.kind === 'invalid_request_limit') return 'invalid_limit';
   if (found.kind !== 'limited' || applied?.kind === 'limited') return found.kind;
   return applied?.kind === 'unlimited' ? 'inactive' : 'replaced';
@@ -123,7 +123,7 @@ function explainLimit(
     ...placeFields(rule.place),
     ...(label.name !== '' && { name: label.name }),
     limit: describeLimit({ limit, label }),
-    algorithm: namedAlgorithmOf(limit),
+    algorithm: namedAlgorithm(limit),
     ...(times && { active: times.active.text }),
     ...(rule.schedule && !inForce && replacedBy.length === 0 && { inactive: true }),
     ...(policy.shadow && { shadow: true }),
@@ -143,7 +143,7 @@ function explainObserved(
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
   const counter = { counter: key, ...(failure !== undefined && { failure }) };
   if (!decision) return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs) }) };
-  const source = sourceOf(decision);
+  const source = answerSource(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation } = decision;
   return {
@@ -160,7 +160,7 @@ function explainObserved(
         ? sourceTexts[source]
         : reservation && debit.commits
           ? commitText(reservation, hits)
-          : arithmeticOf(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
+          : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),

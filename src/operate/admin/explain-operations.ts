@@ -1,4 +1,4 @@
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -8,7 +8,7 @@ import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { quotasOf } from './quota-operations.ts';
+import { collectQuotas } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
 
 /** The operation that explains the answer to a request. */
@@ -40,7 +40,7 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<Expl
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.packed();
-  const rules = { ...(own && { version: hashOf(own) }), source: options.source };
+  const rules = { ...(own && { version: hashRules(own) }), source: options.source };
   const explained = { ...first.reply.explanation, rules };
   const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
   return options.hasWorkers ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
@@ -62,7 +62,7 @@ const ofWorker = ({
 async function withQuotas(explanation: Explanation, domain: string, options: AdminOptions): Promise<Explanation> {
   const descriptors = await Promise.all(
     explanation.descriptors.map(async (one) => {
-      const { quotas } = await quotasOf(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });
+      const { quotas } = await collectQuotas(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });
       return quotas.length > 0 ? { ...one, quotas } : one;
     }),
   );

@@ -1,6 +1,12 @@
 import type { Extras } from '../../edge/rls/service.ts';
 import { toStatus } from '../../edge/rls/service.ts';
-import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../../engine/decide/decide.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  matchDescriptors,
+  type RateLimitRequest,
+} from '../../engine/decide/decide.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
@@ -29,7 +35,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     return { status: 400, error: toStatus(cause).details, descriptors: [] };
   }
   const tree = decider.rules();
-  const applied = tree ? matchesOf(request, tree, decider) : [];
+  const applied = tree ? matchDescriptors(request, tree, decider) : [];
   const copies = new CopiedCounters(decider.ledger);
   const decided = await decideOn(copies, request, wire, options);
   const descriptors = tree
@@ -42,7 +48,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     answer: response,
     descriptors,
     decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
-    ...warningOf(decider.ledger, copies.observed),
+    ...storeWarning(decider.ledger, copies.observed),
   };
 }
 
@@ -74,13 +80,13 @@ class CopiedCounters {
 
   async debit(request: readonly Debit[], how: Parameters<Decider['ledger']['debit']>[1]): Promise<Entries> {
     const fork = await copyCounters(request, this.#ledger, how.timeoutMs);
-    const before = request.map((debit) => fork.stateOf(debit));
+    const before = request.map((debit) => fork.readState(debit));
     const entries = await fork.ledger.debit(request, how);
     this.observed = request.map((debit, at) => {
       const entry = entries[at];
       const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
-      const [nowMs, failure] = [fork.nowMs(debit), fork.failureOf(debit)];
-      return { debit, nowMs, failure, before: before[at], after: fork.stateOf(debit), decision };
+      const [nowMs, failure] = [fork.nowMs(debit), fork.findFailure(debit)];
+      return { debit, nowMs, failure, before: before[at], after: fork.readState(debit), decision };
     });
     return entries;
   }
@@ -99,13 +105,16 @@ async function copyCounters(
   timeoutMs: number,
 ): Promise<LedgerFork> {
   const copy = await ledger.fork(request, timeoutMs);
-  if (request.every((debit) => copy.failureOf(debit) === undefined)) return copy;
+  if (request.every((debit) => copy.findFailure(debit) === undefined)) return copy;
   await ledger.fork(request, MAX_STORE_WAIT_MS);
   return ledger.fork(request, timeoutMs);
 }
 
 /** Counters may be readable while the store refuses to change them. */
-function warningOf(ledger: Pick<Ledger, 'health'>, observed: readonly ObservedDebit[]): Pick<Explanation, 'warning'> {
+function storeWarning(
+  ledger: Pick<Ledger, 'health'>,
+  observed: readonly ObservedDebit[],
+): Pick<Explanation, 'warning'> {
   const health = ledger.health();
   const areRead = observed.length > 0 && observed.every(({ failure }) => failure === undefined);
   if (health.ready || !areRead) return {};
@@ -129,7 +138,7 @@ function explainDecision(
     code: overallCode,
     spend,
     decidedBy,
-    why: reasonOf(
+    why: explainCode(
       isRefused,
       shadowed,
       over.map(({ limit }) => limit),
@@ -143,7 +152,7 @@ function explainDecision(
 
 const isOver = ({ code }: ExplainedLimit): boolean => code === 'OVER_LIMIT';
 
-function reasonOf(
+function explainCode(
   isRefused: boolean,
   shadowed: boolean,
   over: readonly ExplainedLimit[],

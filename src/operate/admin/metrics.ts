@@ -1,6 +1,6 @@
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { InstanceFacts } from '../observe/table.ts';
-import { type CandidateOptions, reportOf } from './candidate-operations.ts';
+import { type CandidateOptions, collectReport } from './candidate-operations.ts';
 
 interface OperatorFactsOptions extends Pick<CandidateOptions, 'ask' | 'candidate'> {
   readonly overrides: Pick<Overrides, 'all'>;
@@ -10,7 +10,7 @@ interface OperatorFactsOptions extends Pick<CandidateOptions, 'ask' | 'candidate
 export async function operatorFacts(
   options: OperatorFactsOptions,
 ): Promise<Pick<InstanceFacts, 'unmatched' | 'overrides' | 'candidate'>> {
-  const [unmatched, report] = await Promise.all([options.ask({ kind: 'unmatched' }), reportOf(options, 0)]);
+  const [unmatched, report] = await Promise.all([options.ask({ kind: 'unmatched' }), collectReport(options, 0)]);
   return {
     unmatched: unmatched.flatMap(({ reply }) => reply.report.counts),
     overrides: [...options.overrides.all()],

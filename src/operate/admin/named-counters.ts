@@ -1,11 +1,11 @@
 import { inTurns } from '../../base/slices.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
-import { counterOf, type KnownCounter } from '../../engine/decide/counter-key.ts';
+import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { holderOf } from '../../engine/holds/claim.ts';
-import { namedAlgorithmOf } from '../../engine/holds/limits.ts';
-import { type Debit, debitOf, heldBy } from '../../engine/ledger/debit.ts';
+import { hashHolder } from '../../engine/holds/claim.ts';
+import { namedAlgorithm } from '../../engine/holds/limits.ts';
+import { createDebit, type Debit, heldBy } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
@@ -71,7 +71,7 @@ const COUNTERS_A_CALL = 100;
  */
 export async function readCounters(descriptor: CountedDescriptor, sources: CounterSources): Promise<NamedCounters> {
   const { found, override } = findCounters(descriptor, sources);
-  const states = await statesOf(
+  const states = await readStates(
     sources,
     found.map(({ debit }) => debit),
   );
@@ -129,11 +129,11 @@ export async function listCounters(query: ListQuery, sources: CounterSources): P
   const rules = decider.rules();
   const counters: ListedCounter[] = [];
   for await (const keys of inTurns(page.keys, COUNTERS_A_CALL)) {
-    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, decider), query)) : [];
-    const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
-    const states = debits.length > 0 ? await statesOf(sources, debits) : [];
+    const known = rules ? keys.flatMap((key) => chosen(findCounter(rules, key, decider), query)) : [];
+    const debits = known.map(({ key, limit }) => createDebit({ key }, limit, 0, false));
+    const states = debits.length > 0 ? await readStates(sources, debits) : [];
     for (const [one, { domain, entries, rule, limit }] of known.entries()) {
-      const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithmOf(limit.limit) };
+      const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithm(limit.limit) };
       counters.push({ domain, entries, ...about, ...(states[one] as CounterState) }); // one for each
     }
   }
@@ -172,7 +172,7 @@ function findCounters(
   }
   const found = match.limits.map((limit): FoundCounter => {
     const counter = decider.counters(limit.limit, domain, match.entries);
-    const debit = heldBy(debitOf(counter, limit, 0, false), holderOf(match.id ?? ''));
+    const debit = heldBy(createDebit(counter, limit, 0, false), hashHolder(match.id ?? ''));
     return { rule: match.rule, limit, debit };
   });
   return { found, override };
@@ -189,16 +189,16 @@ function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]
 }
 
 /** The states of the counters, in their order. @throws ApiProblem  503: the counters cannot be reached */
-async function statesOf(
+async function readStates(
   { decider: { ledger } }: CounterSources,
   debits: readonly Debit[],
 ): Promise<readonly CounterState[]> {
   const fork = await ledger.fork(debits, OPERATOR_TIMEOUT_MS);
   for (const debit of debits) {
-    const failure = fork.failureOf(debit);
+    const failure = fork.findFailure(debit);
     if (failure !== undefined) throw new ApiProblem(503, failure);
   }
-  return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
+  return debits.map((debit) => counterState(debit.limit, fork.readState(debit), fork.nowMs(debit)));
 }
 
 const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): NamedCounter['about'] => ({
@@ -206,6 +206,6 @@ const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): NamedCo
   ...placeFields(rule.place),
   ...(limit.label.name !== '' && { name: limit.label.name }),
   limit: describeLimit(limit),
-  algorithm: namedAlgorithmOf(limit.limit),
+  algorithm: namedAlgorithm(limit.limit),
   counter: key,
 });

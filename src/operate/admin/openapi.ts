@@ -151,7 +151,7 @@ function operationObject(declared: Documented) {
     in: 'query',
     required: query.required.includes(name),
     schema,
-    ...descriptionOf(schema),
+    ...withDescription(schema),
   }));
   const problem = { content: { 'application/problem+json': { schema: problemSchema } } };
   return {
@@ -176,7 +176,7 @@ function operationObject(declared: Documented) {
   };
 }
 
-const descriptionOf = ({ description }: Schema) => (description === undefined ? {} : { description });
+const withDescription = ({ description }: Schema) => (description === undefined ? {} : { description });
 
 const ofFailure = { content: { 'text/plain': { schema: { type: 'string' } } } };
 

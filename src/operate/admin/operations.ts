@@ -75,7 +75,7 @@ function recordOperations(options: RecordOptions): readonly ApiOperation[] {
       need: 'read',
       query: noQuery,
       answers: '`recording`, and `until`: null if the recording has no end.',
-      answer: async () => shown(await untilOf(options), options.clock()),
+      answer: async () => shown(await recordingEnd(options), options.clock()),
     }),
     operation({
       path: PATH,
@@ -90,7 +90,7 @@ function recordOperations(options: RecordOptions): readonly ApiOperation[] {
         if (untilMs === undefined)
           throw new ApiProblem(400, `until must be a time such as 2026-01-31T12:00:00Z, got '${body.until}'`);
         const nowMs = options.clock();
-        const before = shown(await untilOf(options), nowMs);
+        const before = shown(await recordingEnd(options), nowMs);
         const after = shown(untilMs, nowMs);
         const change = { who: client.name, change: 'recording', reason: body.reason, what: {}, before, after };
         await options.audit.change(change, () => options.ask({ kind: 'record', untilMs }));
@@ -101,7 +101,7 @@ function recordOperations(options: RecordOptions): readonly ApiOperation[] {
 }
 
 /** @throws ApiProblem  404: RECORD_TO is not set */
-async function untilOf({ ask }: RecordOptions): Promise<number> {
+async function recordingEnd({ ask }: RecordOptions): Promise<number> {
   const replies = await ask({ kind: 'record' });
   const ends = replies.flatMap(({ reply: { untilMs } }) => (untilMs === undefined ? [] : [untilMs]));
   if (ends.length === 0) throw new ApiProblem(404, 'nothing can be recorded: RECORD_TO is not set');

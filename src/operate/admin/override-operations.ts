@@ -11,7 +11,7 @@ import {
 } from '../../engine/decide/overrides.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
-import { search, stopOf } from '../../engine/rules/match/stop.ts';
+import { findStop, search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
@@ -99,13 +99,13 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   const override: StandingOverride = {
     domain: body.domain,
     entries: body.descriptor,
-    effect: effectOf(body),
-    untilMs: untilOf(body.until, options.clock()),
+    effect: parseEffect(body),
+    untilMs: parseUntil(body.until, options.clock()),
     by,
     reason: body.reason,
   };
   const before = await known(options, override);
-  const change = { who: by, change: 'override set', reason: body.reason, what: whatOf(override, options) };
+  const change = { who: by, change: 'override set', reason: body.reason, what: auditedName(override, options) };
   await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
     options.overrides.put(override),
   );
@@ -120,7 +120,7 @@ function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: N
   const isMet = (one: readonly Entry[]): boolean =>
     'rule' in match(tree, name, { entries: one, requestLimit: undefined });
   if (withIds(tree, name, entries).some(isMet)) return undefined;
-  const stop = stopOf(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
+  const stop = findStop(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
   if (!stop) return undefined;
   const why = hash ? whyWithoutValues(stop, entries) : stop.why;
   return `it has no effect while the descriptor matches no rule: ${why}`;
@@ -136,7 +136,7 @@ async function remove(
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');
   const before = listedOverride(found, shownBy(true, options.hash));
-  const change = { who: by, change: 'override removed', reason: why, what: whatOf(found, options) };
+  const change = { who: by, change: 'override removed', reason: why, what: auditedName(found, options) };
   await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
   return before;
 }
@@ -149,7 +149,7 @@ const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
 };
 
 /** The override's name in the audit log. */
-function whatOf(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
+function auditedName(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
   const { domain: name, descriptor: written } = shownName(named, shownBy(true, hash));
   return { domain: name, descriptor: written };
 }
@@ -189,7 +189,7 @@ async function known(
   });
 }
 
-function effectOf(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): OverrideEffect {
+function parseEffect(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): OverrideEffect {
   const { effect, requestsPerUnit } = body;
   const unit = units.find((one) => one === body.unit);
   if (effect === 'limit') {
@@ -202,7 +202,7 @@ function effectOf(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): O
   return { kind: effect === 'block' ? 'block' : 'exempt' };
 }
 
-function untilOf(text: string, nowMs: number): number {
+function parseUntil(text: string, nowMs: number): number {
   const untilMs = parseTime(text);
   if (untilMs === undefined)
     throw new ApiProblem(400, `the body is not valid: until must be a time of RFC 3339, got '${text}'`);

@@ -36,7 +36,7 @@ export type Finding<T> =
   | { readonly found: T }
   | { readonly problem: { readonly status: number; readonly detail: string } };
 
-export async function findingOf<T>(finding: Promise<T>): Promise<Finding<T>> {
+export async function settle<T>(finding: Promise<T>): Promise<Finding<T>> {
   try {
     return { found: await finding };
   } catch (cause) {

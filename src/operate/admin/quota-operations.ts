@@ -44,11 +44,11 @@ async function listQuotas(
   if (descriptor !== undefined && rest.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = descriptor === undefined ? {} : { entries: readDescriptor(descriptor) };
-  return quotasOf(options, { ...rest, ...entries, count });
+  return collectQuotas(options, { ...rest, ...entries, count });
 }
 
 /** The quotas in all processes of this instance. Values are hashed if HASH_KEYS is set. */
-export async function quotasOf({ ask, hash }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
+export async function collectQuotas({ ask, hash }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
   const replies = await ask({ kind: 'quotas', query });
   const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
   const shown = shownBy(true, hash);

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
-import { capacityOf } from '../../engine/holds/limits.ts';
-import { sourceOf } from '../../engine/ledger/debit.ts';
+import { fullCapacity } from '../../engine/holds/limits.ts';
+import { answerSource } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../answers/explain.ts';
@@ -59,7 +59,7 @@ export class RefusalSample {
     const kept = answer.verdicts
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
-    const requestId = requestIdOf(descriptors, answer);
+    const requestId = findRequestId(descriptors, answer);
     this.#kept[this.#total++ % this.#max] = {
       atMs: this.#clock(),
       domain: keptText(domain),
@@ -82,7 +82,7 @@ export class RefusalSample {
 }
 
 /** The request's id under its rules; that of a trace takes precedence over that of a slot. */
-function requestIdOf(
+function findRequestId(
   descriptors: readonly { readonly entries: readonly Entry[] }[],
   { verdicts }: Answer,
 ): string | undefined {
@@ -112,10 +112,10 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     limit: isBlock ? BLOCK_TEXT : describeLimit({ limit, label }),
     ...(label.name !== '' && !isBlock && { name: label.name }),
     code,
-    source: sourceOf(decision),
+    source: answerSource(decision),
     arithmetic: isBlock
       ? 'blocked'
-      : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
+      : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${fullCapacity(limit)}`,
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),
@@ -155,12 +155,12 @@ export function refusalPage(reports: readonly RefusalReport[], { since, count, i
   if (since === undefined) {
     const chosen = kept.map(({ refusal }) => refusal).filter(isChosen);
     const refusals = chosen.slice(Math.max(chosen.length - count, 0)).reverse();
-    return { refusals, dropped, more: chosen.length - refusals.length, lost: 0, next: cursorOf(reached) };
+    return { refusals, dropped, more: chosen.length - refusals.length, lost: 0, next: writeCursor(reached) };
   }
   const read = readCursor(since);
   const seen = new Map(reports.map(({ id }) => [id, read.get(id)?.number ?? 0]));
   const lost = reports.reduce(
-    (sum, report) => sum + Math.max(firstOf(report) - (read.get(report.id)?.number ?? firstOf(report)), 0),
+    (sum, report) => sum + Math.max(firstNumber(report) - (read.get(report.id)?.number ?? firstNumber(report)), 0),
     0,
   );
   const chosen = kept.filter(({ process, number, refusal }) => number >= (seen.get(process) ?? 0) && isChosen(refusal));
@@ -173,7 +173,7 @@ export function refusalPage(reports: readonly RefusalReport[], { since, count, i
       : reports.map(
           (report): Place => ({
             process: report.id,
-            number: Math.max(seen.get(report.id) ?? 0, firstOf(report)),
+            number: Math.max(seen.get(report.id) ?? 0, firstNumber(report)),
             dropped: report.dropped,
           }),
         );
@@ -181,7 +181,7 @@ export function refusalPage(reports: readonly RefusalReport[], { since, count, i
   return {
     refusals: page.map(({ refusal }) => refusal).reverse(),
     ...{ dropped, droppedSince: droppedSince(reports, read), more, lost },
-    next: cursorOf([...places, ...absent]),
+    next: writeCursor([...places, ...absent]),
   };
 }
 
@@ -191,13 +191,13 @@ const MAX_ABSENT = 32;
 const droppedSince = (reports: readonly RefusalReport[], read: ReadonlyMap<string, Place>): number =>
   reports.reduce((sum, { id, dropped }) => sum + Math.max(dropped - (read.get(id)?.dropped ?? dropped), 0), 0);
 
-const firstOf = ({ total, refusals }: RefusalReport): number => total - refusals.length;
+const firstNumber = ({ total, refusals }: RefusalReport): number => total - refusals.length;
 
 function numbered(report: RefusalReport): readonly KeptRefusal[] {
   let orderMs = Number.NEGATIVE_INFINITY;
   return report.refusals.map((refusal, at) => {
     orderMs = Math.max(orderMs, refusal.atMs);
-    return { refusal, process: report.id, number: firstOf(report) + at, orderMs };
+    return { refusal, process: report.id, number: firstNumber(report) + at, orderMs };
   });
 }
 
@@ -210,7 +210,7 @@ interface Place {
   readonly dropped: number;
 }
 
-const cursorOf = (places: readonly Place[]): string =>
+const writeCursor = (places: readonly Place[]): string =>
   places.map(({ process, number, dropped }) => `${process}:${number}:${dropped}`).join(',');
 
 function readCursor(cursor: string): ReadonlyMap<string, Place> {

@@ -30,7 +30,7 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
       body: 'any',
       consumes: 'application/yaml',
       answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
-      answer: async ({ rawBody }) => checked(options, textOf(rawBody)),
+      answer: async ({ rawBody }) => checked(options, decodeText(rawBody)),
     }),
     operation({
       path: '/api/v1/rules/text',
@@ -39,13 +39,13 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
       need: 'read',
       query: object({ domain }, ['domain']),
       answers: '`files`, each with its name and text.',
-      answer: ({ query }) => filesOf(options, query.domain),
+      answer: ({ query }) => readRuleFiles(options, query.domain),
     }),
   ];
 }
 
 /** @throws ApiProblem  400: it is not UTF-8 */
-export function textOf(body: Buffer): string {
+export function decodeText(body: Buffer): string {
   try {
     return utf8.decode(body);
   } catch {
@@ -68,7 +68,7 @@ function checked({ candidate }: RuleTextOptions, text: string): Answers['POST /a
   };
 }
 
-async function filesOf(
+async function readRuleFiles(
   { rules, hasRuleFiles }: RuleTextOptions,
   name: string,
 ): Promise<Answers['GET /api/v1/rules/text']> {

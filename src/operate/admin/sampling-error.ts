@@ -8,7 +8,7 @@ const CONFIDENCE = 0.999;
 const L = Math.log(2 / (1 - CONFIDENCE));
 
 /** The probability with which each bound holds. */
-export const confidenceOf = (countedOneIn: number): number => (countedOneIn === 1 ? 1 : CONFIDENCE);
+export const sampleConfidence = (countedOneIn: number): number => (countedOneIn === 1 ? 1 : CONFIDENCE);
 
 /** The list of one or several processes, and the sampling ratio: see `Sample`. */
 interface SampledList {
@@ -17,7 +17,7 @@ interface SampledList {
 }
 
 /** Bounds on the error of a key's count, in hits. @param error  the error of `count` in the table */
-export function boundsOf(
+export function countBounds(
   count: number,
   error: number,
   countedOneIn: number,

@@ -53,10 +53,10 @@ export const object = <P extends Readonly<Record<string, Schema>>, R extends key
 ) => ({ type: 'object', properties, required, additionalProperties: false }) as const;
 
 /** The flaws of a value, at most `MAX_FLAWS`. */
-function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
+function findFlaws(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
   switch (schema.type) {
     case 'string': {
-      if (typeof value !== 'string') return [flaw(at, `must be a string, got ${kindOf(value)}`)];
+      if (typeof value !== 'string') return [flaw(at, `must be a string, got ${jsonKind(value)}`)];
       if (schema.enum && !schema.enum.includes(value)) return [flaw(at, `must be one of ${schema.enum.join(', ')}`)];
       if (value === '' && schema.minLength === 1) return [flaw(at, 'must not be empty')];
       if (value.length < (schema.minLength ?? 0))
@@ -70,24 +70,22 @@ function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
       return fits ? [] : [flaw(at, `must be a whole number from ${minimum} to ${maximum}`)];
     }
     case 'array': {
-      if (!Array.isArray(value)) return [flaw(at, `must be a list, got ${kindOf(value)}`)];
+      if (!Array.isArray(value)) return [flaw(at, `must be a list, got ${jsonKind(value)}`)];
       const { items, minItems = 0, maxItems } = schema;
       if (value.length < minItems || value.length > maxItems)
         return [flaw(at, `must have ${minItems} to ${maxItems} items, got ${value.length}`)];
-      return value.flatMap((item, index) => flawsOf(items, item, `${at}/${index}`)).slice(0, MAX_FLAWS);
+      return value.flatMap((item, index) => findFlaws(items, item, `${at}/${index}`)).slice(0, MAX_FLAWS);
     }
     case 'object': {
-      if (kindOf(value) !== 'an object') return [flaw(at, `must be an object, got ${kindOf(value)}`)];
+      if (jsonKind(value) !== 'an object') return [flaw(at, `must be an object, got ${jsonKind(value)}`)];
       const fields = new Map(Object.entries(value as object)); // as just checked
       const { properties, required } = schema;
       const unknown = [...fields.keys()]
         .filter((name) => !Object.hasOwn(properties, name))
-        .map((name) =>
-          flaw(`${at}/${escaped(name)}`, `unknown field; expected ${expectedOf(Object.keys(properties))}`),
-        );
+        .map((name) => flaw(`${at}/${escaped(name)}`, `unknown field; expected ${listNames(Object.keys(properties))}`));
       const missing = required.filter((name) => !fields.has(name)).map((name) => flaw(`${at}/${name}`, 'is required'));
       const unfit = Object.entries(properties).flatMap(([name, inner]) =>
-        fields.has(name) ? flawsOf(inner, fields.get(name), `${at}/${name}`) : [],
+        fields.has(name) ? findFlaws(inner, fields.get(name), `${at}/${name}`) : [],
       );
       return [...unknown, ...missing, ...unfit].slice(0, MAX_FLAWS);
     }
@@ -97,12 +95,12 @@ function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
 const MAX_FLAWS = 20;
 const MAX_NAME_LENGTH = 64;
 
-const expectedOf = (names: readonly string[]): string => (names.length === 0 ? 'none' : `one of ${names.join(', ')}`);
+const listNames = (names: readonly string[]): string => (names.length === 0 ? 'none' : `one of ${names.join(', ')}`);
 
 const flaw = (at: string, detail: string): Flaw => ({ at, detail });
 const escaped = (name: string): string => name.slice(0, MAX_NAME_LENGTH).replaceAll('~', '~0').replaceAll('/', '~1');
 
-function kindOf(value: unknown): string {
+function jsonKind(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
@@ -110,7 +108,7 @@ function kindOf(value: unknown): string {
 
 /** @throws ApiProblem  400, with the flaws */
 export function valid<S extends Schema>(schema: S, value: unknown, what: string): Valid<S> {
-  const flaws = flawsOf(schema, value);
+  const flaws = findFlaws(schema, value);
   if (flaws.length === 0) return value as Valid<S>; // as just checked
   const [first] = flaws;
   throw new ApiProblem(400, `${what} is not valid: ${first?.at === '' ? 'it' : first?.at} ${first?.detail}`, { flaws });

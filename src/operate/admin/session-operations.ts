@@ -1,5 +1,5 @@
 import { crossSiteReason } from '../../edge/http/cross-site.ts';
-import { type AccessOptions, tokenOf } from './access.ts';
+import { type AccessOptions, findToken } from './access.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
@@ -41,7 +41,7 @@ export function sessionOperations(
         hashKeys,
         ...(grpcPort !== undefined && { grpcPort }),
         ...onlyTrue(parts),
-        ...csrfOf(sessions.of(request)),
+        ...pickCsrf(sessions.of(request)),
       }),
     }),
     operation({
@@ -82,12 +82,12 @@ const onlyTrue = (parts: Readonly<Record<string, boolean>>): Readonly<Record<str
 /** @throws ApiProblem  403 */
 function knownToken(written: string, tokens: AccessOptions['tokens']) {
   if (tokens.length === 0) throw new ApiProblem(403, 'ADMIN_TOKEN is not set');
-  const token = tokenOf(`Bearer ${written}`, tokens);
+  const token = findToken(`Bearer ${written}`, tokens);
   if (!token) throw new ApiProblem(403, 'the token is not one of ADMIN_TOKEN');
   return token;
 }
 
-const csrfOf = (session: { readonly csrf: string } | undefined) => session && { csrf: session.csrf };
+const pickCsrf = (session: { readonly csrf: string } | undefined) => session && { csrf: session.csrf };
 
 /** @throws ApiProblem  403 */
 function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {

@@ -1,10 +1,10 @@
 import { computeErrorRatio } from '../../edge/sites/measured-error.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shapes.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
-import { counterOf } from '../../engine/decide/counter-key.ts';
-import { namedAlgorithmOf } from '../../engine/holds/limits.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
+import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { advanceOf, baseOf } from '../../engine/holds/site-share-state.ts';
+import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { AdminOptions } from './options.ts';
@@ -13,7 +13,7 @@ import { shownBy, shownEntries } from './shown.ts';
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
 interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
-  readonly decider: Parameters<typeof counterOf>[2];
+  readonly decider: Parameters<typeof findCounter>[2];
 }
 
 type SitesQuestion = Extract<AgentQuestion, { kind: 'sites' }>;
@@ -28,9 +28,9 @@ export async function listShares(
   const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
   const tree = rules();
   const shown = shownBy(true, hash);
-  const counters = mergedOf(reports);
+  const counters = mergeReports(reports);
   const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
-    const known = tree && counterOf(tree, counter.key, decider);
+    const known = tree && findCounter(tree, counter.key, decider);
     const limit = known?.limit.limit;
     if (!known || limit?.algorithm !== 'site_share') return []; // its rule is no longer in force
     const { domain, entries, rule } = known;
@@ -38,7 +38,7 @@ export async function listShares(
     return [
       {
         ...{ domain, entries: shownEntries(entries, shown), rule: rule.path, ...(name !== '' && { name }) },
-        ...{ limit: describeLimit(known.limit), algorithm: namedAlgorithmOf(limit) },
+        ...{ limit: describeLimit(known.limit), algorithm: namedAlgorithm(limit) },
         ...describe(limit, counter, names),
       },
     ];
@@ -48,7 +48,7 @@ export async function listShares(
 }
 
 /** Merges the reports of processes that exchange the same counter: takes the newest answer of each site. */
-function mergedOf(reports: readonly SharedReport[]): readonly SharedCounter[] {
+function mergeReports(reports: readonly SharedReport[]): readonly SharedCounter[] {
   const byKey = new Map<string, SharedCounter>();
   for (const one of reports.flatMap(({ counters }) => counters)) {
     const known = byKey.get(one.key);
@@ -62,10 +62,10 @@ const newest = (known: SharedCounter | undefined, one: SharedCounter): SharedCou
 
 const merge = (known: SharedCounter, one: SharedCounter): SharedCounter => ({
   ...one,
-  sites: one.sites.map((site, place) => laterOf(known.sites[place], site)),
+  sites: one.sites.map((site, place) => pickNewer(known.sites[place], site)),
 });
 
-const laterOf = (known: SharedPlace | undefined, one: SharedPlace): SharedPlace => {
+const pickNewer = (known: SharedPlace | undefined, one: SharedPlace): SharedPlace => {
   const agoMs = ({ usedMsAgo = Number.POSITIVE_INFINITY }: SharedPlace): number => usedMsAgo;
   return known && agoMs(known) < agoMs(one) ? known : one;
 };
@@ -76,9 +76,9 @@ function describe(
   { room, leftMs, sites }: SharedCounter,
   names: readonly string[],
 ): Omit<ListedShare, 'domain' | 'entries' | 'rule' | 'limit' | 'algorithm'> {
-  const [taken, given] = [sumOf(sites, 'taken'), sumOf(sites, 'given')];
+  const [taken, given] = [sumField(sites, 'taken'), sumField(sites, 'given')];
   const uses = sites.flatMap(({ used }) => used ?? []);
-  const left = room + advanceOf(limit);
+  const left = room + siteAdvance(limit);
   const isOptimistic = limit.maxErrorPercent > 0;
   return {
     mode: isOptimistic ? 'optimistic' : 'escrow',
@@ -91,7 +91,7 @@ function describe(
     }),
     errorBound: limit.maxErrorPercent / 100,
     sites: sites.map(({ used, usedMsAgo, ...sums }, place): SitePortion => {
-      const base = baseOf({ ...limit, site: place });
+      const base = siteBase({ ...limit, site: place });
       const moved = place === limit.site ? taken - given : sums.given - sums.taken;
       return {
         ...{ site: names[place] ?? '', base, moved, share: limit.of === 'token_bucket' ? base : base + moved },
@@ -104,5 +104,5 @@ function describe(
 
 const sumOfAll = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
-const sumOf = (sites: readonly SharedPlace[], field: 'taken' | 'given'): number =>
+const sumField = (sites: readonly SharedPlace[], field: 'taken' | 'given'): number =>
   sumOfAll(sites.map((site) => site[field]));

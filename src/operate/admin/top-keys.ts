@@ -8,7 +8,7 @@ import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
 import { createTextName, createTopName, SEPARATOR, type TopName } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
-import { boundsOf, confidenceOf, unlistedAtMost } from './sampling-error.ts';
+import { countBounds, sampleConfidence, unlistedAtMost } from './sampling-error.ts';
 
 export const topKinds = ['hits', 'refusals', 'refused_requests', 'shadowed'] as const satisfies readonly TopKind[];
 
@@ -221,9 +221,9 @@ export function describeTop(top: RuleTop, count: number, hash: ((text: string) =
     const { entries: own, ...more } = describeKey(key);
     const shown = hash ? own.map((entry) => ({ key: entry.key, value: hash(entry.value) })) : own;
     const descriptor = more.rule === undefined ? descriptorText(shown) : `${more.rule} ${descriptorText(shown)}`;
-    const counted = { hits, ...boundsOf(hits, error, countedOneIn) };
+    const counted = { hits, ...countBounds(hits, error, countedOneIn) };
     return { ...more, descriptor, ...(!hash && { entries: own }), ...counted };
   });
-  const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: confidenceOf(countedOneIn) };
+  const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: sampleConfidence(countedOneIn) };
   return { rule, total: Math.round(list.total), ...bounds, keys };
 }

@@ -2,7 +2,7 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import { type Entry, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { Stop } from '../../engine/rules/match/shapes.ts';
-import { type Searched, search, stopOf } from '../../engine/rules/match/stop.ts';
+import { findStop, type Searched, search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
@@ -10,7 +10,7 @@ import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
 import { createTopName, encodedEntries, type TopName } from '../../lab/sketches/top-name.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
-import { boundsOf } from './sampling-error.ts';
+import { countBounds } from './sampling-error.ts';
 import { describeKey } from './top-keys.ts';
 
 /** The most descriptors kept for ten seconds, and the most memory for them. */
@@ -50,7 +50,7 @@ export class Unmatched {
       if (verdict.reason === undefined) continue; // its rule was replaced by another rule of the request
       this.#counts.add(domain, verdict.reason);
       const weight = this.#sample.weightOf(1);
-      if (weight > 0) this.#top.add(nameOf(domain, descriptors[at]?.entries ?? []), weight);
+      if (weight > 0) this.#top.add(createName(domain, descriptors[at]?.entries ?? []), weight);
     }
   }
 
@@ -66,7 +66,7 @@ export class Unmatched {
 }
 
 /** The name of a descriptor: its first entry is the domain. */
-function nameOf(domain: string, entries: readonly Entry[]): TopName {
+function createName(domain: string, entries: readonly Entry[]): TopName {
   let length = domain.length;
   for (const { key, value } of entries) length += key.length + value.length;
   if (length <= MAX_LENGTH) return createTopName([{ key: domain, value: '' }, ...entries]);
@@ -114,7 +114,7 @@ export function describeUnmatched(
 const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();
 
 /** Where the search for a descriptor ends: cached, since the same descriptors are listed again and again. */
-function keptStopOf(
+function findKeptStop(
   rules: RuleTree,
   key: string,
   { domain, entries }: Searched,
@@ -127,7 +127,7 @@ function keptStopOf(
   }
   if (kept.has(key)) return kept.get(key);
   const found = search(rules, domain, { entries, requestLimit: undefined });
-  const stop = stopOf(rules, { domain, entries }, found, nearest);
+  const stop = findStop(rules, { domain, entries }, found, nearest);
   if (!nearest.isUsedUp) kept.set(key, stop); // otherwise the next list compares it with more
   return stop;
 }
@@ -140,10 +140,10 @@ function describeOne(
 ): UnmatchedDescriptor {
   const [first, ...entries] = describeKey(key).entries;
   const domain = first?.key ?? '';
-  const { atMostTooHighBy: error, ...tooLow } = boundsOf(count, counted, countedOneIn);
+  const { atMostTooHighBy: error, ...tooLow } = countBounds(count, counted, countedOneIn);
   const perSecond = Math.round((count / WINDOW_S) * 100) / 100;
   const known = { domain, entries, count, error, ...tooLow, perSecond };
-  const stopped = rules && keptStopOf(rules, key, { domain, entries }, nearest);
+  const stopped = rules && findKeptStop(rules, key, { domain, entries }, nearest);
   if (!stopped) return known;
   const { reason, level, why } = stopped;
   return { ...known, reason, level, why, nearest: stopped.nearest };

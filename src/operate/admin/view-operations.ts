@@ -7,7 +7,7 @@ import type { AdminOptions } from './options.ts';
 import { domain, pageSize, refuseUnknownRule, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { keptText, refusalPage } from './refusals.ts';
-import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
+import { sampleConfidence, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy, shownEntries } from './shown.ts';
 import { describeTop, mergeRules, topKinds } from './top-keys.ts';
@@ -102,7 +102,7 @@ async function unmatched(
     total: only === undefined ? list.total : ofDomain.reduce((sum, one) => sum + one.count, 0),
     unlistedAtMost: unlistedAtMost({ list, countedOneIn }),
     countedOneIn,
-    confidence: confidenceOf(countedOneIn),
+    confidence: sampleConfidence(countedOneIn),
     descriptors: found.map(hide),
   };
 }

@@ -79,13 +79,13 @@ export class Comparison {
   }
 
   #addVerdicts(descriptor: RequestDescriptor, live: Verdict, candidate: Verdict): void {
-    const rule = ruleOf(candidate) ?? ruleOf(live);
+    const rule = findRule(candidate) ?? findRule(live);
     if (!rule) return;
     const figures = this.#figuresOf(rule.place === undefined ? REQUEST_LIMITS : rule.path);
     const [wasRefused, isRefused] = [isOver(live), isOver(candidate)];
     count(figures.counts, wasRefused, isRefused);
-    figures.inLive ||= ruleOf(live)?.path === rule.path;
-    figures.inCandidate ||= ruleOf(candidate)?.path === rule.path;
+    figures.inLive ||= findRule(live)?.path === rule.path;
+    figures.inCandidate ||= findRule(candidate)?.path === rule.path;
     if (wasRefused === isRefused) return;
     figures[isRefused ? 'newlyRefused' : 'newlyPassed'].add(countedEntries(rule, descriptor.entries));
   }
@@ -116,7 +116,7 @@ function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {
   if (wasRefused && !isRefused) into.newlyPassed++;
 }
 
-const ruleOf = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verdict.rule : undefined);
+const findRule = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verdict.rule : undefined);
 
 const isOver = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
 

@@ -61,9 +61,9 @@ const OTHER_BITS = 2 ** 21;
 
 /** The longest that the counters of a verdict keep a hit. */
 const memoryMs = ({ rule, limit, policy }: Limited): number =>
-  rule.limits.reduce((longest, one) => Math.max(longest, memoryOf(one)), memoryOf({ limit, policy }));
+  rule.limits.reduce((longest, one) => Math.max(longest, counterMemoryMs(one)), counterMemoryMs({ limit, policy }));
 
-function memoryOf({ limit, policy }: Pick<RuleLimit, 'limit' | 'policy'>): number {
+function counterMemoryMs({ limit, policy }: Pick<RuleLimit, 'limit' | 'policy'>): number {
   const isBucket = limit.algorithm === 'token_bucket' || limit.algorithm === 'leaky_bucket';
   return isBucket && !policy.charge ? bucketRefillMs(limit) : longestMemoryMs(limit);
 }
@@ -209,23 +209,23 @@ export class Coverage {
 
   /** A request of a counter was not tried, or not counted by both sides. */
   miss(hash: number, nowMs: number): void {
-    const slice = sliceOf(hash);
+    const slice = sliceNumber(hash);
     this.#missedAtMs[slice] = Math.max(this.#missedAt(slice), nowMs);
   }
 
   hasMissed({ hash }: CounterId): boolean {
-    return this.#missedAt(sliceOf(hash)) > Number.NEGATIVE_INFINITY;
+    return this.#missedAt(sliceNumber(hash)) > Number.NEGATIVE_INFINITY;
   }
 
   /** Since when each request of a counter was tried. */
   sinceMs({ hash }: CounterId): number {
-    return Math.max(this.#begunAtMs, this.#missedAt(sliceOf(hash)));
+    return Math.max(this.#begunAtMs, this.#missedAt(sliceNumber(hash)));
   }
 
   /** Whether a counter was exact at its last request, and has missed none since. */
   wasExact({ hash, id }: CounterId): boolean {
     const last = this.#last.get(id);
-    return last?.isExact === true && last.atMs > this.#missedAt(sliceOf(hash));
+    return last?.isExact === true && last.atMs > this.#missedAt(sliceNumber(hash));
   }
 
   /** The time for which a counter has had no request. */
@@ -249,4 +249,4 @@ export class Coverage {
   }
 }
 
-const sliceOf = (hash: number): number => Math.floor((hash / TWO_TO_32) * SLICES);
+const sliceNumber = (hash: number): number => Math.floor((hash / TWO_TO_32) * SLICES);

@@ -1,6 +1,6 @@
 import type { Observer } from '../../edge/rls/service.ts';
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import type { CandidateFeed } from './feed.ts';
@@ -43,7 +43,7 @@ export function followCandidate({
   const { answered, failed } = observer;
   let trial: Trial | undefined;
   let inForce = new RulesInForce(split);
-  let liveHash = hashOf(book.packed() ?? []);
+  let liveHash = hashRules(book.packed() ?? []);
   let last: Promise<void> = Promise.resolve();
   let isClosed = false;
 
@@ -71,7 +71,7 @@ export function followCandidate({
     if (isClosed || !packed) return detach();
     const rules = await inForce.replace(packed); // a few nodes per turn
     const current = trial ?? (await openTrial());
-    current.follow(rules, hashOf(packed));
+    current.follow(rules, hashRules(packed));
     if (current !== trial) attach(current);
   };
   const onChange = (): void => {
@@ -79,7 +79,7 @@ export function followCandidate({
   };
   candidate.onChange(onChange);
   book.onChange(() => {
-    const hash = hashOf(book.packed() ?? []);
+    const hash = hashRules(book.packed() ?? []);
     if (hash !== liveHash) trial?.beginAnew();
     liveHash = hash;
   });

@@ -22,7 +22,7 @@ type Figures = Pick<
 export interface TrialReport extends Figures {
   /** When these figures began, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** Identifies the candidate of the figures: see `hashOf`. */
+  /** Identifies the candidate of the figures: see `hashRules`. */
   readonly hash: string;
   /** The rules with the most changes first. */
   readonly rules: readonly RuleTrial[];

@@ -151,7 +151,7 @@ export class Trial {
     if (!ofSample) return;
     const { share } = this.#paced();
     const tried = share < sample ? triedPlaces(wire, live, rules, { sample: share, decider }) : ofSample;
-    const bytes = bytesOf(wire);
+    const bytes = estimateBytes(wire);
     const isFull = this.#isFull(bytes);
     if (!tried || isFull) {
       this.#missed(wire);
@@ -169,7 +169,7 @@ export class Trial {
     this.#inFlightBytes += bytes;
     this.#waiting.push({
       request: sampled && areAlone ? { ...decoded, descriptors: chosen(decoded.descriptors, sampled) } : decoded,
-      live: sampled && areAlone ? partOf(live, sampled) : live,
+      live: sampled && areAlone ? selectAnswer(live, sampled) : live,
       places: areAlone ? undefined : sampled,
       timeMs: decidedAtMs(live),
       ...{ timeoutMs, rules, bytes, comparison: this.#comparison },
@@ -289,8 +289,8 @@ export class Trial {
     if (!compared || (!isWhole && places)) return;
     comparison.add({
       descriptors: chosen(descriptors, compared),
-      live: partOf(live, compared),
-      candidate: partOf(candidate, compared),
+      live: selectAnswer(live, compared),
+      candidate: selectAnswer(candidate, compared),
     });
   }
 
@@ -317,7 +317,7 @@ const EVERY = { sampled: undefined, areAlone: true } as const;
 const REQUEST_BYTES = 512;
 const ENTRY_BYTES = 64;
 
-function bytesOf({ domain, descriptors }: WireRequest): number {
+function estimateBytes({ domain, descriptors }: WireRequest): number {
   let bytes = REQUEST_BYTES + domain.length;
   for (const { entries } of descriptors)
     for (const { key, value } of entries) bytes += ENTRY_BYTES + 2 * (key.length + value.length);
@@ -327,7 +327,7 @@ function bytesOf({ domain, descriptors }: WireRequest): number {
 const chosen = <T>(all: readonly T[], places: readonly number[]): readonly T[] => places.flatMap((at) => all[at] ?? []);
 
 /** The answer for some of the descriptors. */
-function partOf(answer: Answer, places: readonly number[]): Answer {
+function selectAnswer(answer: Answer, places: readonly number[]): Answer {
   const verdicts = chosen(answer.verdicts, places);
   const isOver = verdicts.some((verdict) => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT');
   return isOver ? { ...answer, verdicts } : { ...answer, verdicts, overallCode: 'OK', retryAfterMs: undefined };

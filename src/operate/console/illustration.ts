@@ -1,6 +1,6 @@
 import { rateFor } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
-import { capacityOf, isRateLimit, type Limit } from '../../engine/holds/limits.ts';
+import { fullCapacity, isRateLimit, type Limit } from '../../engine/holds/limits.ts';
 import type { Illustration } from '../answers/rules.ts';
 
 /** Sixtieths of a window: a burst at the end of the first, another at the start of the second, then a steady rate. */
@@ -18,7 +18,7 @@ export function illustrate(limit: Limit, nowMs: number): Illustration | undefine
   if (!isRateLimit(limit)) return undefined;
   const { step, describe } = rateFor(limit);
   const { windowMs } = limit;
-  const capacity = capacityOf(limit);
+  const capacity = fullCapacity(limit);
   const hits = Math.max(Math.round(capacity / REQUESTS_OF_A_LIMIT), 1);
   const startMs = Math.floor(nowMs / windowMs) * windowMs;
   let state: State | undefined;

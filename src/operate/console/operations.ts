@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
@@ -17,7 +17,7 @@ import { illustrate } from './illustration.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import type { SeriesView } from './rule-series.ts';
-import { findRule, NAMED_NOTE, type SeriesOptions, seriesOperations, viewOf } from './series-operations.ts';
+import { chooseView, findRule, NAMED_NOTE, type SeriesOptions, seriesOperations } from './series-operations.ts';
 
 export interface ConsoleOptions extends SeriesOptions {
   readonly lastLoad: () => LoadedRules | undefined;
@@ -88,7 +88,7 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
       query: noQuery,
       answers: `Server-sent events. \`refusedClients\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
-      answer: ({ client, request }) => eventsPage(options.live, request.method !== 'HEAD', viewOf(client)),
+      answer: ({ client, request }) => eventsPage(options.live, request.method !== 'HEAD', chooseView(client)),
     }),
   ];
 }
@@ -135,7 +135,7 @@ function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Answ
   return {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
-    ...(packed && { hash: hashOf(packed) }),
+    ...(packed && { hash: hashRules(packed) }),
     problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),

@@ -113,7 +113,7 @@ export class PrometheusHistory {
   }
 
   async #query(query: string, startMs: number, endMs: number, stepMs: number): Promise<readonly PrometheusValue[]> {
-    const { username, password, ...url } = partsOf(this.#options.url);
+    const { username, password, ...url } = splitCredentials(this.#options.url);
     const response = await fetch(`${url.base}/api/v1/query_range`, {
       method: 'POST',
       body: new URLSearchParams({
@@ -138,7 +138,7 @@ interface PrometheusAnswer {
 }
 
 /** The address without credentials, which `fetch` refuses, and these. */
-function partsOf(written: string) {
+function splitCredentials(written: string) {
   const url = new URL(written);
   const { username, password } = url;
   url.username = url.password = '';

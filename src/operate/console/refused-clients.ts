@@ -48,7 +48,7 @@ export class RefusedClients {
       if (top.list.unlistedAtMost > 0) this.#isPartial = true;
       const { keys } = describeTop(top, top.list.entries.length, this.#hash);
       for (const [at, shown] of keys.entries()) {
-        const id = idOf(top.rule, top.list.entries[at]?.key ?? '');
+        const id = clientId(top.rule, top.list.entries[at]?.key ?? '');
         const [refused = 0, all = 0] = hits.get(id) ?? [];
         this.#noteOne(id, { ...shown, rule: shown.rule ?? top.rule }, nowMs).refusedShare =
           all === 0 ? 1 : Math.min(refused / all, 1);
@@ -82,7 +82,7 @@ export class RefusedClients {
 
   /** Refused requests of a client per second, or undefined if it is not followed. */
   refusedOf(rule: string, entries: readonly Entry[], range: Range): readonly number[] | undefined {
-    return this.#byId.get(idOf(rule, encodedEntries(entries)))?.series.column(range, 0);
+    return this.#byId.get(clientId(rule, encodedEntries(entries)))?.series.column(range, 0);
   }
 
   #refused(): Followed[] {
@@ -116,16 +116,16 @@ export class RefusedClients {
   }
 }
 
-const idOf = (rule: string, key: string): string => `${rule}\0${key}`;
+const clientId = (rule: string, key: string): string => `${rule}\0${key}`;
 
 /** For each client its refused hits and all of its hits, over all processes. */
 function sumHits(replies: readonly (readonly RefusedTop[])[]): ReadonlyMap<string, readonly [number, number]> {
   const sums = new Map<string, readonly [number, number]>();
   for (const { rule, list, hits } of replies.flat())
     for (const [at, { key }] of list.entries.entries()) {
-      const [refused, all] = sums.get(idOf(rule, key)) ?? [0, 0];
+      const [refused, all] = sums.get(clientId(rule, key)) ?? [0, 0];
       const [more, moreOfAll] = hits[at] ?? [0, 0];
-      sums.set(idOf(rule, key), [refused + more, all + moreOfAll]);
+      sums.set(clientId(rule, key), [refused + more, all + moreOfAll]);
     }
   return sums;
 }

@@ -86,7 +86,7 @@ export class AllRuleSeries {
     for (const counts of rules) {
       if (left-- === 0) break; // rules that were hit first come first
       const name = `${counts.domain}.${counts.rule}`;
-      const row = this.#rowOf(counts);
+      const row = this.#row(counts);
       if (counts.named === 'by_rule') open.add(name);
       else addToCallers(now, row);
       addTo(now, name, row);
@@ -159,7 +159,7 @@ export class AllRuleSeries {
     if (isActive) this.#active.add(rule);
   }
 
-  #rowOf(counts: RuleCounts): readonly number[] {
+  #row(counts: RuleCounts): readonly number[] {
     const { answeredOk, answeredOver, softLimit, shadowMode, share, holds } = counts;
     const row = [answeredOk, answeredOver, softLimit, shadowMode, share.value];
     if (!holds) return row;

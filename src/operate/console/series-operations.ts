@@ -23,7 +23,7 @@ export interface SeriesOptions {
   readonly prometheus: PrometheusHistory | undefined;
 }
 
-export const viewOf = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
+export const chooseView = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
 
 export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
 
@@ -52,7 +52,7 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
         [],
       ),
       answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}; of a client: refused, the mean of the last minute. Counts are per second, \`oldest\` is in seconds.`,
-      answer: ({ client, query }) => readSeries(options, viewOf(client), query),
+      answer: ({ client, query }) => readSeries(options, chooseView(client), query),
     }),
     operation({
       path: '/api/v1/series/rules',
@@ -62,7 +62,7 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
       query: noQuery,
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
       answer: ({ client }) => {
-        const view = viewOf(client);
+        const view = chooseView(client);
         const rules = live.rules
           .names(view)
           .map((rule) => [rule, live.rules.columns(rule, '60s', view) ?? {}] as const);

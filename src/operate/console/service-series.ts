@@ -24,7 +24,7 @@ const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 /** The seconds over which the reasons of undecided requests are averaged. */
 const RECENT_SECONDS = 10;
 
-type Counts = ReturnType<typeof countsOf>;
+type Counts = ReturnType<typeof pickCounts>;
 
 /** The series of the whole service over the last minute, ten minutes, hour and day. */
 export class ServiceSeries {
@@ -49,7 +49,7 @@ export class ServiceSeries {
 
   /** What has been counted before the series begin is no part of them. */
   begin(statistics: Statistics): void {
-    this.#counts = countsOf(statistics);
+    this.#counts = pickCounts(statistics);
     this.#byReason = { ...statistics.undecided };
     this.#reasons = Object.keys(statistics.undecided);
     this.#undecided = new Ring(RECENT_SECONDS, this.#reasons.length);
@@ -57,7 +57,7 @@ export class ServiceSeries {
 
   /** To be called once a second. */
   gather(statistics: Statistics, durations: DurationTotals, { lagMs, nowMs }: Record<'lagMs' | 'nowMs', number>): void {
-    const counts = countsOf(statistics);
+    const counts = pickCounts(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
     this.#last = {
@@ -96,7 +96,7 @@ export class ServiceSeries {
 
   /** Requests of the last minute, including those since the last step. */
   requestsOfMinute(statistics: Statistics): number {
-    const counts = countsOf(statistics);
+    const counts = pickCounts(statistics);
     return outcomes.reduce((sum, field) => {
       const sinceLast = Math.max(counts[field] - (this.#counts[field] ?? 0), 0);
       return sum + this.#series.minuteSum(serviceFields.indexOf(field)) + sinceLast;
@@ -108,7 +108,7 @@ export class ServiceSeries {
   }
 }
 
-const countsOf = ({ answers, degradedAnswers, undecided, sums }: Statistics) => ({
+const pickCounts = ({ answers, degradedAnswers, undecided, sums }: Statistics) => ({
   passed: answers.OK - degradedAnswers.OK,
   refused: answers.OVER_LIMIT - degradedAnswers.OVER_LIMIT,
   degraded: degradedAnswers.OK + degradedAnswers.OVER_LIMIT,

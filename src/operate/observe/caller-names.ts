@@ -44,7 +44,7 @@ export function cutName(levels: readonly string[]): readonly string[] {
   const kept: string[] = [];
   let left = MAX_NAME_LENGTH - ending.length;
   for (const level of levels.slice(0, MAX_NAME_LEVELS)) {
-    kept.push(beginningOf(level, left));
+    kept.push(truncate(level, left));
     left -= level.length + 1;
     if (left <= 0) break;
   }
@@ -57,4 +57,4 @@ const digest = (levels: readonly string[]): string =>
   createHash('sha256').update(JSON.stringify(levels)).digest('base64url').slice(0, DIGEST_LENGTH);
 
 /** Cuts a text without leaving half a surrogate pair. */
-const beginningOf = (text: string, length: number): string => text.slice(0, length).replace(/[\ud800-\udbff]$/, '');
+const truncate = (text: string, length: number): string => text.slice(0, length).replace(/[\ud800-\udbff]$/, '');

@@ -42,7 +42,7 @@ export function createDecisionLog(options: DecisionLogOptions): LogDecision | un
   const record = decisions === 'off' ? undefined : createRecorder(options, decisions);
   if (!debug) return record;
   return (request, answer) => {
-    for (const line of linesOf(request, answer, ofOneRequest(options))) debug.debug(line);
+    for (const line of writeLines(request, answer, ofOneRequest(options))) debug.debug(line);
     record?.(request, answer);
   };
 }
@@ -57,7 +57,7 @@ function createRecorder(options: DecisionLogOptions, decisions: Exclude<LoggedDe
     if (now !== second) logged = 0;
     second = now;
     if (++logged > maxPerSecond) return onDropped(1);
-    log(recordOf(request, answer, ofOneRequest(options)));
+    log(createRecord(request, answer, ofOneRequest(options)));
   };
 }
 
@@ -74,7 +74,7 @@ const ofOneRequest = (options: DecisionLogOptions): RequestLogOptions => ({
 });
 
 /** The log record of one answer. */
-function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions): object {
+function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOptions): object {
   const { domain, descriptors } = decodeRequest(wire);
   return {
     domain,
@@ -86,7 +86,7 @@ function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions)
       if (!descriptor) return {};
       const entries = shownEntries(descriptor.entries, options).map(({ key, value }) => `${key}=${value}`);
       const described = { entries, hits: descriptor.hits };
-      if (!('rule' in verdict)) return { ...described, none: reasonOf(domain, descriptor, options) };
+      if (!('rule' in verdict)) return { ...described, none: explainUnlimited(domain, descriptor, options) };
       const { path: rule, place } = verdict.rule;
       const found = { ...described, rule, ...(place && { file: place.file, line: place.line }) };
       if (verdict.kind !== 'limited') return { ...found, unlimited: true };
@@ -94,7 +94,7 @@ function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions)
       const { fromCache, fromLease, degraded } = decision;
       return {
         ...found,
-        key: keyOf(domain, descriptor, verdict, options),
+        key: shownKey(domain, descriptor, verdict, options),
         limit: describeLimit(verdict),
         code,
         ...(code !== decision.code && { shadow: decision.code }),
@@ -109,7 +109,7 @@ function recordOf(wire: WireRequest, answer: Answer, options: RequestLogOptions)
 }
 
 /** Uses the words of envoyproxy/ratelimit where it has some, so that a search for them succeeds. */
-function linesOf(wire: WireRequest, answer: Answer, options: RequestLogOptions): readonly string[] {
+function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOptions): readonly string[] {
   const { domain, descriptors } = decodeRequest(wire);
   return answer.verdicts.map((verdict, at) => {
     const descriptor = descriptors[at];
@@ -130,12 +130,12 @@ function describeVerdict(
 ): string {
   if (verdict.kind === 'unlimited') return `descriptor is unlimited by rule ${describeRulePlace(verdict.rule)}`;
   if (verdict.kind !== 'limited') {
-    const reason = reasonOf(domain, descriptor, options);
+    const reason = explainUnlimited(domain, descriptor, options);
     return `descriptor does not match any limit, no limits applied: ${reason}`;
   }
   const { rule, policy, decision, code } = verdict;
   const shadow = policy.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
-  const key = keyOf(domain, descriptor, verdict, options);
+  const key = shownKey(domain, descriptor, verdict, options);
   const what = `applying limit: ${describeLimit(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
   const tried = (verdict.shadowRefusals ?? []).map(
     (one) => `; ${describeLimit(one)} would refuse, but for shadow_mode`,
@@ -147,7 +147,7 @@ const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOpti
   shownValue ? entries.map(({ key, value }) => ({ key, value: shownValue(value) })) : entries;
 
 /** Why no limit applies. */
-function reasonOf(
+function explainUnlimited(
   domain: string,
   descriptor: RequestDescriptor,
   { rules, shownValue, nearest }: RequestLogOptions,
@@ -160,7 +160,7 @@ function reasonOf(
 }
 
 /** The counter's key, with values as logged; undefined if the rules have changed since. */
-function keyOf(
+function shownKey(
   domain: string,
   descriptor: RequestDescriptor,
   { rule, limit }: Extract<Verdict, { kind: 'limited' }>,

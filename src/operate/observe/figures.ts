@@ -55,7 +55,7 @@ export const addSites = (one: SitesReport, other: SitesReport): SitesReport => (
     const theirs = other.peers.find(({ site }) => site === mine.site);
     return theirs ? addPeers(mine, theirs) : mine;
   }),
-  ...worseOf(one, other),
+  ...pickWorse(one, other),
 });
 
 function addPeers(one: PeerReport, other: PeerReport): PeerReport {
@@ -72,7 +72,7 @@ function addPeers(one: PeerReport, other: PeerReport): PeerReport {
 const latest = (one: number, other: number): number => (other < 0 || (one >= 0 && one <= other) ? one : other);
 
 /** Both figures of the limit that is further beyond its bound; both are 0 if a process has measured nothing. */
-function worseOf(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
+function pickWorse(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
   const beyond = ({ errorRatio, errorBound }: SitesReport) =>
     errorRatio === 0 && errorBound === 0 ? -1 : errorRatio - errorBound;
   const { errorRatio, errorBound } = beyond(one) >= beyond(other) ? one : other;

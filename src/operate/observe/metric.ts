@@ -108,7 +108,7 @@ export type MetricSeries = Iterable<readonly [labels: string, value: number | Di
  * @param extra  labels of every series
  * @returns undefined  there is no reading
  */
-export function seriesOf(
+export function toSeries(
   { labels = [], shown }: MetricRow,
   reading: Reading,
   extra: Labels = [],

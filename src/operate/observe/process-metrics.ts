@@ -22,7 +22,7 @@ export class ProcessProbe {
     this.delays.enable();
     new PerformanceObserver((list) => {
       for (const entry of list.getEntries())
-        this.collections.observe(entry.duration / 1_000, collectionKinds.get(kindOf(entry)) ?? 'unknown');
+        this.collections.observe(entry.duration / 1_000, collectionKinds.get(gcKind(entry)) ?? 'unknown');
     }).observe({ entryTypes: ['gc'] });
   }
 
@@ -37,7 +37,7 @@ export class ProcessProbe {
 }
 
 /** Node's type of entries lacks it. */
-const kindOf = (entry: PerformanceEntry): unknown =>
+const gcKind = (entry: PerformanceEntry): unknown =>
   (entry as { readonly detail?: { readonly kind?: unknown } }).detail?.kind;
 
 const collectionKinds: ReadonlyMap<unknown, string> = new Map([
@@ -72,7 +72,7 @@ const { _getActiveHandles: activeHandles, _getActiveRequests: activeRequests } =
   Record<'_getActiveHandles' | '_getActiveRequests', () => readonly object[]>
 >;
 
-const typesOf = (list: readonly object[]): readonly string[] => list.map((one) => one.constructor.name);
+const typeNames = (list: readonly object[]): readonly string[] => list.map((one) => one.constructor.name);
 
 const [major = '', minor = '', patch = ''] = version.slice(1).split('.');
 
@@ -106,12 +106,12 @@ export const probeRows = [
   ),
   ...active(
     'handles',
-    () => typesOf(activeHandles()),
+    () => typeNames(activeHandles()),
     'Number of active libuv handles grouped by handle type. Every handle type is C++ class name.',
   ),
   ...active(
     'requests',
-    () => typesOf(activeRequests()),
+    () => typeNames(activeRequests()),
     'Number of active libuv requests grouped by request type. Every request type is C++ class name.',
   ),
   gauge('nodejs_heap_size_total_bytes', 'Process heap size from Node.js in bytes.', () => memoryUsage().heapTotal),

@@ -3,7 +3,7 @@ import {
   contentTypes,
   type Exposition,
   type Labels,
-  seriesOf,
+  toSeries,
   withExtra,
   writeLabels,
   writeMetric,
@@ -48,13 +48,13 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     render() {
       probe ??= new ProcessProbe(); // a service that is not scraped needs none
       const source = { figures: options.figures(), probe };
-      const rows = processRows.map((row) => [row, seriesOf(row, row.read(source), extra)] as const);
+      const rows = processRows.map((row) => [row, toSeries(row, row.read(source), extra)] as const);
       probe.scraped();
       const durations = { ...responseTime, name: responseTime.reference.prometheus };
       const gauges = [...referenceGauges(source.figures)].flatMap(([name, value]) => [
         ...writeMetric({ kind: 'gauge', name: escapedName(name) }, [[writeLabels(extra), value]]),
       ]);
-      const others = writeRows([...rows, [durations, seriesOf(durations, times.samples(), extra)]], 'text');
+      const others = writeRows([...rows, [durations, toSeries(durations, times.samples(), extra)]], 'text');
       const lines = [...writeCounters(statistics, extra), ...gauges, ...others];
       return { contentType: contentTypes.text, body: Buffer.from(lines.join('')) };
     },
@@ -70,14 +70,14 @@ function* writeCounters(statistics: Statistics, extra: Labels): Iterable<string>
   for (const sample of referenceSamples(statistics)) {
     if (sample.value === 0) continue;
     const name = sample.reference.prometheus ?? escapedName(statsdName(sample));
-    const labels = writeLabels(withExtra(labelsOf(sample), extra));
+    const labels = writeLabels(withExtra(referenceLabels(sample), extra));
     const series = metrics.get(name) ?? new Map<string, number>();
     metrics.set(name, series.set(labels, (series.get(labels) ?? 0) + sample.value));
   }
   for (const [name, series] of metrics) yield* writeMetric({ kind: 'counter', name }, series);
 }
 
-function labelsOf({ reference: { label, values }, of }: Parameters<typeof statsdName>[0]): Labels {
+function referenceLabels({ reference: { label, values }, of }: Parameters<typeof statsdName>[0]): Labels {
   if (typeof of === 'object')
     return [['domain', of.domain], ...of.levels.map((level, at) => [`key${at + 1}`, level] as const)];
   return label === undefined || of === undefined ? [] : [[label, values?.[of] ?? of]];

@@ -6,13 +6,13 @@ import {
   type ExpositionFormat,
   type MetricRow,
   type MetricSeries,
-  seriesOf,
+  toSeries,
   writeLabels,
   writeMetric,
   writeRows,
 } from './metric.ts';
 import { ProcessProbe } from './process-metrics.ts';
-import { type Cells, numberOf, type RuleCounts } from './rule-counts.ts';
+import { type Cells, type RuleCounts, readCell } from './rule-counts.ts';
 import type { Statistics } from './stats.ts';
 import { holdRows, type InstanceFacts, processRows, reservationRows, ruleRows, serviceRows } from './table.ts';
 
@@ -42,7 +42,7 @@ export function createMetrics(statistics: Statistics): Metrics {
       probe ??= new ProcessProbe(); // a service that is not scraped needs none
       const page = { ...facts, statistics, durations, probe };
       const rules = labelledRules(statistics, facts.rules);
-      const others = [...serviceRows, ...processRows].map((row) => [row, seriesOf(row, row.read(page))] as const);
+      const others = [...serviceRows, ...processRows].map((row) => [row, toSeries(row, row.read(page))] as const);
       probe.scraped();
       const end = format === 'openmetrics' ? ['# EOF\n'] : [];
       const lines = [...writeRules(rules, format), ...writeRows(others, format), ...end];
@@ -65,14 +65,15 @@ const MAX_ZERO_RULES = 10_000;
 
 function labelledRules(statistics: Statistics, tree: RuleTree | undefined): RuleSeries {
   const series = new Map<string, RuleCounts | undefined>();
-  const labelsOf = (domain: string, rule: string, algorithm: string): string =>
+  const writeRuleLabels = (domain: string, rule: string, algorithm: string): string =>
     writeLabels(Object.entries({ domain, rule, algorithm }));
-  for (const counts of statistics.rules()) series.set(labelsOf(counts.domain, counts.rule, counts.algorithm), counts);
+  for (const counts of statistics.rules())
+    series.set(writeRuleLabels(counts.domain, counts.rule, counts.algorithm), counts);
   const rules = tree && tree.rules.length <= MAX_ZERO_RULES ? tree.rules : [];
   for (const { domain, levels, named, limits } of rules) {
     if (named !== 'by_rule') continue; // its names depend on requests
     for (const { limit } of limits) {
-      const labels = labelsOf(domain, levels.join('.'), limit.algorithm);
+      const labels = writeRuleLabels(domain, levels.join('.'), limit.algorithm);
       if (!series.has(labels)) series.set(labels, undefined);
     }
   }
@@ -110,6 +111,6 @@ function* cellSeries<R>(
     for (const [labels, cells] of rules) {
       const cell = cells ? cells[key as keyof R] : kind === 'counter' ? 0 : undefined; // it is a key of that table
       const own = only ? `${labels.slice(0, -1)},${writeLabels([only]).slice(1)}` : labels;
-      if (cell !== undefined) yield [own, shown(numberOf(cell))];
+      if (cell !== undefined) yield [own, shown(readCell(cell))];
     }
 }

@@ -1,8 +1,16 @@
 import type { MetricRow, ReferenceName } from './metric.ts';
-import { numberOf, type RuleCounts } from './rule-counts.ts';
+import { type RuleCounts, readCell } from './rule-counts.ts';
 import { asStatisticName } from './statistic-name.ts';
 import type { Statistics } from './stats.ts';
-import { partFigures, type ReportedFigures, responseTime, ruleRows, samplesOf, sumRows, tallyRows } from './table.ts';
+import {
+  partFigures,
+  type ReportedFigures,
+  responseTime,
+  ruleRows,
+  sumRows,
+  tallyRows,
+  tallySamples,
+} from './table.ts';
 
 /** A statistic with a name of envoyproxy/ratelimit. */
 interface ReferenceSample {
@@ -26,9 +34,9 @@ const ofFigures = referenceRows(partFigures);
 /** Includes counters that are 0, of rules that were hit and of the service. */
 export function* referenceSamples(statistics: Statistics): Iterable<ReferenceSample> {
   for (const rule of statistics.rules())
-    for (const [key, reference] of ofRules) yield { reference, of: rule, value: numberOf(rule[key]) };
+    for (const [key, reference] of ofRules) yield { reference, of: rule, value: readCell(rule[key]) };
   for (const [key, reference] of ofTallies)
-    for (const [of, value] of samplesOf(statistics[key])) yield { reference, of, value };
+    for (const [of, value] of tallySamples(statistics[key])) yield { reference, of, value };
   for (const [key, reference] of ofSums) yield { reference, of: undefined, value: statistics.sums[key] };
 }
 

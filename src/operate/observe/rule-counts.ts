@@ -19,12 +19,12 @@ function newCells<R extends Rows>(rows: R): Cells<R> {
   return Object.fromEntries(cells) as Cells<R>; // it has a cell for each row
 }
 
-function numbersOf<R extends Rows>(rows: R, cells: Cells<R>): CellValues<R> {
-  const numbers = Object.keys(rows).map((name) => [name, numberOf(cells[name as keyof R])]); // it is a key of that table
+function readCells<R extends Rows>(rows: R, cells: Cells<R>): CellValues<R> {
+  const numbers = Object.keys(rows).map((name) => [name, readCell(cells[name as keyof R])]); // it is a key of that table
   return Object.fromEntries(numbers) as CellValues<R>; // it has a number for each row
 }
 
-export const numberOf = (cell: number | RecentMaximum): number => (typeof cell === 'number' ? cell : cell.value);
+export const readCell = (cell: number | RecentMaximum): number => (typeof cell === 'number' ? cell : cell.value);
 
 /** Adds the numbers of another process. */
 function addTo<R extends Rows>(rows: R, cells: Cells<R>, numbers: CellValues<R>): void {
@@ -85,9 +85,9 @@ export function countedRule(counts: RuleCounts): CountedRule {
   const { domain, levels, algorithm, named, holds, reservations } = counts;
   return {
     ...{ domain, levels, algorithm, named },
-    ...numbersOf(ruleRows, counts),
-    ...(holds && { holds: numbersOf(holdRows, holds) }),
-    ...(reservations && { reservations: numbersOf(reservationRows, reservations) }),
+    ...readCells(ruleRows, counts),
+    ...(holds && { holds: readCells(holdRows, holds) }),
+    ...(reservations && { reservations: readCells(reservationRows, reservations) }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { take } from '../../base/slices.ts';
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
-import { hashOf, type PackedRules } from '../../engine/rules/compile/packed.ts';
+import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { listOverlaid } from '../../engine/rules/read/overlaid.ts';
 import {
@@ -31,7 +31,7 @@ export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSpl
     if (!loaded.ok) {
       const next = isUnread(loaded.problems) ? 'can be read' : 'are valid';
       if (inForce)
-        log.error(`the rules in force are kept: hash ${hashOf(inForce)}; newer ones apply when they ${next}`);
+        log.error(`the rules in force are kept: hash ${hashRules(inForce)}; newer ones apply when they ${next}`);
       isTroubled = true;
       return undefined;
     }
@@ -49,7 +49,7 @@ export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSpl
 }
 
 const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>
-  `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(packed)}`;
+  `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashRules(packed)}`;
 
 export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))

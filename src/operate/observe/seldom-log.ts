@@ -8,7 +8,7 @@ const MAX_KEYS = 100;
 type SeldomLog = (key: string, log: () => void) => void;
 
 /** The message without its variable parts: numbers and quoted texts. */
-const kindOf = (message: string): string => message.replace(/(["'`]).*?\1|\d+/gs, '#');
+const messageKind = (message: string): string => message.replace(/(["'`]).*?\1|\d+/gs, '#');
 
 /** Logs at once, then once a minute for each key. */
 export function createSeldomLog(monotonicMs: Monotonic): SeldomLog {
@@ -35,7 +35,7 @@ export function createOutageLog(logSeldom: SeldomLog): OutageLog {
   return {
     failed(name, reason, log) {
       if (logged.has(name)) return;
-      logSeldom(`${name} ${kindOf(reason)}`, () => {
+      logSeldom(`${name} ${messageKind(reason)}`, () => {
         logged.add(name);
         log();
       });

@@ -199,7 +199,7 @@ export const responseTime = {
 } as const;
 
 /** The counts of a tally by the values of its label. */
-export const samplesOf = (
+export const tallySamples = (
   tally: Readonly<Record<string, number>> | ReadonlyMap<string, number>,
 ): Iterable<readonly [value: string, count: number]> => (isMap(tally) ? tally : Object.entries(tally));
 
@@ -525,7 +525,7 @@ const ofPage = rowsFor<PageFacts>();
 
 /** All metrics of the debug port but those of rules and of processes. */
 export const serviceRows: readonly ReadRow<PageFacts>[] = [
-  ...ofPage.keyed(tallyRows, ({ statistics }, key) => samplesOf(statistics[key])),
+  ...ofPage.keyed(tallyRows, ({ statistics }, key) => tallySamples(statistics[key])),
   ...ofPage.keyed(sumRows, ({ statistics: { sums } }, key) => sums[key]),
   ...ofPage.keyed({ ...deciderFigures, ...partFigures }, ({ figures }, key) => figures[key]),
   ...ofPage.keyed(peerRows, ({ sites }, key) => sites?.peers.map((peer) => [peer.site, peer[key]])),
@@ -550,7 +550,7 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
   ofPage.counter(
     'weir_candidate_decisions_total',
     'Descriptors by the decisions of the live rules and of the candidate: ok or refused.',
-    ({ candidate: { report } }) => report?.rules.slice(0, MAX_TRIED_RULES).flatMap(decisionsOf),
+    ({ candidate: { report } }) => report?.rules.slice(0, MAX_TRIED_RULES).flatMap(triedDecisions),
     { labels: ['rule', 'live', 'candidate'] },
   ),
   ofPage.counter(
@@ -583,7 +583,7 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
   ofPage.gauge(
     'weir_rule_limit',
     'Hits that pass in a window, by rule; window in seconds.',
-    ({ rules }) => limitsOf(rules),
+    ({ rules }) => limitSamples(rules),
     { labels: ['domain', 'rule', 'algorithm', 'name', 'window', 'shadow', 'active'] },
   ),
   ofPage.gauge(
@@ -665,7 +665,7 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
 const MAX_TRIED_RULES = 2_000;
 const MAX_LIMITS = 10_000;
 
-function decisionsOf({ rule, ...tally }: TriedTally): readonly MetricSample[] {
+function triedDecisions({ rule, ...tally }: TriedTally): readonly MetricSample[] {
   const { requests, liveRefused, candidateRefused, newlyRefused, newlyPassed } = tally;
   return [
     [[rule, 'ok', 'ok'], requests - liveRefused - newlyRefused],
@@ -675,7 +675,7 @@ function decisionsOf({ rule, ...tally }: TriedTally): readonly MetricSample[] {
   ];
 }
 
-function limitsOf(rules: RuleTree | undefined): Iterable<MetricSample> {
+function limitSamples(rules: RuleTree | undefined): Iterable<MetricSample> {
   const samples = new Map<string, MetricSample>(); // limits may differ only in what is not shown
   for (const { domain, levels, limits } of rules?.rules ?? [])
     for (const one of limits) {

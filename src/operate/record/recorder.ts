@@ -5,8 +5,8 @@ import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { remainingOf } from '../../engine/wire/codec.ts';
-import { MAX_UINT32, nameOf, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
+import { shownRemaining } from '../../engine/wire/codec.ts';
+import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
 import type {
   DroppedLine,
   LineDescriptor,
@@ -120,7 +120,7 @@ export class Recorder {
     }
     if (this.#dropped > 0) this.#waiting.push(droppedLine(this.#dropped));
     this.#dropped = 0;
-    const timeMs = storeTimeOf(answer) ?? nowMs;
+    const timeMs = findStoreTime(answer) ?? nowMs;
     if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
     this.#waiting.push({ request, answer, timeMs, timeoutMs, rules, overrides: this.#overrides });
     this.#options.onRecorded(1, 0);
@@ -204,7 +204,7 @@ export class Recorder {
 }
 
 /** When the store charged the request, by the store's clock; undefined: the store did not report it. */
-function storeTimeOf({ verdicts }: Answer): number | undefined {
+function findStoreTime({ verdicts }: Answer): number | undefined {
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited' || verdict.decision.fromLease) continue;
     if (verdict.decision.chargedAtMs !== undefined) return verdict.decision.chargedAtMs;
@@ -232,27 +232,30 @@ function requestLine(answered: AnsweredRequest, hashKey: string | undefined): st
     ...(Number.isFinite(timeoutMs) && { timeoutMs: Math.floor(timeoutMs) }),
     answer: {
       code: answer.overallCode,
-      descriptors: answer.verdicts.map((verdict) => lineOf(verdict, hash !== undefined)),
+      descriptors: answer.verdicts.map((verdict) => toLineDescriptor(verdict, hash !== undefined)),
     },
     ...(hash && { hashed: true }),
   };
   return JSON.stringify({
     domain,
     descriptors: descriptors.map((one) =>
-      descriptorOf(one, hash ? hashedEntries(hash.rules, domain, one.entries, hash.key) : one.entries),
+      toRecordedDescriptor(one, hash ? hashedEntries(hash.rules, domain, one.entries, hash.key) : one.entries),
     ),
     ...(hits_addend !== 0 && { hitsAddend: hits_addend }),
     ...fields,
   });
 }
 
-function descriptorOf({ limit, hits_addend, is_negative_hits }: WireDescriptor, entries: readonly Entry[]): object {
+function toRecordedDescriptor(
+  { limit, hits_addend, is_negative_hits }: WireDescriptor,
+  entries: readonly Entry[],
+): object {
   return {
     entries: entries.map(({ key, value }) => ({ key, value })),
     ...(limit && {
       limit: {
         requestsPerUnit: limit.requests_per_unit,
-        unit: limit.unit === unitNumbers.WEEK ? limit.unit : (nameOf(unitNumbers, limit.unit) ?? limit.unit),
+        unit: limit.unit === unitNumbers.WEEK ? limit.unit : (findName(unitNumbers, limit.unit) ?? limit.unit),
         ...(limit.unit_multiplier && { unitMultiplier: limit.unit_multiplier.value }),
       },
     }),
@@ -261,13 +264,13 @@ function descriptorOf({ limit, hits_addend, is_negative_hits }: WireDescriptor, 
   };
 }
 
-function lineOf(verdict: Answer['verdicts'][number], isHashed: boolean): LineDescriptor {
+function toLineDescriptor(verdict: Answer['verdicts'][number], isHashed: boolean): LineDescriptor {
   switch (verdict.kind) {
     case 'limited': {
       const { path, place } = verdict.rule;
       const showsValues = place === undefined; // a limit from the request: its path has plain values
       return {
-        ...{ code: verdict.code, remaining: remainingOf(verdict) },
+        ...{ code: verdict.code, remaining: shownRemaining(verdict) },
         ...(!(isHashed && showsValues) && { rule: path }),
       };
     }

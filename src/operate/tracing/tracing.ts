@@ -30,12 +30,12 @@ import {
 } from '@opentelemetry/sdk-trace-node';
 import type { Clock } from '../../base/clock.ts';
 import { after } from '../../base/later.ts';
-import { callerOf } from '../../edge/http/api.ts';
+import { identifyCaller } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { Caller, CallOutcome, RlsService } from '../../edge/rls/service.ts';
 import type { Replies } from '../../engine/backends/backend.ts';
 import type { Trace } from '../../engine/ledger/ledger.ts';
-import { codeNumbers, nameOf } from '../../engine/wire/wire.ts';
+import { codeNumbers, findName } from '../../engine/wire/wire.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 
 export interface TracingOptions {
@@ -75,7 +75,7 @@ const PROBLEM_INTERVAL_MS = 60_000;
 export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void): Tracing {
   const exporter = createExporter(options.protocol);
   const provider = new BasicTracerProvider({
-    resource: resourceOf(options),
+    resource: createResource(options),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.samplingRate) }),
     spanProcessors: [new BatchSpanProcessor(reportFailures(exporter, clock, onProblem))],
   });
@@ -91,8 +91,8 @@ export function startTracing(options: TracingOptions, clock: Clock, onProblem: (
 /** An exporter that trusts the system's CAs, unless `OTEL_EXPORTER_OTLP_CERTIFICATE` names others. */
 function createExporter(protocol: TracingOptions['protocol']): SpanExporter {
   if (otlp('CERTIFICATE') !== undefined) return protocol === 'grpc' ? new GrpcExporter() : new HttpExporter();
-  const cert = contentOf(otlp('CLIENT_CERTIFICATE'));
-  const key = contentOf(otlp('CLIENT_KEY'));
+  const cert = readOptionalFile(otlp('CLIENT_CERTIFICATE'));
+  const key = readOptionalFile(otlp('CLIENT_KEY'));
   if (protocol === 'grpc') {
     const isChain = cert !== undefined && key !== undefined;
     const roots = (): Buffer | null => systemCas() ?? null;
@@ -128,7 +128,7 @@ function exporterGrpc(): typeof import('@grpc/grpc-js') {
 }
 
 /** The content of a file; undefined: there is none, and the collector reports what it lacks. */
-function contentOf(path: string | undefined): Buffer | undefined {
+function readOptionalFile(path: string | undefined): Buffer | undefined {
   try {
     return path === undefined ? undefined : readFileSync(path);
   } catch {
@@ -136,7 +136,7 @@ function contentOf(path: string | undefined): Buffer | undefined {
   }
 }
 
-const resourceOf = ({ serviceName, serviceNamespace, serviceInstanceId }: TracingOptions) =>
+const createResource = ({ serviceName, serviceNamespace, serviceInstanceId }: TracingOptions) =>
   defaultResource().merge(
     resourceFromAttributes({
       'service.name': serviceName,
@@ -153,7 +153,7 @@ function reportFailures(exporter: SpanExporter, clock: Clock, onProblem: (proble
       exporter.export(spans, (result) => {
         if (result.code === ExportResultCode.FAILED && clock() >= nextProblemMs) {
           nextProblemMs = clock() + PROBLEM_INTERVAL_MS;
-          onProblem(`${spans.length} span(s) could not be sent: ${reasonOf(result.error)}`);
+          onProblem(`${spans.length} span(s) could not be sent: ${errorText(result.error)}`);
         }
         done(result);
       });
@@ -163,7 +163,7 @@ function reportFailures(exporter: SpanExporter, clock: Clock, onProblem: (proble
 }
 
 /** Connection errors at all addresses of a name have a code, but no message. */
-function reasonOf(error: (Error & { readonly code?: string | number }) | undefined): string {
+function errorText(error: (Error & { readonly code?: string | number }) | undefined): string {
   return error?.message || String(error?.code ?? 'no reason given');
 }
 
@@ -185,7 +185,7 @@ type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run:
 function createTraced(tracer: Tracer): Traced {
   const current = new AsyncLocalStorage<Context>();
   const within: Within = (name, kind, caller, run) => {
-    const parent = current.getStore() ?? contextOf(caller);
+    const parent = current.getStore() ?? callerContext(caller);
     const span = tracer.startSpan(name, { kind }, parent);
     return current.run(trace.setSpan(parent, span), () => run(span));
   };
@@ -206,7 +206,7 @@ function createTraced(tracer: Tracer): Traced {
 const propagator = new CompositePropagator({ propagators: [new W3CTraceContextPropagator(), new B3Propagator()] });
 const getter: TextMapGetter<Caller> = { get: (caller, name) => caller.header(name), keys: () => [] };
 
-const contextOf = (caller: Caller | undefined): Context =>
+const callerContext = (caller: Caller | undefined): Context =>
   caller ? propagator.extract(ROOT_CONTEXT, caller, getter) : ROOT_CONTEXT;
 
 const tracedService = (inner: RlsService, within: Within): RlsService => ({
@@ -225,7 +225,7 @@ function describeOutcome(span: Span, outcome: CallOutcome): void {
   if ('error' in outcome) {
     span.setAttribute('rpc.grpc.status_code', outcome.error.code);
     span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.error.details });
-  } else span.setAttribute('overall_code', nameOf(codeNumbers, outcome.response.overall_code) ?? 'UNKNOWN');
+  } else span.setAttribute('overall_code', findName(codeNumbers, outcome.response.overall_code) ?? 'UNKNOWN');
 }
 
 const tracedBackend =
@@ -245,7 +245,7 @@ const tracedBackend =
 const tracedJson = (inner: Route, within: Within): Route => ({
   ...inner,
   answer: (request) =>
-    within('NewJsonHandler Remaining Execution', SpanKind.SERVER, callerOf(request), async (span) => {
+    within('NewJsonHandler Remaining Execution', SpanKind.SERVER, identifyCaller(request), async (span) => {
       try {
         const page = await inner.answer(request);
         span.setAttribute('http.response.status_code', page.status);

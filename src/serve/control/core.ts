@@ -4,8 +4,8 @@ import { unitMs } from '../../engine/algorithms/limit.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
-import { countersOf } from '../../engine/open/backends.ts';
-import { traitsOf } from '../../engine/open/options.ts';
+import { openCounters } from '../../engine/open/backends.ts';
+import { storeTraits } from '../../engine/open/options.ts';
 import { remoteRecords } from '../../operate/admin/remote-records.ts';
 import type { OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -44,7 +44,7 @@ export function openControlCore(
   return openParts(async (add) => {
     const options = counterOptions(settings.counters);
     const hash = add(openHash(settings.admin));
-    const rules = await openRules(settings.rules, { store: traitsOf(options), onLoad }, context);
+    const rules = await openRules(settings.rules, { store: storeTraits(options), onLoad }, context);
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps
@@ -59,7 +59,7 @@ export function openControlCore(
       clock,
       hash: hash.hash,
       shareHashKey: hash.share,
-      counters: countersOf(options, clock),
+      counters: openCounters(options, clock),
       overrides: new Overrides(clock, (unit) => unitMs[unit]),
     };
   });

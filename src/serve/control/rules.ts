@@ -1,5 +1,5 @@
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
-import { hashOf } from '../../engine/rules/compile/packed.ts';
+import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
@@ -78,7 +78,7 @@ export async function openRules(
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();
-      if (loaded.ok) loadedRules = { atMs, hash: hashOf(loaded.packed ?? []) };
+      if (loaded.ok) loadedRules = { atMs, hash: hashRules(loaded.packed ?? []) };
       const reload = onLoad(loaded, overlaid(from));
       if (reload) lastReload = { atMs, reload };
     },

@@ -40,11 +40,11 @@ export async function openQuotas(
 
 /** A pool's name contains its counter and the length of its fill: shares with another fill belong to another pool. */
 function poolKeys(keys: Settings['counters']['keys']): PoolKeys {
-  const keyOf = createCounterKeys(keys.prefix, keys);
+  const counterKey = createCounterKeys(keys.prefix, keys);
   const limits = new Map<number, KeyLimit>();
   return (fillMs, domain, entries) => {
     const limit = limits.get(fillMs) ?? ({ counter: `shares|1|${fillMs}` } as KeyLimit);
     limits.set(fillMs, limit);
-    return keyOf(limit, domain, entries);
+    return counterKey(limit, domain, entries);
   };
 }

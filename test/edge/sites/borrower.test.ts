@@ -6,8 +6,8 @@ import { noPeerCounts } from '../../../src/edge/sites/site-counts.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
-import { arithmeticOf, siteStanding } from '../../../src/operate/admin/counter-state.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
+import { siteStanding, writeArithmetic } from '../../../src/operate/admin/counter-state.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
@@ -44,7 +44,7 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
   const onFailure = (_: Peer, reason: string) => failures.push(reason);
   const borrower = new Borrower({ ...common, ledger: east.ledger, site: 'east', peers: [toWest], error, onFailure });
   const spend = async ({ ledger, limit }: typeof east, hits: number) => {
-    const debit = debitOf({ key: keyOf(limit.of) }, { limit, policy: {} }, hits, true);
+    const debit = createDebit({ key: keyOf(limit.of) }, { limit, policy: {} }, hits, true);
     const [entry] = await ledger.debit([debit], { spend: 'each', timeoutMs: 1 });
     low.note(debit, entry);
     return entry?.code;
@@ -60,11 +60,11 @@ test('a site that runs low borrows hits that the other one does not use', async 
   expect(counts).toMatchObject({ exchanges: 1, failing: 0, borrowed: 46 });
   expect(await spend(east, 46)).toBe('OK');
   expect(await spend(east, 1)).toBe('OVER_LIMIT');
-  expect(siteStanding(east.limit, east.backend.stateOf(KEY), START_MS)).toEqual({
+  expect(siteStanding(east.limit, east.backend.readState(KEY), START_MS)).toEqual({
     ...{ base: 50, advance: 0, used: 96, lent: 0, borrowed: 46 },
   });
-  const standing = { state: east.backend.stateOf(KEY), nowMs: START_MS, hits: 1 };
-  expect(arithmeticOf(east.limit, standing, true)).toBe('96 + -46 borrowed + 1 = 51 > 50');
+  const standing = { state: east.backend.readState(KEY), nowMs: START_MS, hits: 1 };
+  expect(writeArithmetic(east.limit, standing, true)).toBe('96 + -46 borrowed + 1 = 51 > 50');
 });
 
 test('a site does not lend hits that it will use itself', async () => {
@@ -162,7 +162,7 @@ test('a counter is low after a refused peek, and after a charge that leaves litt
 
 test('taken tokens are confirmed again in each minute', async () => {
   const { clock, east, west, low, borrower, counts, spend } = twoSites({ of: 'token_bucket' });
-  const state = () => siteStanding(west.limit, west.backend.stateOf(keyOf('token_bucket')), clock());
+  const state = () => siteStanding(west.limit, west.backend.readState(keyOf('token_bucket')), clock());
   const exchange = () => borrower.exchange(low.all());
   clock.advance(55_000);
   await spend(east, 50);

@@ -55,9 +55,9 @@ test.each([
 ])('a request with %s is refused, and does not change the counter', async (_, forged) => {
   const { backend, spend, lend } = spentSite();
   expect(await spend(50)).toBe('OK');
-  const before = backend.stateOf(KEY);
+  const before = backend.readState(KEY);
   expect(await lend({ ...ask, ...forged })).toMatchObject([{ is_lent: false }]);
-  expect(backend.stateOf(KEY)).toEqual(before);
+  expect(backend.readState(KEY)).toEqual(before);
   expect(await spend(1)).toBe('OVER_LIMIT');
 });
 

@@ -2,7 +2,7 @@ import { Lender } from '../../../src/edge/sites/lender.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { isSameLimit } from '../../../src/engine/holds/limits.ts';
 import { siteShare } from '../../../src/engine/holds/site-share.ts';
-import { advanceOf, baseOf, errorOf, rateOf } from '../../../src/engine/holds/site-share-state.ts';
+import { maxError, siteAdvance, siteBase, siteRate } from '../../../src/engine/holds/site-share-state.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
@@ -26,10 +26,10 @@ test('the parts of all sites add up to the limit, for any lost sites', () => {
       );
       const [first] = all;
       const alive = all.filter(({ site }) => !lost.includes(site));
-      expect(sumOf(all.map(baseOf))).toBe(numbers.requestsPerUnit);
-      expect(sumOf(all.map(advanceOf))).toBe(first && errorOf(first));
-      for (const place of lost) expect(all[place] && baseOf(all[place])).toBe(0);
-      expect(sumOf(alive.map(rateOf))).toBeLessThanOrEqual(numbers.requestsPerUnit * places.length);
+      expect(sumOf(all.map(siteBase))).toBe(numbers.requestsPerUnit);
+      expect(sumOf(all.map(siteAdvance))).toBe(first && maxError(first));
+      for (const place of lost) expect(all[place] && siteBase(all[place])).toBe(0);
+      expect(sumOf(alive.map(siteRate))).toBeLessThanOrEqual(numbers.requestsPerUnit * places.length);
     }),
   );
 });

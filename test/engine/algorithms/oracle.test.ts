@@ -1,6 +1,6 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
-import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
+import { algorithmFor, fullCapacity, type Limit } from '../../../src/engine/holds/limits.ts';
 import type { CalendarUnit } from '../../../src/engine/rules/time/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
@@ -58,7 +58,7 @@ function moved(nowMs: number, { windowMs }: Limit, move: Move): number {
 }
 
 function amountOf(limit: Limit, amount: Amount, min: number): number {
-  const hits = 'hits' in amount ? amount.hits : Math.floor((capacityOf(limit) * amount.tenths) / 10) + amount.more;
+  const hits = 'hits' in amount ? amount.hits : Math.floor((fullCapacity(limit) * amount.tenths) / 10) + amount.more;
   return Math.max(hits, min);
 }
 
@@ -124,8 +124,8 @@ describe('a fixed window accepts according to its definition', () => {
         const passed = replay(limit, startMs, calls, 0, fixedWindow(limit, windowOf));
         for (const { firstMs, lastMs, hits } of spans(passed)) {
           const within = limit.alignment === 'epoch' && windowOf(firstMs) === windowOf(lastMs);
-          if (within) expect(hits).toBeLessThanOrEqual(capacityOf(limit));
-          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(2 * capacityOf(limit)); // across a boundary
+          if (within) expect(hits).toBeLessThanOrEqual(fullCapacity(limit));
+          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(2 * fullCapacity(limit)); // across a boundary
         }
       }),
       RUNS,
@@ -190,7 +190,7 @@ describe('a sliding window log', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_log, anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         for (const { firstMs, lastMs, hits } of spans(replay(limit, startMs, calls, 0, slidingWindowLog(limit))))
-          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(capacityOf(limit));
+          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(fullCapacity(limit));
       }),
       RUNS,
     );
@@ -214,8 +214,8 @@ describe('a sliding window counter', () => {
         const { windowMs } = limit;
         for (const { firstMs, lastMs, hits } of spans(replay(limit, startMs, calls, 0, slidingWindowCounter(limit)))) {
           const within = Math.floor(firstMs / windowMs) === Math.floor(lastMs / windowMs);
-          if (within) expect(hits).toBeLessThanOrEqual(capacityOf(limit));
-          if (lastMs - firstMs < windowMs) expect(hits).toBeLessThanOrEqual(2 * capacityOf(limit));
+          if (within) expect(hits).toBeLessThanOrEqual(fullCapacity(limit));
+          if (lastMs - firstMs < windowMs) expect(hits).toBeLessThanOrEqual(2 * fullCapacity(limit));
         }
       }),
       RUNS,
@@ -237,7 +237,7 @@ describe('a sliding window in parts', () => {
     fc.assert(
       fc.property(anyLimitOf.sliding_window_buckets, anyStartMs, anyCalls(TAKES_ONLY), (limit, startMs, calls) => {
         for (const { firstMs, lastMs, hits } of spans(replay(limit, startMs, calls, 0, slidingWindowBuckets(limit))))
-          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(capacityOf(limit));
+          if (lastMs - firstMs < limit.windowMs) expect(hits).toBeLessThanOrEqual(fullCapacity(limit));
       }),
       RUNS,
     );
@@ -265,7 +265,7 @@ describe.each(['token_bucket', 'leaky_bucket'] as const)('a %s', (name) => {
         for (const { firstMs, lastMs, hits } of spans(gone)) {
           const ticks = Math.floor(lastMs / tickMs) - Math.floor(firstMs / tickMs);
           const came = BigInt(ticks + (limit.maxDelayMs > 0 ? 1 : 0)) * BigInt(tickMs) * BigInt(requestsPerUnit); // a wait is rounded up to a tick
-          expect(hits * BigInt(windowMs)).toBeLessThanOrEqual(BigInt(capacityOf(limit)) * BigInt(windowMs) + came);
+          expect(hits * BigInt(windowMs)).toBeLessThanOrEqual(BigInt(fullCapacity(limit)) * BigInt(windowMs) + came);
         }
       }),
       RUNS,

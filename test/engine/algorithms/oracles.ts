@@ -1,5 +1,5 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
-import { capacityOf } from '../../../src/engine/holds/limits.ts';
+import { fullCapacity } from '../../../src/engine/holds/limits.ts';
 import type { RateLimitBy } from '../../helpers/limits.ts';
 
 /** The oracle's answer to a request. */
@@ -48,7 +48,7 @@ export function fixedWindow(limit: FixedWindowLimit, windowOf: (atMs: number) =>
         : first && windowOf(first.atMs) !== windowOf(atMs);
     if (over) asked = [];
     asked = add(asked, atMs, hits).filter((one) => one.hits > 0);
-    return passes(hits < 0 || total(asked) <= capacityOf(reader));
+    return passes(hits < 0 || total(asked) <= fullCapacity(reader));
   };
 }
 
@@ -61,9 +61,9 @@ export function slidingWindowLog(limit: RateLimitBy<'sliding_window_log'>): Orac
   return (atMs, hits, reader = limit) => {
     known = known.filter((one) => atMs - one.atMs < limit.windowMs);
     const before = Number(total(known));
-    const accepted = hits < 0 || before + (hits || 1) <= capacityOf(reader);
-    if (accepted || reader.countDenied) known = add(known, atMs, Math.min(hits, capacityOf(reader)));
-    for (let excess = Number(total(known)) - Math.max(before, capacityOf(reader)); excess > 0; ) {
+    const accepted = hits < 0 || before + (hits || 1) <= fullCapacity(reader);
+    if (accepted || reader.countDenied) known = add(known, atMs, Math.min(hits, fullCapacity(reader)));
+    for (let excess = Number(total(known)) - Math.max(before, fullCapacity(reader)); excess > 0; ) {
       const [oldest = { atMs, hits: 0 }, ...newer] = known;
       known = oldest.hits > excess ? [{ ...oldest, hits: oldest.hits - excess }, ...newer] : newer;
       excess -= oldest.hits;
@@ -87,7 +87,7 @@ export function slidingWindowCounter(
     const weighted = total(known.filter((one) => windowsAgo(one) === 1)) * left;
     const covered = (weighted + (reader.rounding === 'up' ? BigInt(windowMs) - 1n : 0n)) / BigInt(windowMs);
     const used = total(known.filter((one) => windowsAgo(one) === 0)) + covered;
-    const accepted = hits < 0 || used + BigInt(hits || 1) <= capacityOf(reader);
+    const accepted = hits < 0 || used + BigInt(hits || 1) <= fullCapacity(reader);
     if (accepted) known = add(known, atMs, hits);
     return passes(accepted);
   };
@@ -101,7 +101,7 @@ export function slidingWindowBuckets(
   let known: Hits[] = [];
   return (atMs, hits, reader = limit) => {
     known = known.filter((one) => Math.floor(atMs / partMs) - Math.floor(one.atMs / partMs) <= limit.buckets);
-    const accepted = hits < 0 || total(known) + BigInt(hits || 1) <= capacityOf(reader);
+    const accepted = hits < 0 || total(known) + BigInt(hits || 1) <= fullCapacity(reader);
     if (accepted) known = add(known, atMs, hits);
     return passes(accepted);
   };
@@ -116,7 +116,7 @@ export function bucket(limit: RateLimitBy<'token_bucket'> | RateLimitBy<'leaky_b
   const tickMs = 'refill' in limit && limit.refill === 'interval' ? windowMs : 1;
   const ticks = (atMs: number) => BigInt(Math.floor(atMs / tickMs));
   const perTick = BigInt(requestsPerUnit) * BigInt(tickMs); // tokens × windowMs
-  const room = BigInt(capacityOf(limit));
+  const room = BigInt(fullCapacity(limit));
   const known: Hits[] = [];
   return (atMs, hits) => {
     const asked = hits || 1;
@@ -163,7 +163,7 @@ export function sharedBucket(
       return atMsThen;
     };
     const asked = BigInt(hits || 1);
-    const room = BigInt(capacityOf(reader));
+    const room = BigInt(fullCapacity(reader));
     const delayMs = Number(goneAtMs(spent + (asked - room) * windowMs) - now);
     const accepted = asked < 0n || (asked <= room && delayMs <= reader.maxDelayMs);
     if (accepted) spent += BigInt(hits) * windowMs;

@@ -1,5 +1,5 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
-import { algorithmFor, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
+import { algorithmFor, fullCapacity, type Limit } from '../../../src/engine/holds/limits.ts';
 import {
   fixedWindowOf,
   leakyBucketOf,
@@ -152,6 +152,6 @@ test.each([0, 1])(
     const { state } = algorithmFor(before).step(before, undefined, START_MS, 100, true);
     expect(peek(after, state, START_MS)).toMatchObject({ retryAfterMs: 100_000, durationUntilResetMs: 100_000 });
     expect(peek(before, state, START_MS)).toMatchObject({ retryAfterMs: 1_000, limitRemaining: 0 });
-    expect(capacityOf(after)).toBe(1);
+    expect(fullCapacity(after)).toBe(1);
   },
 );

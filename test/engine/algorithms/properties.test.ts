@@ -2,7 +2,7 @@ import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../
 import {
   algorithmFor,
   canOwe,
-  capacityOf,
+  fullCapacity,
   type Limit,
   namedAlgorithms,
   nominalCapacity,
@@ -66,7 +66,7 @@ interface FollowUp {
 
 /** Tenths of the capacity, plus `more`. */
 const amount = (limit: Limit, tenths: number, more: number): number =>
-  Math.floor((capacityOf(limit) * tenths) / 10) + more;
+  Math.floor((fullCapacity(limit) * tenths) / 10) + more;
 
 const anyTime = (windowMs: number): fc.Arbitrary<number> =>
   fc.oneof(
@@ -157,7 +157,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 5 }), ({ moment, hits: some }, more) => {
         const { limit, state, nowMs } = moment;
-        const capacity = capacityOf(limit);
+        const capacity = fullCapacity(limit);
         const never = hit(limit, state, { atMs: nowMs, hits: capacity + more });
         expect(never).toMatchObject({ code: 'OVER_LIMIT', retryAfterMs: NEVER_MS });
         for (const windows of [0, 0.5, 1, 2, 3, 100]) {
@@ -262,7 +262,7 @@ describe.each(namedAlgorithms)('%s', (name) => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 100_000 }), ({ moment }, hits) => {
         const { limit, state, nowMs } = moment;
-        fc.pre((capacityOf(limit) + hits) * limit.windowMs < MAX_COUNT);
+        fc.pre((fullCapacity(limit) + hits) * limit.windowMs < MAX_COUNT);
         const { hitsBefore } = look(limit, state, nowMs);
         const charged = hit(limit, state, { atMs: nowMs, hits }, 'regardless');
         expect(charged.hitsBefore).toBe(hitsBefore);

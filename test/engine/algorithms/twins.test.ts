@@ -16,7 +16,7 @@ import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
 import type { Claim } from '../../../src/engine/holds/claim.ts';
-import { algorithmFor, algorithmNames, capacityOf, type Limit } from '../../../src/engine/holds/limits.ts';
+import { algorithmFor, algorithmNames, fullCapacity, type Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
@@ -107,7 +107,7 @@ const anyHits = (limits: readonly Limit[]): fc.Arbitrary<number> =>
       arbitrary: fc.constantFrom(
         ...limits.flatMap((limit) => {
           const { requestsPerUnit: hits } = limit;
-          const capacity = capacityOf(limit);
+          const capacity = fullCapacity(limit);
           return [hits, hits + 1, 1 - hits, capacity, capacity + 1, Math.ceil(capacity / 2), -capacity];
         }),
       ),

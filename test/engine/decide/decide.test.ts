@@ -5,7 +5,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
 import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import type { RequestLimit } from '../../../src/engine/rules/match/match.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -424,7 +424,7 @@ describe('several limits on a node', () => {
     const limits = [...(decider.rules()?.rules ?? [])][0]?.limits ?? [];
     const entries = [{ key: 'user', value: 'a' }];
     const looks = limits.map((one) => {
-      return debitOf(decider.counters(one.limit, DOMAIN, entries), one, 0, true);
+      return createDebit(decider.counters(one.limit, DOMAIN, entries), one, 0, true);
     });
     const decisions = await decider.ledger.debit(looks, { spend: 'each', timeoutMs: 1 });
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));

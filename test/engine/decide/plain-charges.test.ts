@@ -5,7 +5,7 @@ import type { RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import { createKuadrantLimits, type KuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { PlainCharges } from '../../../src/engine/decide/plain-charges.ts';
 import { type CommitAnswer, createReservations } from '../../../src/engine/decide/reservations.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -166,7 +166,7 @@ test('failed commits take bounded memory, and the oldest are dropped', async () 
       },
     },
   });
-  const debit = debitOf({ key: 'k' as CounterKey }, { limit: fixedWindowOf(9), policy: {} }, 1, false);
+  const debit = createDebit({ key: 'k' as CounterKey }, { limit: fixedWindowOf(9), policy: {} }, 1, false);
   const commit = (at: number, event: CommitAnswer['event']) =>
     charges.commit({ name: `${at}`, commit: async () => ({ ...answer, event }), charges: [debit], caller: callerOf() });
   for (let at = 0; at < 6_000; at++) await expect(commit(at, 'committed')).rejects.toThrow('away');

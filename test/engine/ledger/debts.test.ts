@@ -2,7 +2,7 @@ import type { StoreFailurePolicy } from '../../../src/engine/algorithms/limit.ts
 import type { Backend, Operation, Reply, Settlement } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { DebtsOptions } from '../../../src/engine/ledger/debts.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -74,7 +74,7 @@ const limitWith = (
   ...(localShare && { localShare }),
 });
 const hit = (limit: Limit, hits = 1, key = 'k'): Debit =>
-  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
+  createDebit({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
 const spend = async (ledger: Ledger, ...debits: Debit[]) => ledger.debit(debits, each);
 const codesOf = (replies: readonly Reply[]) => replies.map(({ code }) => code);
 
@@ -414,7 +414,7 @@ test('a process that stops while the store is down does not wait for it', async 
 test('a report beyond the limit is settled completely once the store is back', async () => {
   const ledger = instance();
   const limit = limitWith('local', undefined, tokenBucketOf(60, 60_000, { burst: 10 }));
-  const report = debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, 500, true, true);
+  const report = createDebit({ key: 'k' as CounterKey }, { limit, policy: limit }, 500, true, true);
   isAway = true;
   expect(await spend(ledger, report)).toMatchObject([{ code: 'OVER_LIMIT', degraded: 'local' }]);
   isAway = false;

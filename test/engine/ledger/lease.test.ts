@@ -1,7 +1,7 @@
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -52,7 +52,7 @@ function instances(count: number, idleMs = 60_000): readonly Ledger[] {
 
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
 const hitOn = (limit: Limit, hits = 1): Debit =>
-  debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, hits, true);
+  createDebit({ key: 'k' as CounterKey }, { limit, policy: limit }, hits, true);
 
 /** Sends `perMs` hits per millisecond one after another to the stores in turn. @returns the number of admitted hits */
 async function drive(limit: Limit, perMs: number, forMs: number): Promise<number> {

@@ -1,7 +1,7 @@
 import type { Backend, Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -59,7 +59,7 @@ const caching = { denyCacheBytes: 100_000 };
 const leasing = { leases: { maxLeases: 10, idleMs: 250 } };
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
 const on = (limit: Limit, hits = 1, key = 'k'): Debit =>
-  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
+  createDebit({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
 
 async function ask(ledger: Ledger, ...debits: Debit[]) {
   return ledger.debit(debits, each);
@@ -228,7 +228,8 @@ test('forgetting a counter voids its lease, its refusal and its receipts, and no
 
 describe('a limit with charge: always', () => {
   const limit = tokenBucketOf(60, MINUTE_MS, { burst: 10 });
-  const report = (hits: number): Debit => debitOf({ key: 'k' as CounterKey }, { limit, policy: {} }, hits, true, true);
+  const report = (hits: number): Debit =>
+    createDebit({ key: 'k' as CounterKey }, { limit, policy: {} }, hits, true, true);
 
   test('counts reports that its cached refusal would have refused', async () => {
     const ledger = open(caching);
@@ -243,7 +244,7 @@ describe('a limit with charge: always', () => {
   test('asks the store for peeks, since each report delays when hits fit', async () => {
     const ledger = open(caching);
     const policy = { charge: 'always' } as const;
-    const peek = debitOf({ key: 'k' as CounterKey }, { limit, policy }, 0, true);
+    const peek = createDebit({ key: 'k' as CounterKey }, { limit, policy }, 0, true);
     await ask(ledger, report(20));
     expect(await ask(ledger, peek)).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: 11_000 }]);
     await ask(ledger, report(20));

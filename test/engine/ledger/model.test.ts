@@ -1,7 +1,7 @@
 import type { Backend, InvalidationListener, Settlement } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf, type Receipt } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit, type Receipt } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -138,7 +138,7 @@ class World {
 
   debitOf(one: number, hits: number): Debit {
     const limit = this.#limits[one] ?? this.base;
-    return debitOf({ key }, { limit, policy: limit }, hits, true);
+    return createDebit({ key }, { limit, policy: limit }, hits, true);
   }
 
   async sweep(one: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { loggedCounters } from '../../../src/serve/decider/store.ts';
@@ -34,7 +34,7 @@ describe('counters in memory', () => {
     );
     const hit = async (user: number, hits: number) => {
       const key = keys(limit, 'd', [{ key: 'user', value: String(user).padStart(400, 'x') }]);
-      const [answer] = await ledger.debit([debitOf({ key }, { limit, policy: {} }, hits, true)], {
+      const [answer] = await ledger.debit([createDebit({ key }, { limit, policy: {} }, hits, true)], {
         spend: 'each',
         timeoutMs: 1,
       });

@@ -2,7 +2,7 @@ import type { Eventual } from '../../../src/base/later.ts';
 import type { Operation, Replies, RunOptions } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { backendThat, type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
@@ -49,7 +49,7 @@ beforeEach(() => {
 afterEach(() => ledger.close());
 
 const hit = (limit: Limit, key = 'k', hits = 1): Debit =>
-  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true); // any key will do
+  createDebit({ key: key as CounterKey }, { limit, policy: limit }, hits, true); // any key will do
 const spend = async (...debits: Debit[]) => ledger.debit(debits, each);
 const codes = async (times: number, limit: Limit): Promise<string> => {
   let found = '';

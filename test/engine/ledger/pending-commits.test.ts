@@ -2,7 +2,7 @@ import type { Decision } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { PendingCommits } from '../../../src/engine/ledger/pending-commits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -47,7 +47,7 @@ const pass = (): Promise<void> => timers.runOnce();
 const limit = reservationOf(fixedWindowOf(100, 86_400_000), { ttlMs: TTL_MS });
 
 const debit = (holder: number, hits: number, commits: boolean, key = 'k'): Debit => ({
-  ...debitOf({ key: key as CounterKey }, { limit, policy: {} }, hits, !commits),
+  ...createDebit({ key: key as CounterKey }, { limit, policy: {} }, hits, !commits),
   kind: 'spend',
   holder,
   commits,
@@ -116,7 +116,7 @@ test('reservations, other hits and commits without an id are not kept, since a r
   store = 'away';
   await commit(0, 5);
   await reserve(1);
-  await ledger.debit([debitOf({ key: 'f' as CounterKey }, { limit: fixedWindowOf(9), policy: {} }, 1, true)], each);
+  await ledger.debit([createDebit({ key: 'f' as CounterKey }, { limit: fixedWindowOf(9), policy: {} }, 1, true)], each);
   expect(counts()).toEqual({ pending: 0, sent: 0, dropped: 0 });
 });
 

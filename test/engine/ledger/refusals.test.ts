@@ -2,7 +2,7 @@ import { NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type Debit, debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
 import {
@@ -16,7 +16,7 @@ import {
 import fc from '../../helpers/property.ts';
 
 const on = (key: string, limit: Limit, hits = 1, blocks = true): Debit => {
-  return debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // any key will do
+  return createDebit({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // any key will do
 };
 
 /** A cache in front of a store that counts its calls. */

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import { debitOf, type Entries } from '../../../src/engine/ledger/debit.ts';
+import { createDebit, type Entries } from '../../../src/engine/ledger/debit.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { loggedCounters } from '../../../src/serve/decider/store.ts';
@@ -24,7 +24,8 @@ const keysFor = (fault: string) => Array.from({ length: 8 }, (_, at) => `${fault
 
 const limit = fixedWindowOf(LIMIT, unitMs.YEAR);
 const policy = { onStoreFailure: 'local', localShare: LOCAL_SHARE } as const;
-const debitFor = (key: string, count: number) => debitOf({ key: key as CounterKey }, { limit, policy }, count, true); // any name will do
+const debitFor = (key: string, count: number) =>
+  createDebit({ key: key as CounterKey }, { limit, policy }, count, true); // any name will do
 
 /** The answers to the calls for one key. */
 interface Answered {

@@ -3,7 +3,7 @@ import { MAX_WINDOW_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
-import { debitOf } from '../../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fixedWindowOf, limitsOfEach } from '../limits.ts';
 
@@ -66,7 +66,7 @@ export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = 
   const counters = (areShared ? sharedLimits : limitsOfEach(HITS, MAX_WINDOW_MS))
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit = debitOf(counterOf(limit, `{${number}}`, at), { limit, policy: { onOverload: 'error' } }, 1, true); // a late process would admit more
+      const hit = createDebit(counterOf(limit, `{${number}}`, at), { limit, policy: { onOverload: 'error' } }, 1, true); // a late process would admit more
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capacityOf } from '../../../src/engine/holds/limits.ts';
+import { fullCapacity } from '../../../src/engine/holds/limits.ts';
 import { openStore } from '../../../src/engine/open/store.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import { loggedCounters } from '../../../src/serve/decider/store.ts';
@@ -65,7 +65,7 @@ export async function suffer({ begin, areShared = false }: Fault): Promise<Repor
       await load.stop();
       const recoveryMs = Math.max(load.lastFailureMs - endMs, 0);
       await load.drain();
-      const most = Math.max(...load.counters.map(({ limit, admitted }) => admitted / capacityOf(limit)));
+      const most = Math.max(...load.counters.map(({ limit, admitted }) => admitted / fullCapacity(limit)));
       return { ...load, struckMs: endMs - startMs, recoveryMs, lateMs: lateness.max / 1e6, most };
     } finally {
       await load.stop();

@@ -2,7 +2,7 @@ import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { counterOf } from '../../../src/engine/decide/counter-key.ts';
+import { findCounter } from '../../../src/engine/decide/counter-key.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
@@ -148,7 +148,7 @@ test.each<[prefix: string, hashTag: 'none' | 'domain']>([
   const ruleOf = (of: string): string | undefined => {
     const counters = ownCounters(createCounterKeys(prefix, { hashTag }));
     const key = createCounterKeys(of, { hashTag })(limit, 'demo', entriesOf(7));
-    return counterOf(rules, key, { clock: Date.now, counters })?.rule.path;
+    return findCounter(rules, key, { clock: Date.now, counters })?.rule.path;
   };
   expect(ruleOf(prefix)).toBe('demo.tenant_t7.user');
   expect(ruleOf(`${prefix}candidate|`)).toBeUndefined();
@@ -167,7 +167,7 @@ test('the rule of a counter is found with a few lookups in a map, regardless of 
     },
   });
   const key = keys(limit, 'demo', entriesOf(7));
-  expect(counterOf({ ...rules, domains: byDomain }, key, decider)?.rule.path).toBe('demo.tenant_t7.user');
+  expect(findCounter({ ...rules, domains: byDomain }, key, decider)?.rule.path).toBe('demo.tenant_t7.user');
   expect(searches).toBeLessThanOrEqual(4);
 });
 

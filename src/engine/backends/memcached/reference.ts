@@ -1,5 +1,5 @@
 import { type Decision, MAX_COUNT } from '../../algorithms/limit.ts';
-import { capacityOf } from '../../holds/limits.ts';
+import { fullCapacity } from '../../holds/limits.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';
@@ -33,7 +33,7 @@ async function addAll(
     if (kind === 'forget') await server().delete(key);
     const exptime = toExptime(shared.ttlMs, dateClock());
     const counted = kind === 'forget' ? 0 : Math.min(await added(server(), key, count, exptime), MAX_COUNT);
-    const accepted = count < 0 || counted + (kind === 'peek' ? operation.hits : 0) <= capacityOf(limit);
+    const accepted = count < 0 || counted + (kind === 'peek' ? operation.hits : 0) <= fullCapacity(limit);
     decisions.push(describeShared(limit, shared, [counted], nowMs, { hits: count, accepted, charged: true }));
   }
   return decisions;

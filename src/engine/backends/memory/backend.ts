@@ -32,7 +32,7 @@ export interface MemoryBackend extends Backend {
   /** The time of the last request. */
   ranAtMs(): number;
   /** The counter's current state; undefined if it is new. */
-  stateOf(key: CounterKey): State | undefined;
+  readState(key: CounterKey): State | undefined;
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
 }
 
@@ -53,7 +53,7 @@ export function createMemoryBackend(
   const counters = new BoundedCounters(bounds);
   for (const [key, state] of states)
     counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
-  const stateOf = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
+  const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
   const runOne = (operation: Operation, nowMs: number): Decision => {
     if (operation.kind === 'spend' || operation.kind === 'give_back') return spend(counters, operation, nowMs, true);
@@ -74,7 +74,7 @@ export function createMemoryBackend(
       if (refusal) return refusal;
       const own = tried[at] as TriedHits; // in range
       const hits = own.cumulative;
-      const peek = runStep(operation, hits, stateOf(operation.key), nowMs, false);
+      const peek = runStep(operation, hits, readState(operation.key), nowMs, false);
       const accepted = isForItself(operation) ? peek.accepted : isAccepted;
       const decision = describeStep(operation, peek, nowMs, { hits, accepted, charged: false });
       return afterEarlierHits(decision, own);
@@ -96,13 +96,13 @@ export function createMemoryBackend(
       run(operations, { spend: 'each', timeoutMs: 0 }, clock());
       return true;
     },
-    stateOf,
+    readState,
     list: (after = '0', count) => {
       const from = Number(after);
       const next = from + count < counters.size ? { next: String(from + count) } : {};
       return { keys: counters.keys(from, count), ...next };
     },
-    fork: (copied) => forkAt(clock(), copied, stateOf),
+    fork: (copied) => forkAt(clock(), copied, readState),
     invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
     health: () => ({ ready: true }),
     async close() {
@@ -115,14 +115,14 @@ export function createMemoryBackend(
 function forkAt(
   nowMs: number,
   copied: readonly Pick<Operation, 'key'>[],
-  stateOf: MemoryBackend['stateOf'],
+  readState: MemoryBackend['readState'],
 ): ReturnType<MemoryBackend['fork']> {
   const known = copied.flatMap(({ key }) => {
-    const state = stateOf(key);
+    const state = readState(key);
     return state ? [[key, state] as const] : [];
   });
   const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
-  return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf, failureOf: () => undefined };
+  return { backend: copy, nowMs: () => nowMs, readState: copy.readState, findFailure: () => undefined };
 }
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {

@@ -4,7 +4,7 @@ import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { holdListScript } from '../../holds/hold-list.ts';
-import { type AlgorithmName, algorithmNames, rowOf } from '../../holds/limits.ts';
+import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -27,7 +27,7 @@ const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua
 
 /** What Redis must know of an algorithm besides its steps. */
 function listTraits(name: AlgorithmName): readonly (readonly [string, string])[] {
-  const row = rowOf(name);
+  const row = findRow(name);
   const { length } = row.state;
   return [
     ['is_windowed', String(row.windows !== undefined)],
@@ -46,7 +46,7 @@ export const script: Script = assembleScript([]);
 export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
-      const row = rowOf(name);
+      const row = findRow(name);
       const more = listTraits(name).map(([trait, value]) => `${trait} = ${value}`);
       return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
     }),
@@ -75,7 +75,7 @@ export const loneScripts = Object.fromEntries(
     name,
     createScript([
       ...counters,
-      read(rowOf(name).script),
+      read(findRow(name).script),
       `local step = ${name}`,
       ...listTraits(name).map(([trait, value]) => `local ${trait} = ${value}`),
       read(new URL('./lone.lua', import.meta.url)),

@@ -1,4 +1,4 @@
-import { capacityOf, hasHolders } from '../../holds/limits.ts';
+import { fullCapacity, hasHolders } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Problems } from '../read/problem.ts';
@@ -233,4 +233,4 @@ const mayAdmitMore = (next: RuleLimit | undefined, current: RuleLimit): boolean 
   next === undefined ||
   next.limit.counter !== current.limit.counter ||
   next.limit.requestsPerUnit > current.limit.requestsPerUnit ||
-  capacityOf(next.limit) > capacityOf(current.limit);
+  fullCapacity(next.limit) > fullCapacity(current.limit);

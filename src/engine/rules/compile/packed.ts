@@ -76,7 +76,7 @@ function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly Lis
 const HASH_CHARACTERS = 12;
 
 /** Equal for equal rules, independent of the names and the layout of their files. */
-export function hashOf(packed: PackedRules): string {
+export function hashRules(packed: PackedRules): string {
   const hash = createHash('sha256');
   for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
   return hash.digest('hex').slice(0, HASH_CHARACTERS);

@@ -1,7 +1,7 @@
 import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
 import type { Limit } from '../../holds/limits.ts';
 import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
-import { errorOf } from '../../holds/site-share-state.ts';
+import { maxError } from '../../holds/site-share-state.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -104,7 +104,7 @@ function findProblem(limit: SiteShareLimit): string | undefined {
   if (windowMs < MIN_WINDOW_MS) return `sites requires a window of at least 1s, got ${windowMs} ms`;
   if (of === 'fixed_window') return undefined;
   if (burst < sites) return `sites requires a burst of at least one token for each of ${sites} sites, got ${burst}`;
-  const product = (burst + errorOf(limit) + 1) * windowMs * sites;
+  const product = (burst + maxError(limit) + 1) * windowMs * sites;
   if (product <= MAX_COUNT) return undefined;
   return `burst times milliseconds of the window times sites must stay below 2^53 to be exact, got ${product}`;
 }

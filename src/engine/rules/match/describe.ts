@@ -1,5 +1,5 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
-import { algorithmFor, isRateLimit, namedAlgorithmOf } from '../../holds/limits.ts';
+import { algorithmFor, isRateLimit, namedAlgorithm } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
@@ -8,7 +8,7 @@ import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
   const { requestsPerUnit, windowMs } = limit;
-  const algorithm = namedAlgorithmOf(limit);
+  const algorithm = namedAlgorithm(limit);
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
   if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
@@ -122,7 +122,7 @@ export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<
 
 function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
   const { windowMs, requestsPerUnit, soft } = limit;
-  const algorithm = namedAlgorithmOf(limit);
+  const algorithm = namedAlgorithm(limit);
   const { name, unit, unitMultiplier } = label;
   const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
   return {
@@ -158,7 +158,7 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
   const { onStoreFailure, onOverload, localShare, consistency, charge, onChange } = policy;
   const { windowMs, soft } = limit;
-  const algorithm = namedAlgorithmOf(limit);
+  const algorithm = namedAlgorithm(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
     ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),

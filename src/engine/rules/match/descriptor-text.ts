@@ -22,13 +22,13 @@ interface WrittenEntry {
 export function parseDescriptor(written: string): readonly WrittenEntry[] {
   return splitPieces(written).map(({ key, value }) => {
     if (value !== undefined && key !== '') return { key, value };
-    const hint = bareEntryOf(written) === undefined ? '' : String.raw`; a comma in a value is written \,`;
+    const hint = bareEntry(written) === undefined ? '' : String.raw`; a comma in a value is written \,`;
     throw new InvalidDescriptor(`a descriptor must be key=value[,key=value…], got '${printable(written)}'${hint}`);
   });
 }
 
 /** The first entry after a comma that has no `=`: the comma may be meant as part of a value. */
-export const bareEntryOf = (written: string): string | undefined =>
+export const bareEntry = (written: string): string | undefined =>
   splitPieces(written).find(({ value }, at) => at > 0 && value === undefined)?.key;
 
 /**

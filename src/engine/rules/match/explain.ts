@@ -2,7 +2,7 @@ import type { RequestWork } from '../../../base/request-work.ts';
 import { describeRulePlace } from './describe.ts';
 import type { Descriptor, StopReason } from './match.ts';
 import type { NearestTexts } from './nearest-of.ts';
-import { search, stopOf } from './stop.ts';
+import { findStop, search } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor matches its rule, or none. */
@@ -36,7 +36,7 @@ export function explain(
 ): Explanation {
   const { entries } = descriptor;
   const found = search(rules, domain, descriptor, work);
-  const stopped = stopOf(rules, { domain, entries }, found, nearest);
+  const stopped = findStop(rules, { domain, entries }, found, nearest);
   if (stopped) return { reason: stopped.reason, text: stopped.why };
   if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };
   const { rule } = found.found;

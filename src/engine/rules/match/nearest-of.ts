@@ -30,7 +30,7 @@ export class NearestTexts {
   /**
    * The items whose text is most similar to the given one, in order of similarity. Case and punctuation hardly count.
    */
-  find<T>(to: string, items: Iterable<T>, textOf: (item: T) => string, count: number): readonly T[] {
+  find<T>(to: string, items: Iterable<T>, text: (item: T) => string, count: number): readonly T[] {
     const found: { readonly item: T; readonly distance: number }[] = [];
     const first = to.slice(0, MAX_COMPARED_CHARACTERS);
     const edits = new TextDistance(plain(first));
@@ -38,7 +38,7 @@ export class NearestTexts {
     for (const item of items) {
       if (compared++ >= MAX_OF_A_SEARCH || !this.take()) break;
       const most = found.length < count ? Number.POSITIVE_INFINITY : (found.at(-1)?.distance ?? 0);
-      const second = textOf(item).slice(0, MAX_COMPARED_CHARACTERS);
+      const second = text(item).slice(0, MAX_COMPARED_CHARACTERS);
       const distance = edits.to(plain(second), most) + (first === second ? 0 : 0.5); // 0.5: case, punctuation
       if (distance >= most) continue;
       if (found.length === count) found.pop();

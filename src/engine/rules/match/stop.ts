@@ -43,7 +43,7 @@ export interface Searched {
 }
 
 /** Why a search ended without a rule, in words, and the nearest rules; undefined if a rule matched. */
-export function stopOf(
+export function findStop(
   rules: RuleTree,
   searched: Searched,
   { found, levels }: Search,

@@ -19,7 +19,7 @@ const MAX_FILL_SECONDS = 1_000_000_000;
 const SLIDING_BURST_PART = 10;
 
 /** Converts a rule to a rate and a burst, with which a proxy can decide on its own. */
-export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
+export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
   const [first] = limits;
   if (rule.schedule) return unsupported('its limits depend on the time (active, schedule), and a bucket has one');
   if (rule.unlimited || !first) return { kind: 'allow' };

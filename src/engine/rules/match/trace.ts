@@ -5,7 +5,7 @@ import type { Matcher } from './matcher.ts';
 import { isFixed } from './matchers.ts';
 import { NearestTexts } from './nearest-of.ts';
 import type { Candidate, Stop, TracedLevel } from './shapes.ts';
-import { search, stopOf } from './stop.ts';
+import { findStop, search } from './stop.ts';
 import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
 
 export interface MatchTrace {
@@ -25,7 +25,7 @@ export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): 
   const { entries } = descriptor;
   const found = search(rules, domain, descriptor);
   const nearest = new NearestTexts();
-  const stopped = stopOf(rules, { domain, entries }, found, nearest);
+  const stopped = findStop(rules, { domain, entries }, found, nearest);
   const path = found.levels.flatMap(({ entry, level, node }, at) =>
     level ? [tracedLevel({ level: at + 1, entry }, level, node, nearest)] : [],
   );

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
-import { debitOf } from '../../../../src/engine/ledger/debit.ts';
+import { createDebit } from '../../../../src/engine/ledger/debit.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { onStillClock } from '../../../helpers/lasting-counters.ts';
@@ -35,7 +35,7 @@ async function refusing() {
   monotonicMs.advance(1);
   const counter = randomUUID();
   const on = async (key: string) => {
-    const debit = debitOf({ key: key as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
+    const debit = createDebit({ key: key as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
     const [reply] = await ledger.debit([debit], { spend: 'each', timeoutMs: 10_000 });
     return reply;
   };

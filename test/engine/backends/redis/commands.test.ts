@@ -2,7 +2,7 @@ import '../../../helpers/realm.ts';
 import type { Redis as Client } from 'ioredis';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
-import { type Debit, debitOf } from '../../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { openStore } from '../../../../src/engine/open/store.ts';
 import { createLogger } from '../../../../src/operate/observe/log.ts';
@@ -40,7 +40,7 @@ async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
 }
 
 const debit = (limit = fixedWindowOf(20, unitMs.DAY)): Debit =>
-  debitOf({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
+  createDebit({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
 const count = async (ledger: Ledger) => (await ledger.debit([debit()], { spend: 'each', timeoutMs: 5_000 }))[0];
 const isReady = (ledger: Ledger) => eventually(() => ledger.health().ready);
 
@@ -109,7 +109,7 @@ test('a Redis that evicts counters (`allkeys-lru`) answers every call, and an ev
   await operator.config('SET', 'maxmemory', used + ROOM_BYTES);
   const limit = fixedWindowOf(20, unitMs.DAY);
   const debits = Array.from({ length: 10_000 }, (_, at) =>
-    debitOf({ key: `counter-${at}` as CounterKey }, { limit, policy: {} }, 1, true),
+    createDebit({ key: `counter-${at}` as CounterKey }, { limit, policy: {} }, 1, true),
   );
   const codes = new Set<string>();
   for (let from = 0; from < debits.length; from += 100) {

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { capacityOf } from '../../../../src/engine/holds/limits.ts';
+import { fullCapacity } from '../../../../src/engine/holds/limits.ts';
 import { faultsOfOneServer } from '../../../helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../../../helpers/faults/of-several-servers.ts';
 import { suffer } from '../../../helpers/faults/suffer.ts';
@@ -20,7 +20,7 @@ test.each([...faultsOfOneServer, ...faultsOfSeveralServers])('$event', async (fa
   if (fault.isFelt) expect(failed).toBeGreaterThan(0); // otherwise the fault did not happen
   for (const reason of reasons) expect(reason).not.toMatch(INTERNALS);
   for (const { limit, admitted, unavailable } of counters) {
-    const capacity = capacityOf(limit);
+    const capacity = fullCapacity(limit);
     expect(admitted).toBeLessThanOrEqual(capacity * (1 + fault.losses));
     expect(admitted).toBeGreaterThanOrEqual(capacity - unavailable); // a hit without an answer counts once at most
   }

@@ -7,7 +7,7 @@ import { LONGEST_LEASE_MS } from '../../../../src/engine/algorithms/token-bucket
 import type { Backend } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
-import { type Debit, debitOf } from '../../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
@@ -67,7 +67,7 @@ async function instances(count: number, idleMs = MINUTE_MS): Promise<void> {
 
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
 const hitOn = (limit: Limit, hits = 1): Debit =>
-  debitOf({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, hits, true);
+  createDebit({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, hits, true);
 
 async function ask(at: number, hit: Debit, spend: 'each' | 'all_or_nothing' = 'each') {
   const [answer] = (await stores[at % stores.length]?.debit([hit], { ...each, spend })) ?? [];

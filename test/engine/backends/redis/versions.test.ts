@@ -11,7 +11,7 @@ import { referenceCounters } from '../../../../src/engine/backends/redis/referen
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { sharedCounters } from '../../../../src/engine/backends/shared-counters.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
-import { type Debit, debitOf, type LedgerEntry } from '../../../../src/engine/ledger/debit.ts';
+import { createDebit, type Debit, type LedgerEntry } from '../../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
@@ -101,7 +101,7 @@ async function present({ clock, replay = false, leases = false, local = false }:
 const entry = { key: 'user', value: 'alice' };
 const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', [entry]) });
 const hit = (limit: PolicedLimit, hits = 1, counter = counterOf(limit)): Debit =>
-  debitOf(counter, { limit, policy: limit }, hits, true);
+  createDebit(counter, { limit, policy: limit }, hits, true);
 
 /** Each instance sends the debit `times` times, all at once. */
 async function ask(instances: readonly Instance[], debit: Debit, times: number) {

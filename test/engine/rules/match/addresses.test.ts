@@ -1,6 +1,6 @@
 import '../../../helpers/realm.ts';
 import { BlockList, isIPv6 } from 'node:net';
-import { counterOf } from '../../../../src/engine/decide/counter-key.ts';
+import { findCounter } from '../../../../src/engine/decide/counter-key.ts';
 import { countedAddress } from '../../../../src/engine/rules/match/addresses.ts';
 import { withOpaqueValues } from '../../../../src/engine/rules/match/level.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
@@ -75,7 +75,7 @@ test('the rule of a counter is found by the name of the counter', () => {
     if (one.kind !== 'limited') throw new Error(`${value} is not limited`);
     const [limited] = one.limits;
     const { key } = decider.counters(limited?.limit as never, 'edge', one.entries); // the rule has a limit
-    expect(counterOf(rules, key, decider)?.rule).toBe(one.rule);
+    expect(findCounter(rules, key, decider)?.rule).toBe(one.rule);
   }
 });
 

@@ -1,7 +1,7 @@
 import { RequestWork } from '../../../../src/base/request-work.ts';
 import { findBucket } from '../../../../src/edge/rlqs/find-bucket.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
-import { strategyOf } from '../../../../src/engine/rules/match/strategy.ts';
+import { bucketStrategy } from '../../../../src/engine/rules/match/strategy.ts';
 import { anyRequest, anyRules } from '../../../helpers/explained.ts';
 import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../../helpers/patterns.ts';
 import fc from '../../../helpers/property.ts';
@@ -10,7 +10,7 @@ import { rulesFrom } from '../../../helpers/rules.ts';
 const strategyFor = (limit: string) => {
   const [rule] = rulesFrom(`domain: d\ndescriptors: [{ key: a, ${limit} }]`).rules;
   if (!rule) throw new Error('there is no rule');
-  return strategyOf(rule);
+  return bucketStrategy(rule);
 };
 
 test.each([

@@ -1,7 +1,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashOf } from '../../../../src/engine/rules/compile/packed.ts';
+import { hashRules } from '../../../../src/engine/rules/compile/packed.ts';
 import { checkRuleFiles } from '../../../../src/engine/rules/reload/load.ts';
 import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
 import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
@@ -31,9 +31,9 @@ test('added, changed and removed rules are distinguished, regardless of their po
 test('the hash depends on the meaning of rules, not on how they are written', () => {
   const before = loaded(node('a', 1));
   const moved = loaded(`\n# a comment\n${node('a', 1)}`, 'other.yaml');
-  expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
+  expect(hashRules(moved.packed)).toBe(hashRules(before.packed));
   expect(findReload(before.rules, moved.rules).text).toBeUndefined();
-  expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
+  expect(hashRules(loaded(node('a', 2)).packed)).not.toBe(hashRules(before.packed));
 });
 
 test('a reload reports which counters were kept and which start again', () => {

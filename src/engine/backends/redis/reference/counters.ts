@@ -1,4 +1,4 @@
-import { algorithmNames, capacityOf } from '../../../holds/limits.ts';
+import { algorithmNames, fullCapacity } from '../../../holds/limits.ts';
 import { describeShared } from '../../shared-counters.ts';
 import type { ForeignCounters } from '../batch.ts';
 import { assembleScript } from '../script.ts';
@@ -19,7 +19,7 @@ const STEP = algorithmNames.length + 1;
 export const referenceCounters: ForeignCounters = {
   script: assembleScript([{ name: 'shared_window', url: new URL('./shared-window.lua', import.meta.url) }]),
   has: ({ shared }) => shared !== undefined,
-  pack: ({ limit, shared }) => [STEP, 2, capacityOf(limit), shared?.ttlMs ?? 0],
+  pack: ({ limit, shared }) => [STEP, 2, fullCapacity(limit), shared?.ttlMs ?? 0],
   describe: ({ limit, shared }, report, nowMs, outcome) =>
     describeShared(limit, shared ?? { windowStartMs: 0, ttlMs: 0 }, report, nowMs, outcome),
   unusable: (outcome) => reasons[outcome],
