@@ -31,6 +31,8 @@ export interface Shape {
   readonly code: Code;
   /** Size of the deny cache; 0 to disable it. */
   readonly denyCacheBytes: number;
+  /** Weir counts in leases: `CONSISTENCY=leased`. Other services count as ever. */
+  readonly leased?: true;
 }
 
 const KEYS = 100_000;
@@ -89,18 +91,12 @@ const twoRules = [probe, user, { ...user, key: 'path' }];
 const path = { key: 'path', value: '/checkout' };
 
 /** Calls that come one by one, as most installations have them. */
+const few = { key: 'user', value: 'user', values: 20 };
 const pacedShapes: readonly Shape[] = [500, 2_000, 10_000, 40_000].flatMap((callsPerSecond) => {
-  const few = { key: 'user', value: 'user', values: 20 };
-  const paced = { ...ordinary, connections: 20, pace: callsPerSecond };
-  return [
-    { ...paced, name: `Redis, ${callsPerSecond} calls/s`, question: { domain: DOMAIN, descriptors: [few] } },
-    {
-      ...paced,
-      name: `Redis, ${callsPerSecond} calls/s, two descriptors`,
-      rules: twoRules,
-      question: { domain: DOMAIN, descriptors: [few, path] },
-    },
-  ];
+  const paced = { ...ordinary, connections: 20, pace: callsPerSecond, name: `Redis, ${callsPerSecond} calls/s` };
+  const one: Shape = { ...paced, question: { domain: DOMAIN, descriptors: [few] } };
+  const two: Shape = { ...paced, rules: twoRules, question: { domain: DOMAIN, descriptors: [few, path] } };
+  return [one, { ...two, name: `${two.name}, two descriptors` }, { ...one, name: `${one.name}, leased`, leased: true }];
 });
 
 export const shapes: readonly Shape[] = [

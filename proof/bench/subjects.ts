@@ -48,7 +48,7 @@ interface WeirVariant {
 
 async function weirService(
   transport: string,
-  { store, rules, denyCacheBytes }: Shape,
+  { store, rules, denyCacheBytes, leased }: Shape,
   { folder, redisUrl }: Site,
   { main, hasCandidate = false, workers }: WeirVariant = {},
 ) {
@@ -61,6 +61,7 @@ async function weirService(
       RULES_PATH: path,
       ...(hasCandidate && { CANDIDATE_RULES_PATH: path }),
       ...(workers !== undefined && { WORKERS: String(workers) }),
+      ...(leased && { CONSISTENCY: 'leased' }),
       LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
       STORE_TIMEOUT: '10s', // on a machine busy with all services, calls wait as long as at the other ones
     },

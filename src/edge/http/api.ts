@@ -104,7 +104,8 @@ function outcomeInTurn<T>(
     const estimate = body.length / OCTETS_PER_UNIT;
     const call: PendingCall = {
       connection: {}, // it has one request at a time
-      ...{ dueAtMs: monotonicMs(), expiresAtMs: Number.POSITIVE_INFINITY }, // the caller has no deadline
+      dueAtMs: monotonicMs(),
+      expiresAtMs: Number.POSITIVE_INFINITY, // the caller has no deadline
       run() {
         try {
           return run(body, resolve);

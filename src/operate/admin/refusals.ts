@@ -180,7 +180,10 @@ export function refusalPage(reports: readonly RefusalReport[], { since, count, i
   const absent = [...read.values()].filter(({ process }) => !seen.has(process)).slice(0, MAX_ABSENT);
   return {
     refusals: page.map(({ refusal }) => refusal).reverse(),
-    ...{ dropped, droppedSince: droppedSince(reports, read), more, lost },
+    dropped,
+    droppedSince: droppedSince(reports, read),
+    more,
+    lost,
     next: writeCursor([...places, ...absent]),
   };
 }

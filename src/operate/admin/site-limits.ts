@@ -37,8 +37,12 @@ export async function listShares(
     const { name } = known.limit.label;
     return [
       {
-        ...{ domain, entries: shownEntries(entries, shown), rule: rule.path, ...(name !== '' && { name }) },
-        ...{ limit: describeLimit(known.limit), algorithm: namedAlgorithm(limit) },
+        domain,
+        entries: shownEntries(entries, shown),
+        rule: rule.path,
+        ...(name !== '' && { name }),
+        limit: describeLimit(known.limit),
+        algorithm: namedAlgorithm(limit),
         ...describe(limit, counter, names),
       },
     ];
@@ -94,7 +98,10 @@ function describe(
       const base = siteBase({ ...limit, site: place });
       const moved = place === limit.site ? taken - given : sums.given - sums.taken;
       return {
-        ...{ site: names[place] ?? '', base, moved, share: limit.of === 'token_bucket' ? base : base + moved },
+        site: names[place] ?? '',
+        base,
+        moved,
+        share: limit.of === 'token_bucket' ? base : base + moved,
         ...(used !== undefined && usedMsAgo !== undefined && { used, usedMsAgo }),
         ...(limit.lost?.includes(place) && { isLost: true }),
       };

@@ -41,7 +41,11 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
         const { name, names, lost } = known();
         const { peers, errorRatio, errorBound } = report() ?? NOTHING;
         return {
-          ...{ site: name, sites: names, lost, errorRatio, errorBound },
+          site: name,
+          sites: names,
+          lost,
+          errorRatio,
+          errorBound,
           peers: peers.map((peer) => ({ ...peer, state: exchangeState(peer) })),
         };
       },

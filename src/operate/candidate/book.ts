@@ -61,7 +61,12 @@ type Input =
   | { readonly origin: 'api'; readonly posted: PostedCandidate };
 
 const off: Omit<CandidateFacts, 'origin'> = {
-  ...{ state: 'off', posted: undefined, loadedAtMs: undefined, hash: undefined, domains: [], ruleCount: 0 },
+  state: 'off',
+  posted: undefined,
+  loadedAtMs: undefined,
+  hash: undefined,
+  domains: [],
+  ruleCount: 0,
   problems: [],
 };
 
@@ -185,12 +190,18 @@ export class CandidateBook implements CandidateFeed {
 
 /** The checker keeps a parsed file while its state is unchanged. */
 const postedFile = (text: string): RuleFileState => ({
-  ...{ path: POSTED_NAME, name: POSTED_NAME, text },
+  path: POSTED_NAME,
+  name: POSTED_NAME,
+  text,
   state: createHash('sha256').update(text).digest('base64url'),
 });
 
 const unreadable = (file: string, reason: string): Problem => ({
-  ...{ file, line: 1, path: '', severity: 'error', message: `cannot be read: ${reason}` },
+  file,
+  line: 1,
+  path: '',
+  severity: 'error',
+  message: `cannot be read: ${reason}`,
 });
 
 /** Why files are not read; undefined: they may be. */

@@ -72,7 +72,9 @@ export class Comparison {
       .slice(0, most)
       .map(([name, { counts, inLive, inCandidate, newlyRefused, newlyPassed }]) => ({
         ...counts,
-        ...{ rule: name, inLive, inCandidate },
+        rule: name,
+        inLive,
+        inCandidate,
         newlyRefusedKeys: newlyRefused.report(keys),
         newlyPassedKeys: newlyPassed.report(keys),
       }));
@@ -95,7 +97,9 @@ export class Comparison {
     const known = this.#rules.get(name);
     if (known) return known;
     const figures = {
-      ...{ counts: noCounts(), inLive: false, inCandidate: false },
+      counts: noCounts(),
+      inLive: false,
+      inCandidate: false,
       newlyRefused: new ChangedKeyTable(this.#keyBytes),
       newlyPassed: new ChangedKeyTable(this.#keyBytes),
     };
@@ -105,7 +109,11 @@ export class Comparison {
 }
 
 const noCounts = (): Counts => ({
-  ...{ requests: 0, liveRefused: 0, candidateRefused: 0, newlyRefused: 0, newlyPassed: 0 },
+  requests: 0,
+  liveRefused: 0,
+  candidateRefused: 0,
+  newlyRefused: 0,
+  newlyPassed: 0,
 });
 
 function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {

@@ -172,7 +172,10 @@ export class Trial {
       live: sampled && areAlone ? selectAnswer(live, sampled) : live,
       places: areAlone ? undefined : sampled,
       timeMs: decidedAtMs(live),
-      ...{ timeoutMs, rules, bytes, comparison: this.#comparison },
+      timeoutMs,
+      rules,
+      bytes,
+      comparison: this.#comparison,
     });
     this.#schedule();
   }
@@ -192,11 +195,17 @@ export class Trial {
     const most = keys > 0 ? MAX_REPORTED_RULES.withKeys : MAX_REPORTED_RULES.alone;
     const rules = this.#comparison.rules(most, keys, rule);
     return {
-      ...{ sinceMs: this.#sinceMs, hash: this.#hash, ruleCount: this.#rules?.rules.length ?? 0 },
-      ...{ inFlight: this.#inFlight, inFlightBytes: this.#inFlightBytes },
+      sinceMs: this.#sinceMs,
+      hash: this.#hash,
+      ruleCount: this.#rules?.rules.length ?? 0,
+      inFlight: this.#inFlight,
+      inFlightBytes: this.#inFlightBytes,
       dropped: { behind: this.#behind, overload: this.#overload },
-      ...{ failed: this.#failed, withheld: this.#withheld, evicted: this.#options.counters.evicted() },
-      ...{ totals: this.#comparison.totals, rules },
+      failed: this.#failed,
+      withheld: this.#withheld,
+      evicted: this.#options.counters.evicted(),
+      totals: this.#comparison.totals,
+      rules,
       moreRules: rule === undefined ? Math.max(this.#comparison.ruleCount - rules.length, 0) : 0,
     };
   }

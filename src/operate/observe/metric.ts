@@ -76,7 +76,10 @@ export const rowsFor = <S, R = Reading>() => {
   const ofKind =
     <K extends Kind>(kind: K) =>
     (name: string | undefined, help: string, read: (source: S) => R, options: RowOptions = {}) => ({
-      ...{ kind, name, help, read },
+      kind,
+      name,
+      help,
+      read,
       ...options,
     });
   /** Rows that are read under their keys. */

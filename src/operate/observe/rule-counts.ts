@@ -84,7 +84,10 @@ export interface CountedRule
 export function countedRule(counts: RuleCounts): CountedRule {
   const { domain, levels, algorithm, named, holds, reservations } = counts;
   return {
-    ...{ domain, levels, algorithm, named },
+    domain,
+    levels,
+    algorithm,
+    named,
     ...readCells(ruleRows, counts),
     ...(holds && { holds: readCells(holdRows, holds) }),
     ...(reservations && { reservations: readCells(reservationRows, reservations) }),

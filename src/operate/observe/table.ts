@@ -496,7 +496,9 @@ export const peerRows = {
   ),
   asked: counter(undefined, 'Calls from another site that were answered here.'),
   roundTripMs: gauge('weir_site_round_trip_seconds', 'Duration of the last exchange with another site.', {
-    ...{ labels: ['peer'], add: 'last', shown: seconds },
+    labels: ['peer'],
+    add: 'last',
+    shown: seconds,
   }),
 };
 

@@ -270,7 +270,8 @@ function toLineDescriptor(verdict: Answer['verdicts'][number], isHashed: boolean
       const { path, place } = verdict.rule;
       const showsValues = place === undefined; // a limit from the request: its path has plain values
       return {
-        ...{ code: verdict.code, remaining: shownRemaining(verdict) },
+        code: verdict.code,
+        remaining: shownRemaining(verdict),
         ...(!(isHashed && showsValues) && { rule: path }),
       };
     }
