@@ -29,13 +29,16 @@ export interface Service {
   stop(): Promise<unknown>;
 }
 
+/** Above this rate `grpc-js` refuses calls. */
+const GRPC_JS_CALLS_PER_SECOND = 10_000;
+
 /**
  * @param transport  a value of GRPC_TRANSPORT
  * @param main       the program; default: the one that is built
  */
 export const weirOn = (transport: string, main?: string): Subject => ({
   name: `Weir (${transport})`,
-  serves: () => true,
+  serves: ({ pace }) => transport === 'h2' || typeof pace !== 'number' || pace <= GRPC_JS_CALLS_PER_SECOND,
   start: (shape, site) => weirService(transport, shape, site, { main }),
 });
 
