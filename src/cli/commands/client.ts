@@ -100,7 +100,7 @@ interface SentProblem {
 }
 
 /** The output of a command. */
-export interface CommandOutput {
+interface CommandOutput {
   readonly print: (text: string) => void;
   readonly isTerminal: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;

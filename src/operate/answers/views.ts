@@ -84,7 +84,7 @@ const refusedClientFields = {
   recent: listOf(number),
 };
 /** A client, which a descriptor identifies, that a rule refuses. */
-export const refusedClient = fields(refusedClientFields, {
+const refusedClient = fields(refusedClientFields, {
   /** Absent if values are hashed. */
   entries,
   /** The end of the descriptor was cut off, since it is too long. */

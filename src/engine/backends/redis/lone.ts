@@ -6,7 +6,7 @@ import { ACCEPTED } from './batch-reply.ts';
 import { DOUBLE_BYTES, dataView, PackedNumbers } from './packed-numbers.ts';
 
 /** A single spend under a rate limit, which is what most calls are at ordinary load. */
-export interface LoneSpend {
+interface LoneSpend {
   readonly operation: Operation;
   readonly limit: RateLimit;
   readonly receipts: boolean | undefined;
