@@ -179,7 +179,7 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/hold-list.lua',
     tests: [twins],
     only: 'about in_flight',
-    changes: [['holds[place - size + 2] > until_ms', 'holds[place - size + 2] >= until_ms']],
+    changes: [['place > holds.live and holds[place - size + 2] > until_ms', 'false']],
   },
   {
     file: 'src/engine/holds/site-share.lua',
@@ -201,10 +201,13 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/counters.lua',
     tests: ['test/engine/backends/redis/backend'],
-    changes: [
-      ['before[1] == state[1] and #before == #state', '#before == #state'],
-      ['number % 1 ~= 0 or', ''],
-    ],
+    changes: [['number % 1 ~= 0 or', '']],
+  },
+  {
+    file: 'src/engine/backends/redis/counters.lua',
+    tests: [twins],
+    only: 'about fixed_window',
+    changes: [['before[1] == state[1] and #before == #state', '#before == #state']],
   },
   {
     file: 'src/engine/backends/redis/requests.lua',
@@ -212,7 +215,6 @@ const scripts: readonly Mutants[] = [
     only: 'by fixed_window|of fixed_window',
     changes: [
       ['input[at + 5] <= reset_at_ms', 'input[at + 5] < reset_at_ms'],
-      ['states[key] = packed and batch.unpack(packed) or nil', ''],
       ['may_charge and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
     ],
   },
@@ -220,7 +222,10 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/backends/redis/requests.lua',
     tests: [twins],
     only: 'about requests that are sent together',
-    changes: [['hit.blocks and not result.accepted', 'not result.accepted']],
+    changes: [
+      ['hit.blocks and not result.accepted', 'not result.accepted'],
+      ['states[key] = packed and batch.unpack(packed) or nil', ''],
+    ],
   },
   {
     file: 'src/engine/backends/redis/shares.lua',
@@ -511,7 +516,7 @@ const server: readonly Mutants[] = [
 const edges: readonly Mutants[] = [
   {
     file: 'src/edge/rls/service.ts',
-    tests: ['test/engine/decide/waiting', 'test/engine/decide/deadlines'],
+    tests: ['test/edge/rls/holds'],
     changes: [['Math.min(answer.delayMs, timeoutMs - elapsedMs(call))', 'answer.delayMs']],
   },
   {
@@ -547,7 +552,7 @@ const edges: readonly Mutants[] = [
   },
   {
     file: 'src/edge/http/connection.ts',
-    tests: ['test/edge/http/server', 'test/edge/http/idle-connections'],
+    tests: ['test/edge/http/bounds'],
     changes: [['>= this.#bounds.maxRequestsInFlight', '> 2 * this.#bounds.maxRequestsInFlight']],
   },
   {

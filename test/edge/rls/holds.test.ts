@@ -151,6 +151,16 @@ describe('a delayed call', () => {
     held.cancel();
   });
 
+  test('is answered by the end of the deadline if the decision took most of its time', async () => {
+    const service = serviceWith();
+    await service.shouldRateLimit(asking(['rare']), callerWith(), () => {});
+    const late = { ...callerWith(2 * HOUR_MS), startedMs: performance.now() - 2 * HOUR_MS + 10 };
+    const outcome = await new Promise<CallOutcome>((resolve) => {
+      void service.shouldRateLimit(asking(['rare']), late, resolve);
+    });
+    expect(outcome).toMatchObject({ response: { overall_code: OK } }); // an hour before its turn
+  });
+
   test('is refused if the queue is full', async () => {
     const replies = await Promise.all(Array.from({ length: 10 }, () => ask('short')));
     expect(replies).toEqual([

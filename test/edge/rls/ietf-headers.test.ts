@@ -191,6 +191,18 @@ test('a request that can never pass has no time', () => {
   expect(one(fixedWindowOf(3), 5).RateLimit).toBe('"demo.user";r=0');
 });
 
+test('after a refusal, only limits that refuse have a time', () => {
+  const verdictAfter = (path: string, before: number) => {
+    const limit = slidingWindowLogOf(5, unitMs.MINUTE);
+    const decision = decisionOf(limit, before, 1);
+    return { verdict: verdictOf(ruleOf({ path, place, limits: [ruleLimitOf(limit)] }), [decision]), decision };
+  };
+  const [passed, refused] = [verdictAfter('demo.user', 1), verdictAfter('demo.path', 5)];
+  const answer = answerOf([passed.verdict, refused.verdict]);
+  const fields = fieldsOf({ ...answer, retryAfterMs: refused.decision.retryAfterMs });
+  expect(fields.RateLimit).toBe('"demo.user";r=3, "demo.path";r=0;t=60');
+});
+
 describe('policies are named', () => {
   const named = (limits: readonly Limit[], changes: Partial<Rule> = {}, name = '') => {
     const rule = ruleOf({

@@ -79,9 +79,13 @@ interface CallHit {
   readonly transfer?: Claim['transfer'] | undefined;
 }
 
-/** A move by some ms, or to a boundary of a counter's window or of a part of it, or close to it. */
+/**
+ * A move by some ms, or to a boundary of a counter's window or of a part of it, or to the end of the lives of the hits
+ * of the previous call, or close to it.
+ */
 type Move =
   | { readonly byMs: number }
+  | { readonly lifeOf: number; readonly besideMs: number }
   | { readonly counter: number; readonly parts: number; readonly windows: number; readonly besideMs: number };
 
 const anyMove = (counter: fc.Arbitrary<number>): fc.Arbitrary<Move> =>
@@ -90,6 +94,7 @@ const anyMove = (counter: fc.Arbitrary<number>): fc.Arbitrary<Move> =>
     fc.record({ byMs: fc.integer({ min: -5, max: 20 }) }),
     fc.record({ byMs: fc.integer({ min: -5_000, max: 5_000 }) }),
     fc.record({ byMs: fc.integer({ min: -20_000_000_000, max: 20_000_000_000 }) }),
+    fc.record({ lifeOf: counter, besideMs: fc.integer({ min: -1, max: 1 }) }),
     fc.record({
       counter,
       parts: fc.constantFrom(1, 1, 2, 3, 10),
@@ -163,12 +168,16 @@ const anySchedule = (limit: fc.Arbitrary<Limit>) =>
 
 function moved(nowMs: number, move: Move, limits: readonly Limit[]): number {
   if ('byMs' in move) return nowMs + move.byMs;
-  const limit = limits[move.counter];
+  const limit = limits['lifeOf' in move ? move.lifeOf : move.counter];
+  if ('lifeOf' in move) return nowMs + (limit ? lifeMs(limit) : 0) + move.besideMs;
   const windowMs = limit?.windowMs ?? 1;
   const phaseMs = (limit && 'phaseMs' in limit && limit.phaseMs) || 0;
   const partMs = Math.max(Math.floor(windowMs / move.parts), 1);
   return nowMs - ((nowMs + phaseMs) % partMs) + move.windows * partMs + move.besideMs;
 }
+
+/** How long a hit, or a hold, of the limit lasts. */
+const lifeMs = (limit: Limit): number => (limit.algorithm === 'reservation' ? limit.ttlMs : limit.windowMs);
 
 /** The limit that counts the hits. */
 const counted = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? (limit.inner as Limit) : limit);

@@ -13,6 +13,7 @@ import { createSlots, type Slots, type SlotsDecider } from '../../../src/engine/
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { gate } from '../../helpers/gate.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
 import { callerOf } from '../../helpers/holds-caller.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -140,6 +141,47 @@ test('a caller that gives up does not delay those behind it, and holds no slot',
   expect(await next).toMatchObject({ held: true });
   await slots.release(requestOf('2'), caller);
   expect(await slots.acquire(requestOf('5'), 0, caller)).toMatchObject({ held: true });
+});
+
+test('slots that arrive for a caller that has given up while it waited are free again', async () => {
+  const backend = memory();
+  const [other, { ledger, ...decider }] = [slotsOn(backend), deciderOn(backend)];
+  const [asked, mayAnswer] = [gate(), gate()];
+  let isAsking = false;
+  const slots = createSlots({
+    ...decider,
+    ledger: {
+      ...ledger,
+      async debit(request, how) {
+        const answer = await ledger.debit(request, how);
+        if (isAsking) {
+          asked.open();
+          await mayAnswer.passed;
+        }
+        return answer;
+      },
+    },
+  });
+  await other.acquire(requestOf('1'), 0, caller);
+  await other.acquire(requestOf('2'), 0, caller);
+  let giveUp = none;
+  const gone = slots.acquire(
+    requestOf('3'),
+    LONG_MS,
+    callerOf((listener) => {
+      giveUp = listener;
+    }),
+  );
+  await eventually(() => giveUp !== none);
+  await sleep(0); // it has been refused, and waits
+  isAsking = true;
+  await other.release(requestOf('1'), caller);
+  await asked.passed;
+  giveUp();
+  await expect(gone).rejects.toThrow(CallerGone);
+  expect(await other.acquire(requestOf('4'), 0, caller)).toMatchObject({ held: false });
+  mayAnswer.open();
+  await eventually(async () => (await other.acquire(requestOf('4'), 0, caller)).held);
 });
 
 test('a caller of one instance gets the slot that another instance releases in Redis', async () => {

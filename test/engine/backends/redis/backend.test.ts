@@ -4,6 +4,7 @@ import type { Redis as Connection } from 'ioredis';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
+import { packState, unpackState } from '../../../../src/engine/backends/packed-state.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { open, openReady } from '../../../helpers/connection.ts';
@@ -142,6 +143,14 @@ describe('a Redis store', () => {
       expect(await apply(store, hit)).toMatchObject({ code: 'OK', hitsBefore: 1 });
     },
   );
+
+  test('restarts a counter with a count that is no integer', async () => {
+    const hit = fresh();
+    await apply(store, hit);
+    const [startMs = 0] = unpackState((await operator.getBuffer(hit.key)) ?? Buffer.alloc(0)) ?? [];
+    await operator.set(hit.key, packState([startMs, 0.5]));
+    expect(await apply(store, hit)).toMatchObject({ code: 'OK', hitsBefore: 0 });
+  });
 
   test("reports the server's own error message", async () => {
     await operator.config('SET', 'maxmemory', '1');
