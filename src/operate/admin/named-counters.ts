@@ -14,7 +14,7 @@ import type { CounterState, DescriptorCounters, ListedCounter, ListedCounters } 
 import { counterState } from './counter-state.ts';
 import { ApiProblem } from './problem.ts';
 
-/** The descriptor whose counters are meant. */
+/** Names the counters by their descriptor. */
 export interface CountedDescriptor {
   readonly domain: string;
   readonly entries: readonly Entry[];
@@ -25,14 +25,14 @@ export interface NamedCounter {
   readonly key: CounterKey;
   /** The path of its rule. */
   readonly rule: string;
-  /** What pages say of it besides its state. */
+  /** Shown on pages besides its state. */
   readonly about: Omit<DescriptorCounters['counters'][number], keyof CounterState>;
   readonly state: CounterState;
-  /** What remains of its limit after a reset. */
+  /** The remainder of its limit after a reset. */
   readonly wholeRemaining: number;
 }
 
-/** The counters of a descriptor, for operators to see and change. */
+/** The counters of a descriptor, for operators to read and change. */
 export interface NamedCounters {
   /** Under an exemption, the counters of the rule, which applies again when it ends. */
   readonly counters: readonly NamedCounter[];
@@ -48,20 +48,20 @@ export interface ListQuery {
   readonly after?: string;
 }
 
-/** What finds, reads and changes the counters of a process that decides. */
+/** Access to the counters of a decider. */
 export interface CounterSources {
   readonly decider: Pick<Decider, 'rules' | 'counters' | 'clock' | 'overrides'> & {
     readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
   };
 }
 
-/** The longest wait for the store when operators read or change counters. */
+/** Maximum wait for the store when operators read or change counters. */
 const OPERATOR_TIMEOUT_MS = 1_000;
 
-/** The number of counters examined for each page of a listing. */
+/** Counters examined for each page of a listing. */
 const PAGE_COUNTERS = 1_000;
 
-/** The number of counters read from the store in one call, and in one turn of the event loop. */
+/** Counters read from the store in one call, and in one turn of the event loop. */
 const COUNTERS_A_CALL = 100;
 
 /**
@@ -118,14 +118,14 @@ async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger 
 }
 
 /**
- * One page: of about `PAGE_COUNTERS` keys, the counters that belong to a rule in force.
+ * Reads one page: the counters among about `PAGE_COUNTERS` keys that belong to a current rule.
  *
  * @throws ApiProblem  501: the store cannot list; 503: the counters cannot be reached
  */
 export async function listCounters(query: ListQuery, sources: CounterSources): Promise<ListedCounters> {
   const { decider } = sources;
   const page = await decider.ledger.list(query.after, PAGE_COUNTERS);
-  if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
+  if (!page) throw new ApiProblem(501, 'counters cannot be listed: memcached keeps no list of keys');
   const rules = decider.rules();
   const counters: ListedCounter[] = [];
   for await (const keys of inTurns(page.keys, COUNTERS_A_CALL)) {

@@ -3,25 +3,25 @@ import type { Statistics } from '../observe/stats.ts';
 import { Episode } from './episode.ts';
 import { type Range, Ring, Series } from './series.ts';
 
-/** The outcomes of a request, of which each has one. degraded: answered without one of its counters. */
+/** The possible outcomes of a request. degraded: answered without one of its counters. */
 const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
 
 /**
- * Requests per second by outcome, and of those with an answer the ones that matched no rule; in milliseconds the
- * latencies of gRPC calls and the lag of the event loop.
+ * Requests per second by outcome, and answered requests per second that matched no rule; latencies of gRPC calls and
+ * the lag of the event loop in milliseconds.
  */
 export const serviceFields = [...outcomes, 'unmatched', 'p50Ms', 'p99Ms', 'lagMs'] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
-/** Since when requests have an outcome, in milliseconds since the epoch. Absent: none had it in the last minutes. */
+/** Start of each outcome's current streak, in milliseconds since the epoch; absent if it has not occurred for minutes. */
 export type Since = { readonly [F in 'refused' | 'degraded' | 'undecided' | 'unmatched']?: number };
 
-/** Without a failed or degraded request for this long, an outage has ended. */
+/** An outage ends after this long without a failed or degraded request. */
 const OUTAGE_QUIET_MS = 15_000;
 
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
-/** The seconds over which the reasons of undecided requests are averaged. */
+/** Seconds over which the reasons for undecided requests are averaged. */
 const RECENT_SECONDS = 10;
 
 type Counts = ReturnType<typeof pickCounts>;
@@ -47,7 +47,7 @@ export class ServiceSeries {
     return this.#last;
   }
 
-  /** What has been counted before the series begin is no part of them. */
+  /** Counts made before the series begin are not part of them. */
   begin(statistics: Statistics): void {
     this.#counts = pickCounts(statistics);
     this.#byReason = { ...statistics.undecided };
@@ -55,7 +55,7 @@ export class ServiceSeries {
     this.#undecided = new Ring(RECENT_SECONDS, this.#reasons.length);
   }
 
-  /** To be called once a second. */
+  /** Call once a second. */
   gather(statistics: Statistics, durations: DurationTotals, { lagMs, nowMs }: Record<'lagMs' | 'nowMs', number>): void {
     const counts = pickCounts(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
@@ -79,7 +79,7 @@ export class ServiceSeries {
     for (const [field, episode] of this.#episodes) if (this.#last[field] > 0) episode.note(nowMs);
   }
 
-  /** Since when requests have been refused, degraded, undecided and unmatched. */
+  /** When requests began to be refused, degraded, undecided and unmatched. */
   since(nowMs: number): Since {
     const known = this.#episodes.flatMap(([field, episode]) => {
       const sinceMs = episode.sinceMs(nowMs);
@@ -117,7 +117,7 @@ const pickCounts = ({ answers, degradedAnswers, undecided, sums }: Statistics) =
 });
 
 /**
- * Estimates a quantile from a histogram, assuming that durations are spread evenly within a bucket. 0: there were none.
+ * Estimates a quantile from a histogram, assuming an even spread within each bucket; 0 for an empty histogram.
  *
  * @param counts    per bucket, not cumulative
  * @param boundsMs  upper bounds; the last bucket has none, and counts as its lower bound
