@@ -17,7 +17,7 @@ const quotaRows = {
   RLQS: setting(
     flag,
     'false',
-    "serve Envoy's rate limit quota service on the gRPC port: proxies enforce their shares of the limits themselves (experimental, like Envoy's filter)",
+    "serve Envoy's rate limit quota service on the gRPC port: proxies enforce their shares of the limits themselves",
   ),
   RLQS_DOMAINS: setting(
     commaSeparated,

@@ -8,6 +8,12 @@ export type BucketPlan =
   | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
   | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
 
+/** What plans are made from: the rules, and a revision of overrides. */
+export interface PlanSource {
+  readonly rules: RuleTree | undefined;
+  readonly revision: number;
+}
+
 interface Assigned {
   readonly kind: BucketAction['kind'];
   readonly number: number;
@@ -40,8 +46,9 @@ export class ProxyBucket {
   readonly bytes: number;
   /** Time of its first report, on the monotonic clock. */
   readonly knownSinceMs: number;
-  /** Rules from which the plan was made. */
+  /** Rules and revision of overrides from which the plan was made. */
   rules: RuleTree | undefined;
+  revision: number;
   plan: BucketPlan;
   /** Number of consecutive reports without a request. */
   idleReports = 0;
@@ -55,11 +62,12 @@ export class ProxyBucket {
   /** Use in its last reports while their time is too short for a rate. */
   #unmeasured = NO_USE;
 
-  constructor(pairs: readonly Entry[], rules: RuleTree | undefined, plan: BucketPlan, knownSinceMs: number) {
+  constructor(pairs: readonly Entry[], source: PlanSource, plan: BucketPlan, knownSinceMs: number) {
     this.id = bucketId(pairs);
     this.pairs = pairs;
     this.bytes = BUCKET_BYTES + BYTES_PER_CHARACTER * this.id.length;
-    this.rules = rules;
+    this.rules = source.rules;
+    this.revision = source.revision;
     this.plan = plan;
     this.knownSinceMs = knownSinceMs;
   }

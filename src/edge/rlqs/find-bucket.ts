@@ -1,4 +1,5 @@
 import { type RequestWork, TooCostly } from '../../base/request-work.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
 import { type Entry, findNode, match } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 
@@ -9,19 +10,26 @@ interface FoundBucket {
   readonly entries: readonly Entry[];
 }
 
+interface SoughtBucket {
+  readonly domain: string;
+  readonly pairs: readonly Entry[];
+  /** Operators' overrides, if any. */
+  readonly overrides?: Pick<Overrides, 'apply'> | undefined;
+}
+
 /** Maximum number of nodes tried for one bucket. */
 const MAX_ATTEMPTS = 256;
 
 /**
  * Finds the rule for the pairs of a bucket id, which have no order. At each level any pair with a known key may come
  * next, and pairs are tried in the order of their keys. The first path that uses all pairs and ends at a rule is taken.
+ * An override replaces the limits of the rule.
  *
  * @returns undefined without a rule, or if the work would exceed its maximum
  */
 export function findBucket(
   rules: RuleTree,
-  domain: string,
-  pairs: readonly Entry[],
+  { domain, pairs, overrides }: SoughtBucket,
   work: RequestWork,
 ): FoundBucket | undefined {
   try {
@@ -29,7 +37,8 @@ export function findBucket(
     if (!root) return undefined;
     const entries = findPath(root, pairs.toSorted(byKey), { left: MAX_ATTEMPTS, work });
     if (!entries) return undefined;
-    const found = match(rules, domain, { entries, requestLimit: undefined }, { work });
+    const matched = match(rules, domain, { entries, requestLimit: undefined }, { work });
+    const found = overrides?.apply(matched, domain, entries) ?? matched;
     if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
     return found.kind === 'limited' ? found : undefined;
   } catch (error) {

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ShareStore } from '../../engine/shares/share-store.ts';
@@ -25,6 +26,8 @@ export const shareTerms = (ttlMs: number): ShareTerms => ({ ttlMs, transitMs: TR
 
 interface QuotaServiceOptions {
   readonly rules: () => RuleTree | undefined;
+  /** Operators' overrides, which are sent to proxies at once. */
+  readonly overrides?: Pick<Overrides, 'apply' | 'revision' | 'onChange'>;
   readonly keyOf: PoolKeys;
   readonly unknown: 'allow' | 'deny';
   /** Domains; empty for all. */
@@ -48,9 +51,10 @@ export class QuotaService {
   #isClosed = false;
 
   constructor(options: QuotaServiceOptions) {
-    const { rules, domains, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
+    const { rules, overrides, domains, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
     this.#context = {
       rules,
+      revision: () => overrides?.revision ?? 0,
       unknown,
       maxBuckets,
       shares,
@@ -61,9 +65,12 @@ export class QuotaService {
       turns: new Turns(),
       plan: (tree, domain, pairs, work) =>
         tree && (domains.length === 0 || domains.includes(domain))
-          ? planBucket(options, domain, findBucket(tree, domain, pairs, work))
+          ? planBucket(options, domain, findBucket(tree, { domain, pairs, overrides }, work))
           : undefined,
     };
+    overrides?.onChange(() => {
+      for (const { stream } of this.#receptions) void stream?.replanAll();
+    });
   }
 
   /** Ends all streams and refuses new ones, so that proxies keep their shares and open a stream elsewhere. */
@@ -121,9 +128,10 @@ function planBucket(
   found: ReturnType<typeof findBucket>,
 ): BucketPlan | undefined {
   if (!found) return undefined;
+  const rule = found.rule.path;
+  if (found.limits[0]?.limit.counter === BLOCK_COUNTER) return { kind: 'deny', rule }; // also of an unsupported rule
   const strategy = bucketStrategy(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
-  const rule = found.rule.path;
   if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };
   return { ...strategy, rule, key: keyOf(strategy.pool.fillMs, domain, found.entries) };
 }

@@ -2,7 +2,7 @@ import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../../engine/shares/shares.ts';
-import { type BucketPlan, bucketId, ProxyBucket } from './buckets.ts';
+import { type BucketPlan, bucketId, type PlanSource, ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
@@ -10,6 +10,8 @@ import type { Turns } from './turns.ts';
 /** Dependencies shared by the streams of all proxies. */
 export interface QuotaContext {
   readonly rules: () => RuleTree | undefined;
+  /** Changes with the overrides. */
+  readonly revision: () => number;
   readonly plan: (
     rules: RuleTree | undefined,
     domain: string,
@@ -115,9 +117,13 @@ export class QuotaStream {
     try {
       return this.#readSlice(current, first, arrivedMs, slice);
     } finally {
-      if (slice.shared.length > 0) await this.#assignShares(slice);
-      if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
+      await this.#send(slice);
     }
+  }
+
+  async #send(slice: Slice): Promise<void> {
+    if (slice.shared.length > 0) await this.#assignShares(slice);
+    if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
   }
 
   /** @returns the index in the positions at which the slice is full, or undefined if the report ends before */
@@ -157,16 +163,16 @@ export class QuotaStream {
   }
 
   #bucketOf({ pairs }: BucketUsage, slice: Slice): ProxyBucket | undefined {
-    const { rules, maxBuckets, counts, monotonicMs } = this.#context;
+    const { maxBuckets, counts, monotonicMs } = this.#context;
     const id = bucketId(pairs);
-    const tree = rules();
     const known = this.#buckets.get(id);
     if (known) {
-      if (known.rules !== tree) this.#replan(known, tree, slice);
+      this.#replan(known, slice);
       return known;
     }
     if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
-    const bucket = new ProxyBucket(pairs, tree, this.#planFor(tree, pairs, slice), monotonicMs());
+    const source = this.#planSource();
+    const bucket = new ProxyBucket(pairs, source, this.#planFor(source.rules, pairs, slice), monotonicMs());
     this.#buckets.set(id, bucket);
     counts.buckets++;
     this.#call.charge(bucket.bytes);
@@ -180,13 +186,52 @@ export class QuotaStream {
     return { kind: this.#context.unknown };
   }
 
-  /** Drops an assignment from another pool, which does not apply to the new one. */
-  #replan(bucket: ProxyBucket, rules: RuleTree | undefined, slice: Slice): void {
+  #planSource(): PlanSource {
+    const { rules, revision } = this.#context;
+    return { rules: rules(), revision: revision() };
+  }
+
+  /**
+   * Plans a bucket again if rules or overrides have changed. Drops an assignment from another pool, which does not apply
+   * to the new one.
+   */
+  #replan(bucket: ProxyBucket, slice: Slice): void {
+    const { rules, revision } = this.#planSource();
+    if (bucket.rules === rules && bucket.revision === revision) return;
     const before = bucket.plan;
     bucket.rules = rules;
+    bucket.revision = revision;
     bucket.plan = this.#planFor(rules, bucket.pairs, slice);
-    const isSame = before.kind === 'shared' && bucket.plan.kind === 'shared' && before.key === bucket.plan.key;
-    if (!isSame) bucket.assigned = undefined;
+    const isKept =
+      before.kind === 'shared'
+        ? bucket.plan.kind === 'shared' && before.key === bucket.plan.key
+        : before.kind === bucket.plan.kind;
+    if (!isKept) bucket.assigned = undefined;
+  }
+
+  /** Plans all buckets again, and sends what differs from the assignments of proxies without waiting for a report. */
+  async replanAll(): Promise<void> {
+    const asker = {};
+    const buckets = this.#buckets.values();
+    for (let next = buckets.next(); !next.done; ) {
+      await this.#context.turns.next(asker);
+      const slice = new Slice();
+      for (; !next.done && !slice.isFull; next = buckets.next()) this.#replanNow(next.value, slice);
+      await this.#send(slice);
+    }
+  }
+
+  /** Asks for the share of a bucket as a report without requests does. */
+  #replanNow(bucket: ProxyBucket, slice: Slice): void {
+    const { plan: before, assigned, pairs } = bucket;
+    slice.countWork(1);
+    this.#replan(bucket, slice);
+    const { plan } = bucket;
+    if (!assigned || isSamePlan(before, plan)) return;
+    if (plan.kind !== 'shared') return this.#assignFixed(bucket, plan.kind, slice.actions);
+    const usage: BucketUsage = { pairs, elapsedMs: 0, requests: 0, allowed: 0 };
+    const reported = { bucket, usage, use: usage, arrivedMs: this.#context.monotonicMs() };
+    slice.shared.push({ reported, step: this.#stepOf(reported, plan, false) });
   }
 
   #stepOf(
@@ -256,6 +301,11 @@ export class QuotaStream {
     if (kind === 'deny') return { kind, pairs, ttlMs };
     return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
   }
+}
+
+function isSamePlan(one: BucketPlan, other: BucketPlan): boolean {
+  if (one.kind !== 'shared' || other.kind !== 'shared') return one.kind === other.kind;
+  return one.key === other.key && one.pool.units === other.pool.units && one.pool.burst === other.pool.burst;
 }
 
 /** A usage of a known bucket. */

@@ -39,6 +39,7 @@ export class Overrides {
   #byKey: ReadonlyMap<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }> =
     new Map();
   #revision = 0;
+  readonly #listeners: (() => void)[] = [];
 
   constructor(clock: Clock, windowMs: (unit: Unit) => number) {
     this.#clock = clock;
@@ -74,8 +75,15 @@ export class Overrides {
       next.set(key, isSame ? same : { override, limit: this.#createLimit(override) });
     }
     const isChanged = next.size !== known.size || [...next].some(([key, one]) => known.get(key) !== one);
-    if (isChanged) this.#revision++;
     this.#byKey = next;
+    if (!isChanged) return;
+    this.#revision++;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Calls the listener after each change, also when an override has expired and `replace` leaves it out. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
   }
 
   /** The override of a descriptor; undefined if there is none, or it has expired. */

@@ -1,29 +1,28 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { type PoolKeys, QuotaService, shareTerms } from '../../edge/rlqs/quota-service.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
-import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
+import type { DeciderCore } from './core.ts';
 
 /** Only the `counter` of a limit is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 
 /** Opens the rate limit quota service. */
 export async function openQuotas(
-  { rlqs, counters, admin }: Pick<Settings, 'rlqs' | 'counters' | 'admin'>,
-  { store, rules }: { readonly store: OpenStore; readonly rules: ReceivedRules },
+  { rlqs, counters }: Pick<Settings, 'rlqs' | 'counters'>,
+  { store, rules, decider }: Pick<DeciderCore, 'store' | 'rules' | 'decider'>,
   { log }: ProcessContext,
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);
   const shares = await store.openShares?.(terms, rlqs.maxBytes);
   if (!shares) throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
-  if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
   const logSeldom = createSeldomLog(monotonicMs);
   return new QuotaService({
     rules: rules.book.rules,
+    overrides: decider.overrides,
     keyOf: poolKeys(counters.keys),
     shares,
     terms,

@@ -1,6 +1,7 @@
 import { ProxyBucket } from '../../../src/edge/rlqs/buckets.ts';
 
-const bucketOf = (): ProxyBucket => new ProxyBucket([{ key: 'name', value: 'a' }], undefined, { kind: 'allow' }, 1_000);
+const bucketOf = (): ProxyBucket =>
+  new ProxyBucket([{ key: 'name', value: 'a' }], { rules: undefined, revision: 0 }, { kind: 'allow' }, 1_000);
 
 /** Reports of a bucket: the arrival time and contents of each. */
 function reported(...reports: readonly (readonly [atMs: number, requests: number, allowed: number])[]) {

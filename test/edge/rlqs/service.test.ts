@@ -136,15 +136,6 @@ test('the service exists only if RLQS is true, with h2, and without memcached', 
   await expect(launch({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' })).rejects.toThrow('BACKEND_TYPE');
 });
 
-test('a warning at the start notes that overrides do not apply to quotas if ADMIN_TOKEN is set', async () => {
-  const administered = await launch({ ADMIN_TOKEN: 'ops:0123456789abcdef0123456789abcdef' });
-  try {
-    expect(administered.output()).toContain('overrides that are set by the admin API do not apply to quotas');
-  } finally {
-    await administered.stop();
-  }
-});
-
 test('several services share a pool in Redis, and a proxy keeps its share when the service is killed', async () => {
   const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url };
   const [one, two] = await Promise.all([launch(env), launch(env)]);

@@ -73,8 +73,7 @@ descriptors:
 const find = (bucket: Readonly<Record<string, string>>) =>
   findBucket(
     RULES,
-    'edge',
-    Object.entries(bucket).map(([key, value]) => ({ key, value })),
+    { domain: 'edge', pairs: Object.entries(bucket).map(([key, value]) => ({ key, value })) },
     new RequestWork(),
   );
 
@@ -96,7 +95,7 @@ test('a bucket with the entries of a descriptor that matches a rule finds a rule
         if (new Set(entries.map(({ key }) => key)).size < entries.length || entries.length > 4) continue;
         const found = match(rules, domain, { entries, requestLimit: undefined });
         if (found.kind !== 'limited') continue;
-        expect(findBucket(rules, domain, entries, new RequestWork())).toBeDefined();
+        expect(findBucket(rules, { domain, pairs: entries }, new RequestWork())).toBeDefined();
       }
     }),
     { numRuns: 500 },
@@ -108,10 +107,12 @@ test('a bucket whose texts are too long for the patterns finds no rule, with a b
   const others = Array.from({ length: 15 }, (_, at) => ({ key: `other${at}`, value: '' }));
   const unitsOf = (value: string): number => {
     const work = new RequestWork();
-    expect(findBucket(rules, 'edge', [{ key: 'path', value }, ...others], work)).toBeUndefined();
+    expect(findBucket(rules, { domain: 'edge', pairs: [{ key: 'path', value }, ...others] }, work)).toBeUndefined();
     return work.units;
   };
   expect(unitsOf(almostMatching(100))).toBeGreaterThan(99);
   expect(unitsOf(almostMatching(1_000))).toBeLessThanOrEqual(MAX_MATCH_UNITS);
-  expect(findBucket(rules, 'edge', [{ key: 'path', value: '/v7/' }], new RequestWork())).toBeDefined();
+  expect(
+    findBucket(rules, { domain: 'edge', pairs: [{ key: 'path', value: '/v7/' }] }, new RequestWork()),
+  ).toBeDefined();
 });
