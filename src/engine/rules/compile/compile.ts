@@ -321,6 +321,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     rate_limits: several,
     shadow_mode: shadow = false,
     quota_mode: quota = false,
+    charged_later: chargedLater = false,
     detailed_metric: isDetailed = false,
     metadata,
   } = block.values;
@@ -363,6 +364,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     replaces,
     metadata,
     ...(here.ids.length > 0 && { ids: here.ids }),
+    ...(chargedLater && { chargedLater }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }

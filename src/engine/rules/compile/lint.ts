@@ -113,7 +113,7 @@ function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
 }
 
 /** Keys of a node that only affect its own limit. */
-const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
+const keysOfLimited = ['shadow_mode', 'quota_mode', 'charged_later', 'detailed_metric', 'metadata'] as const;
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
   const { values, place } = node;

@@ -29,13 +29,14 @@ export const describeRule = (rule: Rule): string => describeLines(rule).join('\n
  * `unlimited`, metadata, file and line.
  */
 export function describeRuleFully(rule: Rule): string {
-  const { limits, unlimited, replaces, named, ids = [], metadata, place } = rule;
+  const { limits, unlimited, replaces, named, ids = [], chargedLater, metadata, place } = rule;
   const ofRule = [
     ...(unlimited ? ['unlimited: true'] : []),
     ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
     ...(named === 'by_request' ? ['detailed_metric: true'] : []),
     ...(named === 'by_levels' ? ['statistics: named by requests'] : []),
     ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
+    ...(chargedLater ? ['charged_later: true'] : []),
     ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
   ];
@@ -86,6 +87,7 @@ export function ruleAsJson(rule: Rule): RuleJson {
     ...(replaces.length > 0 && { replaces }),
     ...(named !== 'by_rule' && { named }),
     ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
+    ...(rule.chargedLater && { charged_later: rule.chargedLater }),
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
     limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),

@@ -128,6 +128,7 @@ const ruleOptions = {
   replaces: listOf(text),
   named: oneOf('by_levels', 'by_request'),
   not_counted: listOf(fields({ entry: whole, as: text })),
+  charged_later: onlyTrue,
   metadata: anything,
   overlaid,
   times: listOf(listOf(anyObject)),

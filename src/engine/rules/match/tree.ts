@@ -192,6 +192,8 @@ export interface Rule extends MayBeOverlaid {
   readonly ids?: readonly IdEntry[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
+  /** Its requests are checked when they begin, and charged when they end. */
+  readonly chargedLater?: true;
   /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

@@ -229,7 +229,14 @@ const nodeId = (head: Block<'node'>['values']): string =>
   `${head.key?.length}:${head.key}${head.addresses ? ' in ' : '='}${valueName(head)}`;
 
 /** Keys of a node that affect how its limits count and how they are reported. */
-const nodeKeys = ['shadow_mode', 'quota_mode', 'detailed_metric', 'value_to_metric', 'metadata'] as const;
+const nodeKeys = [
+  'shadow_mode',
+  'quota_mode',
+  'charged_later',
+  'detailed_metric',
+  'value_to_metric',
+  'metadata',
+] as const;
 
 /** Keys that only rules may set, since they determine which limits and counters exist. */
 const keysOfRules = { node: ['share_threshold', 'not_counted'], rate_limit: ['unlimited', 'replaces'] } as const;

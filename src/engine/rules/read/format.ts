@@ -262,6 +262,12 @@ export const format = {
       meaning:
         'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. commit: hits are the actual use of the request, for limits with reserve on the node above',
     },
+    charged_later: {
+      type: 'flag',
+      own: true,
+      meaning:
+        'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
+    },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
     metadata: { type: 'struct', meaning: 'returned with the answer' },
