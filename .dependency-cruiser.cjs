@@ -6,7 +6,7 @@ const order = {
   'src/engine/rules': 'read overlay time match compile reload',
   'src/lab': 'record sketches diff replay simulate advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites xds',
-  'src/operate': 'answers observe tracing candidate record admin console',
+  'src/operate': 'answers observe tracing candidate record findings admin console',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };

@@ -13,6 +13,7 @@ export const idle: InstanceFacts = {
   restarts: 0,
   version: '1.2.3',
   unmatched: [],
+  findings: new Map(),
   overrides: [],
   candidate: { isOn: false, report: undefined },
 };

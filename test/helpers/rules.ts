@@ -6,9 +6,10 @@ import { type LoadedRules, type LoadOptions, loadRules } from '../../src/engine/
 export const loadText = (text: string, options: Partial<LoadOptions> = {}): LoadedRules =>
   loadRules([{ path: 'rules.yaml', name: 'rules.yaml', text }], { mergeDomains: false, ...options });
 
-/** The rules of a file with this text, which must be valid. */
-export function rulesFrom(yaml: string): RuleTree {
-  const loaded = loadText(yaml);
+/** The rules of files with these texts, which must be valid. */
+export function rulesFrom(...yaml: readonly string[]): RuleTree {
+  const files = yaml.map((text, at) => ({ path: `rules${at || ''}.yaml`, name: `rules${at || ''}.yaml`, text }));
+  const loaded = loadRules(files, { mergeDomains: false });
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
   return loaded.rules;
 }

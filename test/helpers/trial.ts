@@ -74,7 +74,7 @@ export function tryCandidate({
   });
   if (candidate) trial.follow(candidate, 'candidate');
   const service = createRlsService(decider, extrasOf(), {
-    answered: (request, answer, timeoutMs) => trial.answered(request, answer, timeoutMs),
+    answered: (request, answer, { timeoutMs }) => trial.answered(request, answer, timeoutMs),
     failed: () => {},
   });
   return {

@@ -66,6 +66,12 @@ function Problems() {
           {more > 0 && <a href={linkTo('rules')}>{more} more</a>}
         </div>
       )}
+      {now.findings.map(({ problem, sinceMs, configuration }) => (
+        <div class="notice warn" role="alert" key={problem}>
+          Since {shortTime(sinceMs)}: <Value text={problem} whole />
+          <p class="dim">Check in the configuration of the proxy: {configuration}.</p>
+        </div>
+      ))}
       {now.figures.latenessMs >= LATE_MS && (
         <p class="notice warn" role="alert">
           {now.workers.expected > 1 ? 'A process' : 'The process'} was late by {millis(now.figures.latenessMs)} in the

@@ -1,7 +1,8 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { printable } from '../../base/printable.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Surroundings } from './admin.ts';
-import { CommandFailed, guarded, parsedJson, toUrl } from './client.ts';
+import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from './client.ts';
 import { paintFor } from './paint.ts';
 
 /** Adds the command that examines a running Envoy. */
@@ -14,21 +15,47 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
     )
     .requiredOption('--envoy <url>', 'its admin interface: http://localhost:9901')
     .requiredOption('--rules <path>', 'rule file or directory')
+    .addOption(
+      new Option('--target <host:port>', 'debug port of a service whose findings are reported as well').env(
+        'WEIR_TARGET',
+      ),
+    )
+    .addOption(new Option('--token <secret>', 'a token of its ADMIN_TOKEN').env('WEIR_TOKEN'))
+    .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
     .action(
-      guarded(fail, async ({ envoy, rules: path }: { envoy: string; rules: string }) => {
+      guarded(fail, async ({ envoy, rules: path, target, ...access }: DoctorFlags) => {
         const { examine, probeAddress } = await import('../../lab/envoy/doctor.ts');
         const { loadMergedRulesAt } = await import('./load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
         const paint = paintFor(isTerminal, env.NO_COLOR);
-        const findings = await examine({ configDump, clusters, probe: probeAddress }, { rules });
+        const findings = [
+          ...(await examine({ configDump, clusters, probe: probeAddress }, { rules })),
+          ...(target === undefined ? [] : await readFindings({ target, ...access })),
+        ];
         for (const { isWrong, text } of findings)
           print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${printable(text)}`);
         const count = findings.filter(({ isWrong }) => isWrong).length;
         if (count > 0) fail(count === 1 ? '1 is wrong' : `${count} are wrong`);
       }),
     );
+}
+
+interface DoctorFlags extends Omit<Target, 'target'> {
+  readonly envoy: string;
+  readonly rules: string;
+  readonly target?: string;
+}
+
+/** What a service has seen of its proxies. @throws CommandFailed */
+async function readFindings(service: Target) {
+  const { findings } = await callApi(service, { operation: 'GET /api/v1/findings' });
+  return findings.map(({ problem, since, configuration, connection, example }) => {
+    const from = connection === undefined ? '' : `; connection ${connection}`;
+    const shown = example.length === 0 ? '' : `; example ${descriptorText(example)}`;
+    return { isWrong: true, text: `${problem}; since ${since}${from}${shown}; check ${configuration}` };
+  });
 }
 
 const TIMEOUT_MS = 10_000;

@@ -17,7 +17,7 @@ import { tooLate } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
-import { listen } from '../../h2/listen/listener.ts';
+import { listen, type PeerAddress } from '../../h2/listen/listener.ts';
 import { type GrpcServer, IDLE_CONNECTION, shutDown, TOO_MANY_CONNECTIONS } from '../../h2/server.ts';
 import { createBatch, readBatchRequest } from '../rls/batch.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -124,6 +124,7 @@ function handlers({ overload, clock }: GrpcServerOptions) {
         header: (name) => readHeader(call, name),
         needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
         work: new RequestWork(), // bounded, but not charged: grpc-js has no turns
+        connection: { address: parsePeer(call.getPeer()) },
       };
       run(call.request, caller, (outcome) => {
         done();
@@ -135,6 +136,12 @@ function handlers({ overload, clock }: GrpcServerOptions) {
       });
     };
   return { handle, inFlight: () => inFlight };
+}
+
+/** @param peer  `10.0.0.3:51234`, `[::1]:51234`, or the path of a socket */
+function parsePeer(peer: string): PeerAddress | undefined {
+  const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(peer) ?? [];
+  return port === undefined ? undefined : { host, port: Number(port) };
 }
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */

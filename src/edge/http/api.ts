@@ -6,6 +6,7 @@ import { codeNumbers } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
+import { peerAddress } from '../../h2/listen/listener.ts';
 import type { Overload } from '../overload/overload.ts';
 import { hostedCost, requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -149,6 +150,7 @@ export function identifyCaller(request: HttpRequest): Caller {
     needsDetail: request.headers[DETAIL_HEADER] === '1',
     work: new RequestWork(),
     onGone: (listener) => request.onGone(listener),
+    connection: { address: peerAddress(request.socket) },
   };
 }
 

@@ -14,9 +14,6 @@ import { type CurrentReport, type ProxyNames, type QuotaContext, QuotaStream } f
 import type { QuotaReport } from './shapes.ts';
 import { Turns } from './turns.ts';
 
-/** Metadata key with the name of a stream's proxy. */
-export const PROXY_HEADER = 'x-weir-proxy';
-
 /** Maximum total time that an assignment and the next report are in transit. */
 const TRANSIT_MS = 2_000;
 /** Silence that ends a share, three reporting intervals of Envoy. */

@@ -46,6 +46,7 @@ function shared(caller: Caller): Caller {
     work: caller.work,
     header: (name) => caller.header(name),
     needsDetail: caller.needsDetail === true,
+    ...(caller.connection && { connection: caller.connection }),
     onGone(listener) {
       if (isGone) listener();
       else listeners.push(listener);

@@ -7,6 +7,7 @@ import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } fro
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import type { PeerAddress } from '../../h2/listen/listener.ts';
 import { createDetail } from './detail.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
@@ -20,6 +21,9 @@ export interface GrpcStatus {
   readonly details: string;
 }
 
+/** Metadata key with the name of the caller, a proxy. */
+export const PROXY_HEADER = 'x-weir-proxy';
+
 /** The caller of a request, as seen by the transport. */
 export interface Caller {
   /** Time left until the caller's deadline; `Infinity` without one. */
@@ -32,6 +36,11 @@ export interface Caller {
   readonly work: RequestWork;
   /** Whether the caller sent `x-weir-detail: 1`. */
   readonly needsDetail?: boolean;
+  /** Identity of its connection, or of the call where the transport knows no connections. */
+  readonly connection?: {
+    /** The other end; undefined on unix sockets. */
+    readonly address: PeerAddress | undefined;
+  };
   /**
    * Calls the listener once if the caller cancels before it is answered, or immediately if it already has. Absent if
    * the transport does not report it.
@@ -52,10 +61,17 @@ export interface RlsService {
 
 /** Notified of each decision after the answer was sent, or immediately for a held request. */
 export interface Observer {
-  /** @param timeoutMs  time until the caller's deadline when the request arrived; `Infinity` without one */
-  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
-  /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
-  failed(status: GrpcStatus, cause: unknown): void;
+  answered(request: WireRequest, answer: Answer, caller: Caller): void;
+  /**
+   * @param cause  what was thrown; a bug in this service if the status is INTERNAL
+   * @param call   the call that failed; absent if it had been answered
+   */
+  failed(status: GrpcStatus, cause: unknown, call?: FailedCall): void;
+}
+
+export interface FailedCall {
+  readonly request: WireRequest;
+  readonly caller: Caller;
 }
 
 /**
@@ -81,9 +97,7 @@ interface Holds {
 }
 
 /** A request, and the state needed to answer it. */
-interface OpenCall {
-  readonly request: WireRequest;
-  readonly caller: Caller;
+interface OpenCall extends FailedCall {
   readonly startedMs: number;
   readonly reply: (outcome: CallOutcome) => void;
 }
@@ -94,11 +108,11 @@ export function createRlsService(
   observer: Observer,
   holds: Holds = { count: 0 },
 ): RlsService {
-  const fail = (cause: unknown, { reply }: OpenCall): void => {
+  const fail = (cause: unknown, call: OpenCall): void => {
     const error = toStatus(cause);
     try {
-      reply({ error });
-      observer.failed(error, cause);
+      call.reply({ error });
+      observer.failed(error, cause, call);
     } catch (bug) {
       reportBug(observer, bug);
     }
@@ -117,7 +131,7 @@ export function createRlsService(
     try {
       if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
       else reply({ response });
-      observer.answered(request, answer, timeoutMs);
+      observer.answered(request, answer, caller);
     } catch (bug) {
       reportBug(observer, bug);
     }

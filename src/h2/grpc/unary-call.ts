@@ -1,10 +1,10 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { type CallQueue, type CallSource, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
+import { type CallQueue, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
 import type { LateCalls } from '../bounds/late-calls.ts';
 import { ownCopy } from '../bounds/own-copy.ts';
 import { uint32, writeUint32 } from '../http2/octets.ts';
-import type { Receiver, Stream } from '../http2/stream.ts';
+import type { PeerSource, Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { decompress, unpackedBound } from './compression.ts';
@@ -80,7 +80,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     return this.#head.timeoutMs - this.#waitedMs;
   }
 
-  get connection(): CallSource {
+  get connection(): PeerSource {
     return this.#stream.peer.source;
   }
 

@@ -1,10 +1,11 @@
+import type { PeerAddress } from '../listen/listener.ts';
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
 import { FrameType } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
 import type { Output } from './output.ts';
 import type { RequestHead } from './request-head.ts';
 import { SendQueue, type SendQueueOwner } from './send-queue.ts';
-import type { PeerState, Receiver, Stream, StreamWriter } from './stream.ts';
+import type { PeerSource, PeerState, Receiver, Stream, StreamWriter } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
 
 /** The layer above a connection. */
@@ -25,14 +26,14 @@ export interface ExchangesObserver {
 }
 
 /** The requests and answers of one connection, each on a stream of its own (RFC 9113, 8.1). */
-export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
+export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueueOwner {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
   readonly output: Output;
   readonly budget: Budget;
   readonly streams = new StreamTable();
   readonly send: SendQueue;
-  readonly source = {};
+  waiting: PeerSource['waiting'];
   sideStreams = 0;
   readAtMs = 0;
   readonly #observer: ExchangesObserver;
@@ -44,6 +45,14 @@ export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
     this.#observer = observer;
     this.budget = new Budget(limits.controlFrames, limits.controlFramesPerSecond);
     this.send = new SendQueue(output, this);
+  }
+
+  get source(): PeerSource {
+    return this;
+  }
+
+  get address(): PeerAddress | undefined {
+    return this.output.address;
   }
 
   spendSide(units: number): boolean {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { type PeerAddress, peerAddress } from '../listen/listener.ts';
 import { FRAME_HEADER_BYTES } from './frames.ts';
 import { writeUint32 } from './octets.ts';
 
@@ -36,6 +37,11 @@ export class Output {
     this.#socket = socket;
     this.#observer = observer;
     openOutputs++;
+  }
+
+  /** The client; undefined on unix sockets, and after the end. */
+  get address(): PeerAddress | undefined {
+    return peerAddress(this.#socket);
   }
 
   /** Octets that the system has not accepted yet. */

@@ -1,3 +1,5 @@
+import type { CallSource } from '../bounds/call-queue.ts';
+import type { PeerAddress } from '../listen/listener.ts';
 import { ErrorCode, type ErrorNumber } from './errors.ts';
 
 /** Receives one request, for the layer above. */
@@ -20,10 +22,15 @@ export interface StreamWriter {
   charge(stream: Stream, bytes: number): void;
 }
 
+/** Identity of a connection for handlers. */
+export interface PeerSource extends CallSource {
+  /** The client; undefined on unix sockets, and after the end. */
+  readonly address: PeerAddress | undefined;
+}
+
 /** State that the streams of one connection share. */
 export interface PeerState {
-  /** Identity of the connection for handlers. */
-  readonly source: object;
+  readonly source: PeerSource;
   /** Number of open streams of side services. */
   sideStreams: number;
   /**

@@ -258,6 +258,19 @@ async function isListenedOn(path: string): Promise<boolean> {
   }
 }
 
+/** Address and port of a client. */
+export interface PeerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The client of a connection; undefined on unix sockets, and after its end. */
+export function peerAddress({ remoteAddress, remotePort: port = 0 }: Socket): PeerAddress | undefined {
+  if (remoteAddress === undefined) return undefined;
+  const host = remoteAddress.includes('.') ? remoteAddress.slice(remoteAddress.lastIndexOf(':') + 1) : remoteAddress;
+  return { host, port };
+}
+
 /** Groups of an IPv6 address that identify a client, which chooses the other half freely. */
 const NETWORK_GROUPS = 4;
 const GROUPS = 8;

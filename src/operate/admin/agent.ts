@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { ProfileKind } from '../../edge/http/profile.ts';
 import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
 import type { QuotaReport } from '../../edge/rlqs/shapes.ts';
+import type { Caller } from '../../edge/rls/service.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
@@ -15,6 +16,7 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
+import { Evidence, type EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
@@ -32,6 +34,8 @@ export type AgentQuestion =
   /** A page of all counters. */
   | { readonly kind: 'list'; readonly query: ListQuery }
   | { readonly kind: 'unmatched' }
+  /** Evidence of mistakes in the configurations of proxies. */
+  | { readonly kind: 'evidence' }
   /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
   | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
   /** The clients with the most refused requests: `keys` of each of `rules` rules. */
@@ -66,6 +70,7 @@ export type AgentReply =
   | { readonly kind: 'change'; readonly answer: Finding<NamedCounters> }
   | { readonly kind: 'list'; readonly answer: Finding<ListedCounters> }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
+  | { readonly kind: 'evidence'; readonly report: EvidenceReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
   | { readonly kind: 'refused'; readonly tops: readonly RefusedTop[] }
   /** Undefined: no refusals are kept. */
@@ -146,6 +151,7 @@ async function recordProfile({ what, seconds }: Extract<AgentQuestion, { kind: '
 export class AdminAgent {
   readonly #options: AgentOptions;
   readonly #unmatched: Unmatched;
+  readonly evidence: Evidence;
   readonly #top: TopKeys | undefined;
   readonly #refusals: RefusalSample | undefined;
   readonly #stops: readonly (() => void)[];
@@ -154,10 +160,12 @@ export class AdminAgent {
   constructor(options: AgentOptions) {
     this.#options = options;
     this.#unmatched = new Unmatched();
+    this.evidence = new Evidence(options.clock);
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
     this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
     const rotate = (): void => {
       this.#unmatched.rotate();
+      this.evidence.rotate();
       this.#top?.rotate();
     };
     const ofRefusals = this.#refusals;
@@ -166,7 +174,9 @@ export class AdminAgent {
   }
 
   /** To be called with each answer after it has been sent. */
-  answered({ domain, descriptors }: WireRequest, answer: Answer): void {
+  answered(request: WireRequest, answer: Answer, caller: Caller): void {
+    const { domain, descriptors } = request;
+    this.evidence.answered(request, answer, caller);
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);
     this.#refusals?.answered(domain, descriptors, answer);
@@ -192,6 +202,8 @@ export class AdminAgent {
         };
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
+      case 'evidence':
+        return { kind: 'evidence', report: this.evidence.report() };
       case 'top':
         return { kind: 'top', tops: (await this.#top?.lists(question.by, question)) ?? [] };
       case 'refused':

@@ -1,18 +1,21 @@
 import type { Overrides } from '../../engine/decide/overrides.ts';
+import type { Findings } from '../findings/findings.ts';
 import type { InstanceFacts } from '../observe/table.ts';
 import { type CandidateOptions, collectReport } from './candidate-operations.ts';
 
 interface OperatorFactsOptions extends Pick<CandidateOptions, 'ask' | 'candidate'> {
   readonly overrides: Pick<Overrides, 'all'>;
+  readonly findings: Pick<Findings, 'counts'>;
 }
 
-/** What metrics show of overrides, the candidate and descriptors without a rule, over all running processes. */
+/** What metrics show of overrides, the candidate, findings and descriptors without a rule, over all running processes. */
 export async function operatorFacts(
   options: OperatorFactsOptions,
-): Promise<Pick<InstanceFacts, 'unmatched' | 'overrides' | 'candidate'>> {
+): Promise<Pick<InstanceFacts, 'unmatched' | 'findings' | 'overrides' | 'candidate'>> {
   const [unmatched, report] = await Promise.all([options.ask({ kind: 'unmatched' }), collectReport(options, 0)]);
   return {
     unmatched: unmatched.flatMap(({ reply }) => reply.report.counts),
+    findings: options.findings.counts(),
     overrides: [...options.overrides.all()],
     candidate: { isOn: options.candidate.facts.state === 'on', report },
   };

@@ -2,6 +2,7 @@ import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CandidateBook } from '../candidate/book.ts';
+import type { Findings } from '../findings/findings.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { ApiOperation } from './api.ts';
 import type { CandidateRecords } from './candidate-records.ts';
@@ -35,6 +36,7 @@ export interface AdminOptions extends OverrideOptions {
   readonly split: SiteSplit | undefined;
   /** Rules come from files, not from a control plane. */
   readonly hasRuleFiles: boolean;
+  readonly findings: Pick<Findings, 'list'>;
   /** Operations of other parts. */
   readonly more: readonly ApiOperation[];
 }

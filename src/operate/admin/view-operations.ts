@@ -1,10 +1,13 @@
+import { rfc3339 } from '../../base/times.ts';
 import { mergeTop } from '../../lab/sketches/space-saving.ts';
 import type { Answers } from '../answers/all.ts';
 import type { RefusalPage, SampledRefusal } from '../answers/explain.ts';
+import type { ListedFinding } from '../answers/findings.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
+import type { StandingFinding } from '../findings/findings.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { domain, pageSize, refuseUnknownRule, text } from './parameters.ts';
+import { domain, noQuery, pageSize, refuseUnknownRule, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { keptText, refusalPage } from './refusals.ts';
 import { sampleConfidence, unlistedAtMost } from './sampling-error.ts';
@@ -25,6 +28,18 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       answers:
         'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
       answer: ({ client, query }) => unmatched(options, query, shownBy(client.seesValues, options.hash)),
+    }),
+    operation({
+      path: '/api/v1/findings',
+      method: 'GET',
+      summary: 'likely mistakes in the configurations of proxies, such as charges that never arrive',
+      need: 'open',
+      query: noQuery,
+      answers:
+        'Findings, the oldest first, each until it has not been confirmed for a minute. Values in examples are hidden from clients that may not read them.',
+      answer: async ({ client }) => ({
+        findings: options.findings.list().map((one) => listedFinding(one, shownBy(client.seesValues, options.hash))),
+      }),
     }),
     operation({
       path: '/api/v1/top',
@@ -75,6 +90,16 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     }),
   ];
 }
+
+const listedFinding = (
+  { id: _, sinceMs, confirmedAtMs, example, ...open }: StandingFinding,
+  shown: Shown,
+): ListedFinding => ({
+  ...open,
+  since: rfc3339(sinceMs),
+  confirmed: rfc3339(confirmedAtMs),
+  example: shownEntries(example, shown),
+});
 
 async function unmatched(
   options: AdminOptions,

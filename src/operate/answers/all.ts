@@ -1,6 +1,7 @@
 import type { ValueOf } from '../../base/shape.ts';
 import { counterAnswers } from './counters.ts';
 import { explainAnswers } from './explain.ts';
+import { findingAnswers } from './findings.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
 import { statusAnswers } from './status.ts';
@@ -12,6 +13,7 @@ export const answers = {
   ...statusAnswers,
   ...explainAnswers,
   ...viewAnswers,
+  ...findingAnswers,
   ...counterAnswers,
   ...ruleAnswers,
 };

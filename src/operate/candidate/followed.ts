@@ -49,12 +49,12 @@ export function followCandidate({
 
   const attach = (to: Trial): void => {
     trial = to;
-    observer.answered = (request, answer, timeoutMs) => {
-      answered(request, answer, timeoutMs);
-      to.answered(request, answer, timeoutMs);
+    observer.answered = (request, answer, caller) => {
+      answered(request, answer, caller);
+      to.answered(request, answer, caller.timeoutMs);
     };
-    observer.failed = (status, cause) => {
-      failed(status, cause);
+    observer.failed = (status, cause, call) => {
+      failed(status, cause, call);
       to.failed(cause);
     };
   };

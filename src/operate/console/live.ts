@@ -3,6 +3,7 @@ import type { Hash } from '../../base/hashed.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
 import type { RefusedClient } from '../answers/views.ts';
+import type { StandingFinding } from '../findings/findings.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';
@@ -21,6 +22,7 @@ interface LiveSources {
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   readonly health: () => HealthFacts;
   readonly timeline: () => TimelineState;
+  readonly findings: () => readonly StandingFinding[];
   /** Hashes callers' values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly clock: Clock;
@@ -45,6 +47,8 @@ export interface LiveSnapshot extends HealthFacts {
   readonly refused: RefusedClients['count'];
   /** The clients with the most refused requests. Absent if the reader may not see values. */
   readonly refusedClients?: readonly RefusedClient[];
+  /** Likely mistakes in the configurations of proxies, the oldest first. */
+  readonly findings: readonly Pick<StandingFinding, 'problem' | 'sinceMs' | 'configuration'>[];
   /** Processes that answered the last question. */
   readonly processes: readonly string[];
 }
@@ -61,6 +65,7 @@ const COLLECTED_RULES = 10;
 const COLLECTED_CLIENTS = 50;
 const SHOWN_CLIENTS = 20;
 const REFUSING_RULES = 20;
+const SHOWN_FINDINGS = 10;
 
 /** The fraction of time for collecting clients: slow collections run less often. */
 const COLLECTING_SHARE = 0.02;
@@ -137,7 +142,7 @@ export class Live {
 
   /** The part of a snapshot that is the same for all readers. */
   #snapshot(): CommonSnapshot {
-    const { health, clock } = this.#sources;
+    const { health, findings, clock } = this.#sources;
     const nowMs = clock();
     return {
       atMs: nowMs,
@@ -148,6 +153,9 @@ export class Live {
       ...health(),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
+      findings: findings()
+        .slice(0, SHOWN_FINDINGS)
+        .map(({ problem, sinceMs, configuration }) => ({ problem, sinceMs, configuration })),
       processes: this.#processes,
     };
   }

@@ -7,6 +7,7 @@ import { noQuery } from '../admin/parameters.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
+import type { StandingFinding } from '../findings/findings.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { HealthFacts } from './health-facts.ts';
 import type { Live } from './live.ts';
@@ -22,6 +23,7 @@ interface StatusSources {
   readonly rulesSource: string;
   readonly overrides: () => Iterable<StandingOverride>;
   readonly candidate: () => CandidateFacts;
+  readonly findings: () => readonly StandingFinding[];
   /** Resident memory of this process. */
   readonly ownBytes: () => number;
   /** This instance alone, for a store that instances do not share. */
@@ -60,7 +62,7 @@ async function readStatus(sources: StatusSources): Promise<Status> {
     memory: memoryByOwner(health.figures, sources.ownBytes()),
     ...(await listInstances(sources)),
   };
-  const findings = findProblems(facts, isReady());
+  const findings = [...findProblems(facts, isReady()), ...sources.findings().map(configurationProblem)];
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
 }
 
@@ -201,6 +203,9 @@ function ruleProblems({ pending, problems, source }: Status['rules']): StatusFin
       return [];
   }
 }
+
+const configurationProblem = ({ problem, sinceMs, configuration }: StandingFinding): StatusFinding =>
+  degraded(`${problem}; since ${rfc3339(sinceMs)}`, `check in the configuration of the proxy: ${configuration}`);
 
 function instanceProblems(instances: readonly Instance[]): StatusFinding[] {
   const own = instances.find(({ isThis }) => isThis);

@@ -463,6 +463,8 @@ export interface InstanceFacts {
   readonly version: string;
   /** Counts of descriptors that matched no rule. */
   readonly unmatched: readonly { readonly domain: string; readonly reason: string; readonly count: number }[];
+  /** Likely mistakes in the configurations of proxies, by kind. */
+  readonly findings: ReadonlyMap<string, number>;
   readonly overrides: readonly { readonly domain: string; readonly effect: { readonly kind: string } }[];
   readonly candidate: CandidateFigures;
 }
@@ -536,6 +538,12 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
     'Descriptors that matched no rule, by reason: see /api/v1/unmatched.',
     ({ unmatched }) => unmatched.map(({ domain, reason, count }) => [[domain, reason], count]),
     { labels: ['domain', 'reason'] },
+  ),
+  ofPage.gauge(
+    'weir_findings',
+    'Likely mistakes in the configurations of proxies, by kind: see /api/v1/findings.',
+    ({ findings }) => findings,
+    { labels: ['kind'] },
   ),
   ofPage.gauge(
     'weir_overrides',

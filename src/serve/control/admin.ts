@@ -32,7 +32,8 @@ interface AdminPages extends Part {
   isChecked(request: IncomingMessage): boolean;
 }
 
-export interface AdminSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'version' | 'requestsOfMinute'> {
+export interface AdminSources
+  extends Pick<AdminOptions, 'ask' | 'askOne' | 'version' | 'requestsOfMinute' | 'findings'> {
   readonly core: {
     readonly rules: SourcedRules;
     readonly records: Records;
@@ -55,7 +56,7 @@ export interface AdminSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'ver
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
 export function openAdminPages(
   settings: Settings,
-  { core, ask, askOne, version, requestsOfMinute, sites, advice, standing, console }: AdminSources,
+  { core, ask, askOne, version, requestsOfMinute, findings, sites, advice, standing, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
   const { records, rules, counters, hash } = core;
@@ -89,6 +90,7 @@ export function openAdminPages(
     hasWorkers: settings.workers > 1,
     hasQuotas: settings.rlqs.isOn,
     requestsOfMinute,
+    findings,
     audit: new Audit({ sink: auditLog, clock, records }),
     more: [
       ...sessionOperations(access, describeService(settings, version, hash !== undefined)),

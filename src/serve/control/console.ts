@@ -15,6 +15,7 @@ import { consoleOperations } from '../../operate/console/operations.ts';
 import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import { statusOperation } from '../../operate/console/status.ts';
 import type { TimelineState } from '../../operate/console/timeline.ts';
+import type { Findings } from '../../operate/findings/findings.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -38,6 +39,7 @@ interface ConsoleSources {
   /** Hashes values; undefined if they are shown unchanged. */
   readonly hash: Hash | undefined;
   readonly responders: Responders;
+  readonly findings: Pick<Findings, 'list'>;
   readonly statistics: Statistics;
   readonly metrics: Pick<Metrics, 'durations'>;
   readonly version: string;
@@ -60,6 +62,7 @@ export async function openConsole(
     latenessMs: () => responders.figures().latenessMs,
     health,
     timeline: () => timelineState(sources),
+    findings: () => sources.findings.list(),
     hash: sources.hash,
     monotonicMs,
   });
@@ -92,6 +95,7 @@ export async function openConsole(
         rulesSource: rules.description,
         overrides: () => sources.overrides.all(),
         candidate: () => rules.candidate.facts,
+        findings: () => sources.findings.list(),
         ownBytes: memoryUsage.rss,
         instance: self,
         instances: heartbeat && (() => heartbeat.list()),

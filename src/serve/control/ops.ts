@@ -5,6 +5,7 @@ import { type DebugSources, debugRoutes } from '../../edge/http/debug.ts';
 import { shareRendering } from '../../edge/http/metrics.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import { operatorFacts } from '../../operate/admin/metrics.ts';
+import { Findings } from '../../operate/findings/findings.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
@@ -51,10 +52,12 @@ export function openOps(
   const refreshed = shareRendering(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
+    const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply.report);
+    const findings = add(new Findings({ collect, clock: context.clock, every }));
     const console = add(
       await openConsole(
         settings,
-        { records, rules, overrides: core.overrides, hash, responders, statistics, metrics, version },
+        { records, rules, overrides: core.overrides, hash, responders, findings, statistics, metrics, version },
         context,
       ),
     );
@@ -70,6 +73,7 @@ export function openOps(
       version,
       advice,
       requestsOfMinute,
+      findings,
       console: console.operations,
       standing: overrides,
       sites: responders.sites,
@@ -79,7 +83,7 @@ export function openOps(
     const rendering = (format: ExpositionFormat) =>
       shareRendering(async () => {
         await refreshed();
-        return metrics.render(await instanceFacts(core, responders, version), format);
+        return metrics.render(await instanceFacts(core, { responders, findings }, version), format);
       });
     const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const pages: DebugSources = {
@@ -128,11 +132,11 @@ async function openAdvice(
 /** What metrics show besides statistics; deciders are asked for some of it. */
 async function instanceFacts(
   { rules, overrides }: ControlCore,
-  responders: Responders,
+  { responders, findings }: { readonly responders: Responders; readonly findings: Findings },
   version: string,
 ): Promise<InstanceFacts> {
   const { ask, isReady, figures, openCircuits, store, sites, restarts } = responders;
-  const ofOperators = await operatorFacts({ ask, overrides, candidate: rules.candidate });
+  const ofOperators = await operatorFacts({ ask, overrides, findings, candidate: rules.candidate });
   return {
     isReady: isReady(),
     figures: figures(),

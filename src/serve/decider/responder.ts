@@ -6,17 +6,18 @@ import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { createHealth } from '../../edge/rls/health.ts';
 import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
-import { createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
+import { type Caller, createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
-import type { Answer, Decider } from '../../engine/decide/decide.ts';
+import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../engine/decide/kuadrant.ts';
-import { createReservations } from '../../engine/decide/reservations.ts';
+import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
 import { awaitStore } from '../../engine/open/store.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { type FollowedCandidate, followCandidate } from '../../operate/candidate/followed.ts';
+import type { Evidence } from '../../operate/findings/evidence.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
@@ -111,7 +112,7 @@ export function openResponder(
         await core.shareHashKey();
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const reservations = createReservations({ ...plain, onWork });
+        const reservations = noteCommits(createReservations({ ...plain, onWork }), agent.evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
         const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
         const routes = tracing?.routes;
@@ -121,6 +122,15 @@ export function openResponder(
     };
   });
 }
+
+/** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
+const noteCommits = ({ reserve, commit }: Reservations, evidence: Evidence): Reservations => ({
+  reserve,
+  commit(request, caller) {
+    evidence.committed(request.domain);
+    return commit(request, caller);
+  },
+});
 
 /** Opens the optional parts that requests pass through; modules of disabled parts are not loaded. */
 function openOptional(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
@@ -169,22 +179,23 @@ interface ObserverSources {
 function createObserver(settings: Settings, sources: ObserverSources, { log }: ProcessContext): Observer {
   const { serviceObserver, agent, recording, arrivals } = sources;
   const logDecision = openDecisionLog(settings, sources, log);
-  const answered = (request: WireRequest, answer: Answer): void => {
+  const answered = (request: WireRequest, answer: Answer, caller: Caller): void => {
     serviceObserver.answered(request.domain, answer);
-    agent.answered(request, answer);
+    agent.answered(request, answer, caller);
   };
   const isMore = logDecision !== undefined || recording !== undefined || arrivals !== undefined;
   return {
     answered: isMore
-      ? (request, answer, timeoutMs) => {
-          recording?.answered(request, answer, timeoutMs);
-          answered(request, answer);
+      ? (request, answer, caller) => {
+          recording?.answered(request, answer, caller.timeoutMs);
+          answered(request, answer, caller);
           logDecision?.(request, answer);
           arrivals?.answered(request, answer);
         }
       : answered,
-    failed({ details }, cause) {
+    failed({ details }, cause, call) {
       serviceObserver.failed(cause);
+      if (call && cause instanceof InvalidRequest) agent.evidence.invalid(call.request, call.caller);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },

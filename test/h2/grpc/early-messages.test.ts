@@ -19,7 +19,7 @@ function open(limits: MethodLimits) {
   let unitsSpent = 0;
   const connection: StreamWriter & PeerState = {
     sideStreams: 0,
-    source: {},
+    source: { address: undefined },
     readAtMs: 0,
     unreadBytes: () => 0,
     charge: () => {},

@@ -125,7 +125,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
   });
   const service = recorder.service(
     createRlsService(decider, extrasOf(), {
-      answered: (request, answer, timeoutMs) => recorder.answered(request, answer, timeoutMs),
+      answered: (request, answer, { timeoutMs }) => recorder.answered(request, answer, timeoutMs),
       failed: () => {},
     }),
   );

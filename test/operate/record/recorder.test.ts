@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { createRlsService } from '../../../src/edge/rls/service.ts';
+import { createRlsService, type Observer } from '../../../src/edge/rls/service.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
@@ -94,7 +94,10 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
     later: (run) => void setImmediate(run),
     ...options,
   });
-  const observer = { answered: recorder.answered.bind(recorder), failed: () => {} };
+  const observer: Observer = {
+    answered: (request, answer, { timeoutMs }) => recorder.answered(request, answer, timeoutMs),
+    failed: () => {},
+  };
   const service = recorder.service(createRlsService(decider, extrasOf(), observer));
   const ask = (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY): PromiseLike<void> =>
     service.shouldRateLimit(request, callerWith(timeoutMs), () => {});

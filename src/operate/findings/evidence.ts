@@ -1,0 +1,327 @@
+import type { Clock } from '../../base/clock.ts';
+import { inOnePiece } from '../../engine/backends/key.ts';
+import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
+import { commitEvents } from '../../engine/holds/reports.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import type { Rule } from '../../engine/rules/match/tree.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import { Cardinality, type CardinalityJump } from './cardinality.ts';
+import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender } from './proxies.ts';
+import { addTo, allZero, newSlots, RECENT_SLOTS, type Slots, shift, sum } from './slots.ts';
+
+/** Calls without a descriptor. */
+export interface EmptyCalls {
+  readonly domain: string;
+  readonly by: NamedProxy;
+  readonly calls: Slots;
+  readonly sinceMs: number;
+  /** `hits_addend` of the last one. */
+  hits: number;
+}
+
+/** Requests of one rule and one proxy, of which some should follow others. */
+export interface PairedCalls {
+  readonly domain: string;
+  readonly rule: string;
+  readonly place: Rule['place'];
+  readonly by: NamedProxy;
+  readonly example: readonly Entry[];
+  /** Checks that count nothing or reserve, requests of one hit, and charges of more or of reserved hits. */
+  readonly looks: Slots;
+  readonly ones: Slots;
+  readonly charges: Slots;
+  /** Releases, those that freed no slot, and refused requests, whose releases free none. */
+  readonly releases: Slots;
+  readonly idle: Slots;
+  readonly refused: Slots;
+  /** The first check since the last charge, and the first release that freed no slot. */
+  unchargedSinceMs: number | undefined;
+  idleSinceMs: number | undefined;
+}
+
+/** A sample of the requests of one proxy in one domain, of the last 30 to 40 seconds in a report. */
+interface Traffic<C> {
+  readonly domain: string;
+  readonly by: NamedProxy;
+  readonly requests: C;
+  /** Requests by the keys of a descriptor, joined with commas. */
+  readonly shapes: ReadonlyMap<string, C>;
+  readonly keys: ReadonlyMap<string, SentKey<C>>;
+}
+
+interface SentKey<C> {
+  readonly values: C;
+  readonly placeholders: C;
+  /** A value that stands for none, and since when all values were such. */
+  placeholder: string | undefined;
+  sinceMs: number | undefined;
+}
+
+interface KeptTraffic extends Traffic<Slots> {
+  readonly shapes: Map<string, Slots>;
+  readonly keys: Map<string, SentKey<Slots>>;
+}
+
+export type ProxyTraffic = Traffic<number>;
+
+/** What one process has seen in the last minute that may show a mistake in a proxy's configuration. */
+export interface EvidenceReport {
+  readonly calls: readonly EmptyCalls[];
+  readonly pairs: readonly PairedCalls[];
+  readonly traffic: readonly ProxyTraffic[];
+  /** A descriptor for each of its shapes, by `nameIn`. */
+  readonly examples: ReadonlyMap<string, readonly Entry[]>;
+  readonly jumps: readonly CardinalityJump[];
+  /** Domains with reservations that were committed by other services. */
+  readonly committed: readonly string[];
+}
+
+/** Bounds of what is kept; callers choose names. */
+const MAX_NAMED = 256;
+const MAX_PAIRS = 1_000;
+const MAX_SHAPES = 16;
+const MAX_KEYS = 32;
+const MAX_ENTRIES = 8;
+
+/** Requests that are sampled in ten seconds, at least half of which are sampled at any higher rate. */
+const MAX_SAMPLES = 2_000;
+
+type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
+
+/** Collects evidence from requests: holds of all of them, and descriptors of a sample. */
+export class Evidence {
+  readonly #clock: Clock;
+  readonly #startedAtMs: number;
+  readonly #random: () => number;
+  readonly #proxies = new Proxies();
+  readonly #calls = new Map<string, EmptyCalls>();
+  readonly #pairs = new Map<string, PairedCalls>();
+  readonly #traffic = new Map<string, KeptTraffic>();
+  readonly #examples = new Map<string, readonly Entry[]>();
+  readonly #cardinalities = new Map<string, Cardinality>();
+  readonly #committed = new Map<string, Slots>();
+  /** Requests to skip before the next sampled one. */
+  #skips = 0;
+  #oneIn = 1;
+  #samples = 0;
+  #requests = 0;
+
+  /** @param random  returns 0 to below 1 */
+  constructor(clock: Clock, random: () => number = Math.random) {
+    this.#clock = clock;
+    this.#startedAtMs = clock();
+    this.#random = random;
+  }
+
+  /** To be called with each request that was invalid. */
+  invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
+    if (descriptors.length > 0 || domain === '' || problem !== undefined) return;
+    const by = this.#proxies.identify(caller);
+    const known = ensure(this.#calls, nameIn(domain, by.proxy), MAX_NAMED, () => ({
+      domain: keptText(domain),
+      by,
+      calls: newSlots(),
+      sinceMs: this.#clock(),
+      hits,
+    }));
+    if (!known) return;
+    addTo(known.calls);
+    known.hits = hits;
+  }
+
+  /** To be called with each answer. */
+  answered({ domain, descriptors }: WireRequest, { verdicts }: Answer, caller: Sender): void {
+    for (let at = 0; at < verdicts.length; at++) {
+      const verdict = verdicts[at];
+      if (verdict?.kind !== 'limited') continue;
+      const { rule, decision } = verdict;
+      if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
+        this.#addPaired(verdict, descriptors[at]?.entries ?? [], this.#proxies.identify(caller));
+    }
+    if (this.#skips > 0) this.#skips--;
+    else this.#sample(domain, descriptors, caller);
+  }
+
+  /** To be called when a reservation is committed by another service than the one that reserves. */
+  committed(domain: string): void {
+    const known = ensure(this.#committed, domain, MAX_NAMED, newSlots);
+    if (known) addTo(known);
+  }
+
+  /** To be called every ten seconds. */
+  rotate(): void {
+    this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
+    this.#samples = 0;
+    this.#requests = 0;
+    shiftAll(this.#calls, ({ calls }) => [calls]);
+    shiftAll(this.#committed, (commits) => [commits]);
+    shiftAll(this.#pairs, ({ looks, ones, charges, releases, idle, refused }) => [
+      ...[looks, ones, charges, releases, idle, refused],
+    ]);
+    for (const { shapes, keys } of this.#traffic.values()) {
+      shiftAll(shapes, (requests) => [requests]);
+      shiftAll(keys, ({ values, placeholders }) => [values, placeholders]);
+    }
+    shiftAll(this.#traffic, ({ requests }) => [requests]);
+    this.#examples.clear();
+    for (const [name, one] of this.#cardinalities) if (!one.rotate(this.#clock())) this.#cardinalities.delete(name);
+  }
+
+  report(): EvidenceReport {
+    return {
+      calls: [...this.#calls.values()],
+      pairs: [...this.#pairs.values()],
+      traffic: Array.from(this.#traffic.values(), sumRecent),
+      examples: this.#examples,
+      jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),
+      committed: [...this.#committed.keys()],
+    };
+  }
+
+  #addPaired(verdict: LimitedVerdict, entries: readonly Entry[], by: NamedProxy): void {
+    const { rule, hits, applied } = verdict;
+    const pair = ensure(this.#pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
+    if (!pair) return;
+    if (rule.chargedLater) this.#addLater(pair, hits);
+    const all: readonly OtherDecision[] = applied ?? [verdict];
+    for (const one of all) {
+      const { holds, reservation, degraded } = one.decision;
+      if (degraded) continue;
+      if (reservation?.event === 'reserved') this.#addLater(pair, 0);
+      else if (reservation && commitEvents.has(reservation.event)) this.#addLater(pair, Number.POSITIVE_INFINITY);
+      if (holds) this.#addHold(pair, hits, one);
+    }
+  }
+
+  #addLater(pair: PairedCalls, hits: number): void {
+    addTo(hits > 1 ? pair.charges : hits === 1 ? pair.ones : pair.looks);
+    const isCharge = hits > 1 || (hits === 1 && !allZero(pair.looks));
+    pair.unchargedSinceMs = isCharge ? undefined : (pair.unchargedSinceMs ?? this.#clock());
+  }
+
+  /** Counts no release of a slot that may have been acquired before this process began. */
+  #addHold(pair: PairedCalls, hits: number, { limit, decision }: OtherDecision): void {
+    if (hits > 0 && decision.code === 'OVER_LIMIT') addTo(pair.refused);
+    const nowMs = this.#clock();
+    if (hits >= 0 || nowMs - this.#startedAtMs < limit.windowMs) return;
+    addTo(pair.releases);
+    if (decision.hitsBefore > (decision.holds?.held ?? 0)) return;
+    addTo(pair.idle);
+    pair.idleSinceMs ??= nowMs;
+  }
+
+  #sample(domain: string, descriptors: WireRequest['descriptors'], caller: Sender): void {
+    this.#requests += this.#oneIn;
+    if (++this.#samples % MAX_SAMPLES === 0) this.#oneIn *= 2;
+    this.#skips = Math.floor(this.#random() * (2 * this.#oneIn - 1));
+    const by = this.#proxies.identify(caller);
+    const traffic = ensure(this.#traffic, nameIn(domain, by.proxy), MAX_NAMED, () => ({
+      domain: keptText(domain),
+      by,
+      requests: newSlots(),
+      shapes: new Map(),
+      keys: new Map(),
+    }));
+    if (!traffic) return;
+    addTo(traffic.requests);
+    for (const { entries } of descriptors) {
+      this.#addShape(traffic, entries);
+      for (const entry of entries) this.#addValue(traffic, entry);
+    }
+  }
+
+  #addShape({ domain, shapes }: KeptTraffic, entries: readonly Entry[]): void {
+    let name = '';
+    for (const { key } of entries) name += name === '' ? key : `,${key}`;
+    const known = name.length > MAX_TEXT_LENGTH ? undefined : ensure(shapes, name, MAX_SHAPES, newSlots);
+    if (!known) return;
+    addTo(known);
+    ensure(this.#examples, nameIn(domain, name), MAX_NAMED, () => keptEntries(entries));
+  }
+
+  #addValue({ domain, by, keys }: KeptTraffic, { key, value }: Entry): void {
+    const known = key.length > MAX_TEXT_LENGTH ? undefined : ensure(keys, key, MAX_KEYS, createKey);
+    if (!known) return;
+    addTo(known.values);
+    if (isPlaceholder(value)) {
+      addTo(known.placeholders);
+      known.placeholder = inOnePiece(value);
+      known.sinceMs ??= this.#clock();
+    } else known.sinceMs = undefined;
+    const create = (): Cardinality => new Cardinality(domain, inOnePiece(key), by, this.#clock());
+    ensure(this.#cardinalities, nameIn(domain, key), MAX_NAMED, create)?.add(value, by);
+  }
+}
+
+/** A name within a domain or a rule. */
+export const nameIn = (scope: string, name: string): string => `${scope.length}:${scope}${name}`;
+
+/** The entry of a map; a new one if there is room. */
+function ensure<T>(map: Map<string, T>, name: string, maximum: number, create: () => T): T | undefined {
+  const known = map.get(name);
+  if (known !== undefined || map.size >= maximum) return known;
+  const fresh = create();
+  map.set(inOnePiece(name), fresh);
+  return fresh;
+}
+
+/** Starts the next slot, and drops the entries without any count in the last minute. */
+function shiftAll<T>(map: Map<string, T>, listSlots: (one: T) => readonly Slots[]): void {
+  for (const [name, one] of map) {
+    const all = listSlots(one);
+    all.forEach(shift);
+    if (all.every(allZero)) map.delete(name);
+  }
+}
+
+const createPair = (rule: Rule, entries: readonly Entry[], by: NamedProxy): PairedCalls => ({
+  domain: rule.domain,
+  rule: rule.path,
+  place: rule.place,
+  by,
+  example: keptEntries(entries),
+  looks: newSlots(),
+  ones: newSlots(),
+  charges: newSlots(),
+  releases: newSlots(),
+  idle: newSlots(),
+  refused: newSlots(),
+  unchargedSinceMs: undefined,
+  idleSinceMs: undefined,
+});
+
+const createKey = (): SentKey<Slots> => ({
+  values: newSlots(),
+  placeholders: newSlots(),
+  placeholder: undefined,
+  sinceMs: undefined,
+});
+
+/** A small copy, since the process stands still while it is sent. */
+function sumRecent({ requests, shapes, keys, ...names }: KeptTraffic): ProxyTraffic {
+  const sumUp = (slots: Slots): number => sum(slots, 0, RECENT_SLOTS);
+  const sumKey = (one: SentKey<Slots>): SentKey<number> => ({
+    ...one,
+    values: sumUp(one.values),
+    placeholders: sumUp(one.placeholders),
+  });
+  return {
+    ...names,
+    requests: sumUp(requests),
+    shapes: new Map(Array.from(shapes, ([name, slots]) => [name, sumUp(slots)])),
+    keys: new Map(Array.from(keys, ([key, one]) => [key, sumKey(one)])),
+  };
+}
+
+const keptEntries = (entries: readonly Entry[]): readonly Entry[] =>
+  entries.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
+
+/** Values that proxies and programs send for a value that they do not have. */
+const placeholders: ReadonlySet<string> = new Set([
+  ...['', '-', 'unknown', 'undefined', 'null', 'nil', '<nil>', '(null)', 'none', 'n/a'],
+]);
+const LONGEST_PLACEHOLDER = 9;
+
+/** Whether a value stands for none, or is a command of Envoy's formatter that was not replaced. */
+const isPlaceholder = (value: string): boolean =>
+  value.length <= LONGEST_PLACEHOLDER ? placeholders.has(value.toLowerCase()) : /^%[A-Z_]+(\(.*\))?%$/.test(value);

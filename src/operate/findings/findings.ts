@@ -1,0 +1,73 @@
+import type { Clock } from '../../base/clock.ts';
+import { type FindingKind, findingKinds } from '../answers/findings.ts';
+import type { EvidenceReport } from './evidence.ts';
+import { type Judged, judge } from './judge.ts';
+
+interface FindingsOptions {
+  /** Collects what the processes have seen. */
+  readonly collect: () => Promise<readonly EvidenceReport[]>;
+  readonly clock: Clock;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** A finding, until it has not been confirmed for a minute. */
+export interface StandingFinding extends Judged {
+  readonly confirmedAtMs: number;
+}
+
+const INTERVAL_MS = 5_000;
+const KEPT_MS = 60_000;
+/** Findings that are kept; a mistake of many proxies makes many. */
+const MAX_FINDINGS = 100;
+
+/** Likely mistakes in the configurations of proxies, judged every five seconds. */
+export class Findings {
+  readonly #options: FindingsOptions;
+  readonly #stop: () => void;
+  #standing = new Map<string, StandingFinding>();
+  #collecting: Promise<void> | undefined;
+
+  constructor(options: FindingsOptions) {
+    this.#options = options;
+    this.#stop = options.every(INTERVAL_MS, () => void this.refresh());
+  }
+
+  /** The oldest first. */
+  list(): readonly StandingFinding[] {
+    return [...this.#standing.values()];
+  }
+
+  /** Numbers of findings, for all kinds. */
+  counts(): ReadonlyMap<FindingKind, number> {
+    const counts = new Map(findingKinds.map((kind): [FindingKind, number] => [kind, 0]));
+    for (const { kind } of this.#standing.values()) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return counts;
+  }
+
+  /** Judges anew; concurrent calls share one judgement. */
+  refresh(): Promise<void> {
+    this.#collecting ??= this.#judge().finally(() => {
+      this.#collecting = undefined;
+    });
+    return this.#collecting;
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #judge(): Promise<void> {
+    const { collect, clock } = this.#options;
+    const reports = await collect().catch(() => []); // while processes are replaced
+    const nowMs = clock();
+    const next = new Map([...this.#standing].filter(([, { confirmedAtMs }]) => nowMs - confirmedAtMs < KEPT_MS));
+    for (const judged of judge(reports, nowMs)) {
+      const id = `${judged.kind} ${judged.id}`;
+      const known = next.get(id);
+      if (!known && next.size >= MAX_FINDINGS) continue;
+      const example = known && judged.example.length === 0 ? known.example : judged.example;
+      next.set(id, { ...judged, example, sinceMs: known?.sinceMs ?? judged.sinceMs, confirmedAtMs: nowMs });
+    }
+    this.#standing = next;
+  }
+}

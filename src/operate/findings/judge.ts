@@ -1,0 +1,224 @@
+import type { Entry } from '../../engine/rules/match/match.ts';
+import { formatLine } from '../../engine/rules/read/problem.ts';
+import type { FindingKind } from '../answers/findings.ts';
+import { type CardinalityJump, SAMPLE } from './cardinality.ts';
+import { type EmptyCalls, type EvidenceReport, nameIn, type PairedCalls, type ProxyTraffic } from './evidence.ts';
+import type { NamedProxy } from './proxies.ts';
+import { type Slots, sum } from './slots.ts';
+
+/** A likely mistake in the configuration of a proxy, as one judgement sees it. */
+export interface Judged extends NamedProxy {
+  readonly kind: FindingKind;
+  /** Identifies the finding in later judgements. */
+  readonly id: string;
+  readonly sinceMs: number;
+  readonly domain: string;
+  readonly rule?: string;
+  /** Without values of callers. */
+  readonly problem: string;
+  /** The likely line of configuration. */
+  readonly configuration: string;
+  readonly example: readonly Entry[];
+}
+
+/** Complete slots of this age and older have checks whose charges are due, 20 seconds later or more. */
+const DUE = 3;
+
+/** What is needed before anything is said. */
+const MIN_EMPTY_CALLS = 3;
+const MIN_CHECKS = 20;
+const MIN_IDLE_RELEASES = 10;
+const MIN_REQUESTS = 100;
+const MIN_VALUES = 50;
+/** The part of the requests with a descriptor that another proxy never sends. */
+const MIN_PART = 0.2;
+
+/**
+ * Judges what all processes have seen, each by itself, except for calls that may reach different processes. Several of
+ * them may have the same finding.
+ */
+export function judge(reports: readonly EvidenceReport[], nowMs: number): readonly Judged[] {
+  const pairs = reports.flatMap((report) => report.pairs);
+  const rules = groups(pairs, ({ rule }) => rule).map((ofRule) => groups(ofRule, ({ by }) => by.proxy).map(addUp));
+  const traffic = reports.flatMap((report) => report.traffic);
+  const committed = new Set(reports.flatMap((report) => report.committed));
+  const examples = new Map(reports.flatMap((report) => [...report.examples]));
+  return [
+    ...reports.flatMap((report) => report.calls).flatMap(judgeCalls),
+    ...rules.flatMap((ofRule) => judgeChecks(ofRule, committed)),
+    ...rules.flatMap(judgeReleases),
+    ...groups(traffic, ({ domain }) => domain).flatMap((ofDomain) => judgeShapes(ofDomain, { nowMs, examples })),
+    ...traffic.flatMap(judgeValues),
+    ...reports.flatMap((report) => report.jumps).map(judgeJump),
+  ];
+}
+
+function judgeCalls({ domain, by, calls, sinceMs, hits }: EmptyCalls): readonly Judged[] {
+  const count = sum(calls);
+  if (count < MIN_EMPTY_CALLS) return [];
+  return [
+    {
+      kind: 'call_without_descriptors',
+      id: nameIn(domain, by.proxy),
+      sinceMs,
+      domain,
+      ...by,
+      problem: `${count} calls of ${by.proxy} in domain '${domain}' in the last minute had no descriptors (the last with hits_addend ${hits}): they were refused as invalid, and nothing was counted`,
+      configuration:
+        'descriptors of remoteRateLimit (agentgateway) or actions in rate_limits (Envoy), whose expressions have no value when the call is made',
+      example: [],
+    },
+  ];
+}
+
+/** Finds proxies that send checks for a rule, but no charges. */
+function judgeChecks(ofRule: readonly PairedCalls[], committed: ReadonlySet<string>): readonly Judged[] {
+  const all = ofRule.map((pair) => ({ pair, ...splitChecks(pair) }));
+  const isElsewhere = all.some(({ checks, charges }) => sum(checks) === 0 && sum(charges) > 0);
+  return all.flatMap(({ pair, checks, charges }): readonly Judged[] => {
+    const { domain, rule, by, example, unchargedSinceMs: sinceMs } = pair;
+    const count = countUncharged(checks, charges);
+    if (count < MIN_CHECKS || sinceMs === undefined || isElsewhere || committed.has(domain)) return [];
+    return [
+      {
+        kind: 'check_without_charge',
+        id: nameIn(rule, by.proxy),
+        sinceMs,
+        domain,
+        rule,
+        ...by,
+        problem: `${count} checks of ${shownRule(pair)} by ${by.proxy} were not followed by a charge within 20 seconds: what its requests use is not counted`,
+        configuration: `rate_limits of Envoy: an entry with apply_on_stream_done: true and hits_addend for ${listKeys(example)}; remoteRateLimit of agentgateway: type: tokens and cost`,
+        example,
+      },
+    ];
+  });
+}
+
+/** Requests of one hit are checks, unless others count nothing: then they are charges. */
+function splitChecks({ looks, ones, charges }: PairedCalls) {
+  const isLooking = sum(looks) > 0;
+  return { checks: isLooking ? looks : ones, charges: isLooking ? plus(ones, charges) : charges };
+}
+
+/** Due checks of the longest time in which nothing was charged. */
+function countUncharged(checks: Slots, charges: Slots): number {
+  let to = DUE + 1;
+  if (checks[DUE] === 0 || sum(charges, 0, to) > 0) return 0;
+  while (to < checks.length && charges[to] === 0) to++;
+  return sum(checks, DUE, to);
+}
+
+/** Finds rules whose slots are released more often than they were taken, and the proxy that does so most. */
+function judgeReleases(ofRule: readonly PairedCalls[]): readonly Judged[] {
+  const count = (of: 'idle' | 'refused'): number => ofRule.reduce((total, pair) => total + sum(pair[of]), 0);
+  const [most] = ofRule.toSorted((one, other) => sum(other.idle) - sum(one.idle));
+  if (most?.idleSinceMs === undefined || count('idle') < count('refused') + MIN_IDLE_RELEASES) return [];
+  const { domain, rule, by, example, idleSinceMs, releases, idle } = most;
+  return [
+    {
+      kind: 'release_without_acquire',
+      id: rule,
+      sinceMs: idleSinceMs,
+      domain,
+      rule,
+      ...by,
+      problem: `${sum(idle)} of ${sum(releases)} releases of ${shownRule(most)} by ${by.proxy} in the last minute freed no slot: its requests acquire none, acquire under another id, or outlive the ttl`,
+      configuration: `rate_limits of Envoy: an entry without apply_on_stream_done for ${listKeys(example)}, with the same header as id`,
+      example,
+    },
+  ];
+}
+
+interface Circumstances {
+  readonly nowMs: number;
+  readonly examples: EvidenceReport['examples'];
+}
+
+/** Finds descriptors that most proxies of a domain send, and that others never do. */
+function judgeShapes(ofDomain: readonly ProxyTraffic[], { nowMs, examples }: Circumstances): readonly Judged[] {
+  const busy = ofDomain.filter(({ requests }) => requests >= MIN_REQUESTS);
+  const measurePart = ({ shapes, requests }: ProxyTraffic, name: string): number => (shapes.get(name) ?? 0) / requests;
+  const names = new Set(busy.flatMap(({ shapes }) => [...shapes.keys()]));
+  return [...names].flatMap((name) => {
+    const senders = busy.filter((one) => measurePart(one, name) >= MIN_PART);
+    const others = busy.filter((one) => measurePart(one, name) === 0 && hasCommon(one, senders));
+    const [sender] = senders;
+    if (!sender || others.length > senders.length) return [];
+    const percent = Math.round(100 * measurePart(sender, name));
+    return others.map(
+      ({ domain, by }): Judged => ({
+        kind: 'descriptor_missing_at_proxy',
+        id: `${nameIn(domain, name)} ${by.proxy}`,
+        sinceMs: nowMs,
+        domain,
+        ...by,
+        problem: `${by.proxy} never sends the descriptor (${name}) in domain '${domain}', which ${sender.by.proxy} sends with ${percent} % of its requests`,
+        configuration: `actions of that proxy for ${name}: one that finds no value drops the whole descriptor`,
+        example: examples.get(nameIn(domain, name)) ?? [],
+      }),
+    );
+  });
+}
+
+/** Whether a proxy sends a descriptor that one of the others sends, too: unlike proxies are not compared. */
+const hasCommon = ({ shapes }: ProxyTraffic, others: readonly ProxyTraffic[]): boolean =>
+  others.some((other) => [...other.shapes].some(([name, requests]) => requests > 0 && shapes.get(name)));
+
+function judgeValues({ domain, by, keys }: ProxyTraffic): readonly Judged[] {
+  return [...keys].flatMap(([key, { values, placeholders, placeholder = '', sinceMs }]) => {
+    if (values < MIN_VALUES || placeholders < values || sinceMs === undefined) return [];
+    return {
+      kind: 'placeholder_values',
+      id: `${nameIn(domain, key)} ${by.proxy}`,
+      sinceMs,
+      domain,
+      ...by,
+      problem: `every value of key '${key}' in domain '${domain}' by ${by.proxy} was a placeholder, the last one '${placeholder}': all its clients share one counter`,
+      configuration: `the action with descriptor_key: ${key}: its header_name, metadata_key or default_value`,
+      example: [{ key, value: placeholder }],
+    };
+  });
+}
+
+const judgeJump = ({ domain, key, by, example, sinceMs, before, now }: CardinalityJump): Judged => ({
+  kind: 'cardinality_jump',
+  id: nameIn(domain, key),
+  sinceMs,
+  domain,
+  ...by,
+  problem: `key '${key}' in domain '${domain}' has ${now} different values in ${SAMPLE} requests, before ${before}; ${by.proxy} sent the last new one: each has a counter of its own`,
+  configuration: `the action with descriptor_key: ${key}: whether its value still names a client, and not a request`,
+  example: [{ key, value: example }],
+});
+
+const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
+
+const shownRule = ({ rule, place }: PairedCalls): string => `rule '${rule}'${place ? ` (${formatLine(place)})` : ''}`;
+
+function groups<T>(all: readonly T[], identify: (one: T) => string): readonly (readonly T[])[] {
+  const byName = new Map<string, T[]>();
+  for (const one of all) {
+    const group = byName.get(identify(one)) ?? [];
+    byName.set(identify(one), group);
+    group.push(one);
+  }
+  return [...byName.values()];
+}
+
+const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count + (other[at] ?? 0));
+
+/** What several processes have seen of one rule and one proxy. */
+const addUp = (all: readonly PairedCalls[]): PairedCalls =>
+  all.reduce((one, other) => ({
+    ...other,
+    looks: plus(one.looks, other.looks),
+    ones: plus(one.ones, other.ones),
+    charges: plus(one.charges, other.charges),
+    releases: plus(one.releases, other.releases),
+    idle: plus(one.idle, other.idle),
+    refused: plus(one.refused, other.refused),
+    unchargedSinceMs:
+      one.unchargedSinceMs && other.unchargedSinceMs && Math.min(one.unchargedSinceMs, other.unchargedSinceMs),
+    idleSinceMs: one.idleSinceMs ?? other.idleSinceMs,
+  }));
