@@ -104,7 +104,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   'waiting for a silent store': ['WeirAnswersDegraded', 'WeirStoreCircuitOpen', 'WeirStoreDown', 'WeirStoreFailures'],
   'never connected': ['WeirNotReady', 'WeirStoreDown'],
   overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirUndecided'],
-  misconfigured: ['WeirCountersEvicted', 'WeirRulesRejected', 'WeirServiceErrors'],
+  misconfigured: ['WeirCountersEvicted', 'WeirFinding', 'WeirRulesRejected', 'WeirServiceErrors'],
   restarting: ['WeirRestarts'],
   'without its other site': ['WeirSiteUnreachable'],
   'beyond a limit that was lowered': ['WeirSiteErrorBeyondBound'],
@@ -234,6 +234,7 @@ describe('a Prometheus that scrapes instances under load, each with a different 
     keepCalling(misconfigured, ['soft']);
     keepCalling(misconfigured, ['local']);
     keepCalling(misconfigured, ['user'], ''); // invalid
+    keepCalling(misconfigured, []); // a finding
     keepCalling(shadowed, ['strict']);
     keepCalling(shadowed, ['user'], 'no-such-domain');
     for (const site of [alone, south, north]) keepCalling(site, ['user']);
