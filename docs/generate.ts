@@ -109,6 +109,11 @@ function valueSchema(field: Field): object {
       const item = { type: 'string', ...(field.pattern !== undefined && { pattern: field.pattern }) };
       return { anyOf: [item, { type: 'array', items: item, minItems: 1 }] };
     }
+    case 'keys': {
+      const keys = { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1 };
+      const lists = [{ type: 'string', minLength: 1 }, keys, { type: 'array', items: keys, minItems: 1 }];
+      return { anyOf: field.orBlock === undefined ? lists : [...lists, { $ref: `#/definitions/${field.orBlock}` }] };
+    }
     case 'count':
       return { type: 'integer', minimum: field.minimum ?? 0, maximum: field.maximum ?? 4_294_967_295 };
     case 'flag':

@@ -6,6 +6,7 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
   reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],
+  require: ['Required keys', 'The value of `require` ([Requests without a key](rules.md#requests-without-a-key)).'],
   sites: ['Shared by sites', 'The value of `sites` ([Several sites](sites.md)).'],
   scheduled: ['A scheduled limit', 'An element of `schedule` ([Schedules](schedules.md)): what differs at its times.'],
   active: ['Times', 'The value of `active` ([Schedules](schedules.md)).'],
@@ -53,6 +54,10 @@ function valueAsText(field: Field): string {
     }
     case 'texts':
       return 'a text, or a list of texts';
+    case 'keys': {
+      const lists = 'a list of texts, or a list of such lists';
+      return field.orBlock ? `${lists}, or [${lower(field.orBlock)}](#${anchorOf(field.orBlock)})` : lists;
+    }
     case 'count': {
       const { minimum = 0, maximum } = field;
       return maximum === undefined

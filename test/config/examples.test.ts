@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { NEVER_MS } from '../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { type Answer, decide, type RequestDescriptor } from '../../src/engine/decide/decide.ts';
 import { loadSource } from '../../src/engine/rules/reload/book.ts';
@@ -125,6 +126,15 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [0, 'remote_address=198.51.100.2', 1, 'refused for 60000 ms'],
     [0, 'remote_address=unknown', 100, 'OK'],
   ],
+  'required-keys.yaml': [
+    [0, 'generic_key=every_request remote_address=10.0.0.1', 10, 'OK'],
+    [1_000, 'generic_key=every_request remote_address=10.0.0.1', 1, 'refused for 59000 ms'],
+    [1_000, 'generic_key=every_request remote_address=10.0.0.2', 1, 'OK'],
+    [1_000, 'remote_address=10.0.0.1 user=ann', 1, 'OK'],
+    [1_000, 'remote_address=10.0.0.1 api_key=k1', 1, 'OK'],
+    [1_000, 'route=payments user=ann', 1, 'OK'],
+    [1_000, 'route=payments api_key=k1', 1, 'refused'],
+  ],
   'by-device.yaml': [
     [0, 'user=ann user=ann,device=phone', 60, 'OK'],
     [0, 'user=ann user=ann,device=phone', 20, 'refused for 79001 ms'], // until a third of the 60 has left the window
@@ -243,7 +253,8 @@ function descriptor(text: string, hits: number): RequestDescriptor {
 /** An answer in words, from a caller's point of view. */
 function shown({ overallCode, verdicts, delayMs }: Answer): string {
   const limited = verdicts.flatMap((verdict) => (verdict.kind === 'limited' ? [verdict] : []));
-  if (overallCode === 'OVER_LIMIT') return `refused for ${waitOf({ verdicts })} ms`;
+  const waitMs = waitOf({ verdicts });
+  if (overallCode === 'OVER_LIMIT') return waitMs === NEVER_MS ? 'refused' : `refused for ${waitMs} ms`;
   const soft = limited.find(({ decision }) => decision.soft);
   if (soft) return `OK, ${soft.rule.path} is soft`;
   return delayMs > 0 ? `OK, held for ${delayMs} ms` : 'OK';
@@ -281,7 +292,7 @@ describe.each(names)('%s', (name) => {
     expect(answers.some((answer) => answer.startsWith('refused'))).toBe(true);
   });
 
-  test.each(rows.flatMap((row, at) => (row[3].startsWith('refused') ? [[at, ...row] as const] : [])))(
+  test.each(rows.flatMap((row, at) => (row[3].startsWith('refused for') ? [[at, ...row] as const] : [])))(
     'row %i, at %i ms: %s, %i hits: the promised wait is exact to the millisecond',
     async (at, atMs, descriptors, hits) => {
       const asked = async (earlyMs: number): Promise<string> => {

@@ -2,9 +2,11 @@ import fc from 'fast-check';
 import { type LimitPolicy, spends } from '../../src/engine/algorithms/limit.ts';
 import { finish } from '../../src/engine/rules/compile/steps.ts';
 import { LevelBuilder } from '../../src/engine/rules/match/level-builder.ts';
-import type { Level, Node, RuleLimit, RuleTree } from '../../src/engine/rules/match/tree.ts';
+import type { Domain, Level, Node, RuleLimit, RuleTree } from '../../src/engine/rules/match/tree.ts';
+import type { Requirement } from '../../src/engine/rules/read/node-source.ts';
+import { MISSING, missingName } from '../../src/engine/rules/read/requirement.ts';
 import type { WireRequest } from '../../src/engine/wire/wire.ts';
-import { anyLimit, ruleLimitOf } from './limits.ts';
+import { anyLimit, fixedWindowOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 
 /** A node of a random rule tree. */
@@ -17,6 +19,12 @@ interface DrawnNode {
   readonly quota: boolean;
   readonly replaces: readonly string[];
   readonly children: readonly DrawnNode[];
+  readonly required: DrawnRequirement | undefined;
+}
+
+/** What a level requires, and the limit of requests that lack it. */
+interface DrawnRequirement extends Requirement {
+  readonly limit: RuleLimit;
 }
 
 const key = fc.constantFrom('a', 'b', 'k*');
@@ -44,6 +52,16 @@ const anySmallLimit = fc
     };
   });
 
+const anyRequirement: fc.Arbitrary<DrawnRequirement> = fc.record({
+  keys: fc.constantFrom<Requirement['keys']>([['a']], [['b'], ['k1']], [['a', 'b']]),
+  otherwise: fc.constantFrom<Requirement['otherwise']>('refuse', 'limit', 'allow'),
+  per: fc.constantFrom<Requirement['per']>([], ['z'], ['b', 'a']),
+  limit: anySmallLimit,
+});
+
+const oftenNone = (weight: number): fc.Arbitrary<DrawnRequirement | undefined> =>
+  fc.oneof({ weight, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: anyRequirement });
+
 const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
   fc.record({
     key,
@@ -54,16 +72,39 @@ const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
     quota: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
     replaces: fc.constantFrom([], [], [], ['one'], ['two']),
     children: depth > 1 ? fc.array(anyNode(depth - 1), { maxLength: 2 }) : fc.constant([]),
+    required: depth > 1 ? oftenNone(9) : fc.constant(undefined),
   });
 
-function levelOf(nodes: readonly DrawnNode[], path: string): Level {
+function levelOf(nodes: readonly DrawnNode[], path: string, required: DrawnRequirement | undefined): Level {
   const level = new LevelBuilder();
-  for (const drawn of nodes) level.add(drawn, nodeOf(drawn, path));
+  for (const drawn of nodes) level.add({ key: drawn.key, value: drawn.value }, nodeOf(drawn, path));
+  if (required) level.add({ key: MISSING, value: missingName(required), required }, missingNode(required, path));
   return finish(level.build());
 }
 
+function missingNode({ otherwise, limit, per }: DrawnRequirement, above: string): Node {
+  const plain = { naming: 'rule', sharedValue: undefined } as const;
+  const refusal = ruleLimitOf({ ...fixedWindowOf(0, 60_000), counter: 'fixed_window|60000#0' });
+  const names = ['missing', ...per];
+  const path = [above, ...names].join('.');
+  const rule =
+    otherwise === 'allow'
+      ? ruleOf({ path, unlimited: true })
+      : ruleOf({ path, limits: [otherwise === 'refuse' ? { ...refusal, policy: { onStoreFailure: 'deny' } } : limit] });
+  return names.reduceRight<Node | undefined>((below, composite) => {
+    if (!below) return { ...plain, composite, hasRule: true, rule, children: undefined };
+    const level = new LevelBuilder();
+    level.add({ key: below.composite }, below);
+    return { ...plain, composite, hasRule: false, rule: undefined, children: finish(level.build()) };
+  }, undefined) as Node; // there is one at least
+}
+
+/** The requirements of nodes, and of all nodes below them. */
+const requirementsOf = (nodes: readonly DrawnNode[]): readonly Requirement[] =>
+  nodes.flatMap(({ required, children }) => [...(required ? [required] : []), ...requirementsOf(children)]);
+
 function nodeOf(
-  { key: own, value: wanted, limits, unlimited, shadow, quota, replaces, children }: DrawnNode,
+  { key: own, value: wanted, limits, unlimited, shadow, quota, replaces, children, required }: DrawnNode,
   above: string,
 ): Node {
   const composite = wanted === '' ? own : `${own}_${wanted}`;
@@ -84,18 +125,26 @@ function nodeOf(
     naming: 'rule',
     hasRule: rule !== undefined,
     rule,
-    children: children.length > 0 ? levelOf(children, path) : undefined,
+    children: children.length > 0 || required ? levelOf(children, path, required) : undefined,
     sharedValue: undefined,
   };
 }
 
 /** Any small rule tree of the domain `d`. */
 export const anyRules: fc.Arbitrary<RuleTree> = fc
-  .record({ nodes: fc.array(anyNode(2), { minLength: 1, maxLength: 4 }), spend: fc.constantFrom(undefined, ...spends) })
-  .map(({ nodes, spend }) => ({
-    domains: new Map([['d', { name: 'd', spend, root: levelOf(nodes, 'd'), ruleCount: 0 }]]),
-    rules: [],
-  }));
+  .record({
+    nodes: fc.array(anyNode(2), { minLength: 1, maxLength: 4 }),
+    spend: fc.constantFrom(undefined, ...spends),
+    required: oftenNone(5),
+  })
+  .map(({ nodes, spend, required }) => {
+    const requirements = [...(required ? [required] : []), ...requirementsOf(nodes)];
+    const domain: Domain = {
+      ...{ name: 'd', spend, root: levelOf(nodes, 'd', required), ruleCount: 0 },
+      ...(requirements.length > 0 && { requirements }),
+    };
+    return { domains: new Map([['d', domain]]), rules: [] };
+  });
 
 const anyEntry = fc.record({
   key: fc.constantFrom('a', 'b', 'k1', 'z'),

@@ -373,6 +373,23 @@ const decisions: readonly Mutants[] = [
     ],
   },
   {
+    file: 'src/engine/decide/unmet.ts',
+    tests: ['test/engine/decide/unmet'],
+    changes: [
+      ['Math.max(hits, 1)', 'hits'],
+      ['hits < 0) ||', 'hits <= 0) ||'],
+      ['counted[at < 0 ? counted.length : at]', 'counted[Math.max(at, 0)]'],
+    ],
+  },
+  {
+    file: 'src/engine/rules/match/required-keys.ts',
+    tests: ['test/engine/decide/unmet'],
+    changes: [
+      ["bit !== undefined && value !== ''", 'bit !== undefined'],
+      ['(carried & bits) === bits', '(carried & bits) !== 0'],
+    ],
+  },
+  {
     file: 'src/engine/decide/retry.ts',
     tests: ['test/engine/decide/retry'],
     changes: [

@@ -8,6 +8,7 @@ import { descriptorText, parseDescriptor } from '../../engine/rules/match/descri
 import { explain } from '../../engine/rules/match/explain.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
+import { missingName } from '../../engine/rules/read/requirement.ts';
 import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/rules/read/yaml.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
@@ -34,6 +35,8 @@ interface RuleTest {
     /** Path of the rule of each descriptor, or `none`. */
     readonly rules: readonly string[] | undefined;
     readonly remaining: readonly string[] | undefined;
+    /** The required keys that the request lacks, or `none`. */
+    readonly missing: string | undefined;
   };
 }
 
@@ -109,11 +112,13 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
 }
 
 function differences({ domain, descriptors, expected }: RuleTest, answer: Answer, rules: RuleTree): readonly string[] {
-  const { code, rules: expectedRules, remaining } = expected;
+  const { code, rules: expectedRules, remaining, missing } = expected;
   const found: string[] = [];
+  const lacks = answer.unmet?.missing.map(({ requirement }) => missingName(requirement)).join(', ') ?? 'none';
+  if (missing !== undefined && missing !== lacks) found.push(`expected missing ${missing}, got ${lacks}`);
   if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
   for (const [at, verdict] of answer.verdicts.entries()) {
-    const descriptor = descriptors[at];
+    const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
     const shown = descriptor && descriptorText(descriptor.entries);
     const why = descriptor ? explain(rules, domain, descriptor).text : '';
     const expectedRule = expectedRules?.[at];
@@ -151,7 +156,7 @@ function readText(file: string): string {
 function readTest(node: YamlNode): RuleTest {
   const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
   const test = readMap(node, node.line, 'a test', keys);
-  const expect = readMap(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining']);
+  const expect = readMap(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining', 'missing']);
   const hits = readCount(test.get('hits'), 'hits', 1);
   const descriptors = readItems(test.get('descriptors'), node.line, 'descriptors').map((one) =>
     readDescriptor(one, hits),
@@ -167,10 +172,15 @@ function readTest(node: YamlNode): RuleTest {
       `${key} must hold one for each of ${descriptors.length} descriptors, got ${texts.length}`,
     );
   };
-  const code = expect.get('code');
+  const [code, missing] = [expect.get('code'), expect.get('missing')];
   if (code && !['OK', 'OVER_LIMIT'].includes(toText(code, 'code')))
     throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${toText(code, 'code')}'`);
-  const expected = { code: code && toText(code, 'code'), rules: list('rules'), remaining: list('remaining') };
+  const expected = {
+    code: code && toText(code, 'code'),
+    rules: list('rules'),
+    remaining: list('remaining'),
+    missing: missing && toText(missing, 'missing'),
+  };
   const domain = toText(test.get('domain') ?? node, 'domain');
   const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');
   const name = test.get('name');

@@ -17,6 +17,7 @@ import { appended } from './appended.ts';
 import type { Overrides } from './overrides.ts';
 import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
+import { findUnmet, type Unmet } from './unmet.ts';
 
 /** Asks whether to admit a request that is counted by these descriptors. */
 export interface RateLimitRequest {
@@ -52,6 +53,8 @@ export type Verdict =
        * All limits that apply, if there are several, and `Decider.reportsEveryLimit` is set or the request has an id.
        */
       readonly applied?: readonly AppliedLimit[] | undefined;
+      /** A less tight verdict on the same descriptor: that of its rule, or of a requirement that is not met. */
+      readonly beside?: Extract<Verdict, { kind: 'limited' }>;
     };
 
 /** A limit, and its algorithm's decision. */
@@ -89,6 +92,8 @@ export interface Answer {
    * failure policies decide.
    */
   readonly retryAfterMs?: number | undefined;
+  /** What the request lacks of the keys that `require` lists; absent if nothing. */
+  readonly unmet?: Unmet;
 }
 
 /** The dependencies of decisions, which are the same for all requests between two reloads. @internal */
@@ -167,15 +172,19 @@ export function decide(
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matched = matchRequest(request, rules, decider, work);
+  const domain = rules.domains.get(request.domain);
+  const unmet = domain?.requirements && findUnmet(request, rules, work);
+  const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, decider, work);
+  const modes = unmet?.onlyAt === undefined ? decider : { ...decider, quotaMode: false }; // no quota lets it pass
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   let debits: Debit[] | undefined;
-  const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
-  for (const one of matched) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  const spend = domain?.spend ?? decider.spend;
+  for (const one of matched) debits = withDebits(debits, one, request.domain, spend, modes, maxHoldMs);
   if (debits) chargeSteps(debits, work);
-  const repeated = debits && repeatedCounters(debits, decider.quotaMode);
+  const repeated = debits && repeatedCounters(debits, modes.quotaMode);
   const all = repeated ? debits?.concat(repeated.peeks) : debits;
   const entries = all ? decider.ledger.debit(all, storeCall(spend, decider.storeBudget, callerTimeoutMs)) : [];
+  if (unmet) return after(entries, buildUnmetAnswer, { request, matched, decider: modes, repeated, unmet });
   return after(entries, buildAnswer, { matched, domain: request.domain, decider, repeated });
 }
 
@@ -190,13 +199,14 @@ export function requestDebits(request: RateLimitRequest, decider: Decider): read
   const rules = decider.rules();
   if (!rules) return [];
   let debits: Debit[] | undefined;
-  for (const one of matchRequest(request, rules, decider, new RequestWork()))
+  const counted = { ...request, ...findUnmet(request, rules) };
+  for (const one of matchRequest(counted, rules, decider, new RequestWork()))
     debits = withDebits(debits, one, request.domain, 'each', decider, 0);
   return debits ?? [];
 }
 
 function matchRequest(
-  request: RateLimitRequest,
+  request: CountedRequest,
   rules: RuleTree,
   decider: Decider,
   work: RequestWork,
@@ -225,13 +235,57 @@ interface OpenDecision {
 const buildAnswer = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
   combine(matched, available(known, domain, matched), repeated, decider);
 
+interface UnmetDecision extends Omit<OpenDecision, 'domain'> {
+  readonly request: RateLimitRequest;
+  readonly unmet: Unmet;
+}
+
+function buildUnmetAnswer(known: Entries, { request, unmet, ...open }: UnmetDecision): Answer {
+  const { domain, descriptors } = request;
+  const answer = buildAnswer(known, { ...open, domain });
+  const { length } = descriptors;
+  const [verdicts, counted] = [answer.verdicts.slice(0, length), unmet.descriptors.slice(0, length)];
+  for (let at = length; at < answer.verdicts.length; at++) {
+    const added = answer.verdicts[at] as Verdict; // in range
+    const shown = tighter(added, verdicts[0]);
+    if ('rule' in added && 'rule' in shown && shown.rule === added.rule)
+      counted[0] = unmet.descriptors[at] as RequestDescriptor;
+    verdicts[0] = shown;
+  }
+  return { ...answer, verdicts, unmet: { ...unmet, descriptors: counted } };
+}
+
+/** The tighter of two verdicts on one descriptor, with the other one beside it. */
+function tighter(one: Verdict, other: Verdict | undefined): Verdict {
+  if (one.kind !== 'limited') return other ?? one;
+  if (other?.kind !== 'limited') return one;
+  const isOne = goesBefore(one.policy, one.decision, other.policy, other.decision);
+  const [first, second] = isOne ? [one, other] : [other, one];
+  const beside = first.beside ? (tighter(first.beside, second) as typeof second) : second; // both are limited
+  return { ...first, beside };
+}
+
+/** A request as it is counted. */
+interface CountedRequest extends RateLimitRequest {
+  /** See `Unmet`. */
+  readonly onlyAt?: number | undefined;
+}
+
+const NOT_COUNTED: Miss = { kind: 'no_rule' };
+
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
 export function matchDescriptors(
-  { domain, descriptors }: RateLimitRequest,
+  { domain, descriptors, onlyAt }: CountedRequest,
   rules: RuleTree,
-  { overrides, clock, onWork }: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
-  work: RequestWork = new RequestWork(onWork),
+  decider: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
+  work: RequestWork = new RequestWork(decider.onWork),
 ): readonly Match[] {
+  const { overrides, clock } = decider;
+  if (onlyAt !== undefined) {
+    const only = { domain, descriptors: descriptors.slice(onlyAt, onlyAt + 1) };
+    const [found = NOT_COUNTED] = matchDescriptors(only, rules, decider, work);
+    return descriptors.map((_, at) => (at === onlyAt ? found : NOT_COUNTED));
+  }
   const matches = matchAll(rules, domain, descriptors, clock, work);
   if (!overrides || overrides.size === 0) return matches;
   return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));

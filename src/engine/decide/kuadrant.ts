@@ -18,6 +18,7 @@ import {
 import { PlainCharges } from './plain-charges.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
+import { findUnmet } from './unmet.ts';
 
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
@@ -145,12 +146,13 @@ function commitName({ domain, descriptors }: RateLimitRequest, id: string): stri
 }
 
 /** The limits that a request matches, by descriptor. */
-function matchLimits({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
+function matchLimits(request: RateLimitRequest, decider: SlotsDecider) {
   const rules = decider.rules();
   if (!rules) return [];
-  return matchDescriptors({ domain, descriptors }, rules, decider).flatMap((found, at) => {
+  const counted = findUnmet(request, rules)?.descriptors ?? request.descriptors;
+  return matchDescriptors({ ...request, descriptors: counted }, rules, decider).flatMap((found, at) => {
     if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
-    return found.kind === 'limited' ? [{ ...found, hits: descriptors[at]?.hits ?? 1 }] : [];
+    return found.kind === 'limited' ? [{ ...found, hits: counted[at]?.hits ?? 1 }] : [];
   });
 }
 

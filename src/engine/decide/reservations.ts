@@ -1,11 +1,11 @@
-import type { Spend } from '../algorithms/limit.ts';
+import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
 import type { ReservationEvent } from '../holds/reports.ts';
 import type { ReservationLimit } from '../holds/reservation.ts';
 import { createDebit, type Debit, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { InvalidRequest, type RateLimitRequest } from './decide.ts';
-import { available, heldDescriptors, type SlotsDecider, type TimedCaller } from './slots.ts';
+import { available, heldDescriptors, isRefused, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** The result of a reservation. */
 export interface ReserveAnswer {
@@ -40,6 +40,10 @@ export function createReservations(decider: SlotsDecider): Reservations {
   return {
     async reserve(request, caller) {
       const debits = reservationDebits(request, decider, false);
+      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `reservationDebits` has no others
+      const ttlMs = Math.min(...limits.map((limit) => limit.ttlMs));
+      const hits = Math.max(...debits.map((debit) => debit.hits));
+      if (isRefused(request, decider)) return { reserved: false, hits, ttlMs, retryAfterMs: NEVER_MS };
       const isTogether = ledger.atomic === 'request';
       const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
       const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
@@ -48,11 +52,10 @@ export function createReservations(decider: SlotsDecider): Reservations {
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
       if (refusals.length > 0)
         await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
-      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `reservationDebits` has no others
       return {
         reserved: refusals.length === 0,
-        hits: Math.max(...debits.map(({ hits }) => hits)),
-        ttlMs: Math.min(...limits.map(({ ttlMs }) => ttlMs)),
+        hits,
+        ttlMs,
         retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
       };
     },

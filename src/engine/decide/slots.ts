@@ -1,4 +1,4 @@
-import type { Spend } from '../algorithms/limit.ts';
+import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { hashHolder } from '../holds/claim.ts';
 import { createDebit, type Debit, heldBy, type LedgerEntry } from '../ledger/debit.ts';
@@ -7,6 +7,7 @@ import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
 import { type Decider, InvalidRequest, matchDescriptors, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
 import { SlotQueues } from './queues.ts';
+import { findUnmet } from './unmet.ts';
 
 /** The result of a request for slots. */
 export interface SlotAnswer {
@@ -51,6 +52,7 @@ export function createSlots(decider: SlotsDecider): Slots {
   return {
     async acquire(request, maxDelayMs, caller) {
       const debits = slotDebits(request, decider, 1);
+      if (isRefused(request, decider)) return { held: false, ttlMs: shortestWindowMs(debits), retryAfterMs: NEVER_MS };
       const keys = debits.map(({ key }) => key);
       const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
       const onGone = (listener: () => void): void => caller.onGone(listener);
@@ -93,9 +95,22 @@ async function acquire(debits: readonly Debit[], decider: SlotsDecider, caller: 
   if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
   return {
     held: refusals.length === 0,
-    ttlMs: Math.min(...debits.map(({ limit: { windowMs } }) => windowMs)),
+    ttlMs: shortestWindowMs(debits),
     retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
   };
+}
+
+const shortestWindowMs = (debits: readonly Debit[]): number =>
+  Math.min(...debits.map(({ limit: { windowMs } }) => windowMs));
+
+/** Whether a request that takes something lacks keys without which the rules refuse it. */
+export function isRefused(
+  request: RateLimitRequest,
+  { rules: current, shadowMode }: Pick<Decider, 'rules' | 'shadowMode'>,
+): boolean {
+  const rules = current();
+  if (!rules || shadowMode) return false;
+  return findUnmet(request, rules)?.missing.some(({ requirement }) => requirement.otherwise === 'refuse') ?? false;
 }
 
 /** Releases slots that may have been taken, however little time the caller has left; if they are not, they expire. */

@@ -1,7 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { canMatch, type DescriptorShape, expectedShapes, minTtlMs } from './shapes.ts';
+import type { Requirement } from '../../engine/rules/read/node-source.ts';
+import { missingName } from '../../engine/rules/read/requirement.ts';
+import { canMatch, type DescriptorShape, expectedShapes, minTtlMs, servesRequirement } from './shapes.ts';
 
 interface EnvoyDumps {
   /** `/config_dump` of Envoy's admin interface. */
@@ -36,17 +38,33 @@ export async function examine(patient: EnvoyDumps, expectations: Expectations): 
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
     findings.push(wrong('no route has rate_limits, so Envoy sends no descriptors and requests no decisions'));
-  for (const shape of shapes)
-    for (const domain of domains) {
-      const text = `domain ${domain}: ${shapeText(shape)}`;
-      findings.push(
-        canMatch(rules, domain, shape)
-          ? right(`${text} can match a rule`)
-          : wrong(`${text} matches no rule${hint(rules, domain, shape)}`),
-      );
-    }
+  for (const shape of shapes) for (const domain of domains) findings.push(examineShape(shape, rules, domain));
   for (const domain of domains) findings.push(...examineSlots(configDump, rules, domain));
+  for (const domain of domains) findings.push(...examineRequirements(configDump, rules, domain));
   return findings;
+}
+
+function examineShape(shape: DescriptorShape, rules: RuleTree, domain: string): Finding {
+  const text = `domain ${domain}: ${shapeText(shape)}`;
+  if (canMatch(rules, domain, shape)) return right(`${text} can match a rule`);
+  if (servesRequirement(rules, domain, shape)) return right(`${text} matches no rule, but require needs it`);
+  return wrong(`${text} matches no rule${hint(rules, domain, shape)}`);
+}
+
+/** Checks that requests without required keys cause calls as well. */
+function examineRequirements(configDump: unknown, rules: RuleTree, domain: string): readonly Finding[] {
+  const { requirements = [] } = rules.domains.get(domain) ?? {};
+  const lists = unique([...listsIn(configDump)]); // a dump has some of them several times
+  if (requirements.length === 0 || lists.length === 0) return [];
+  const silent = lists.filter((limits) => !limits.some(isUnconditional)).length;
+  if (silent === 0) return [right(`domain ${domain}: every request has a descriptor, so require takes effect`)];
+  const [{ keys }] = requirements as [Requirement]; // not empty
+  const which = lists.length === 1 ? 'rate_limits' : `${silent} of ${lists.length} rate_limits`;
+  return [
+    wrong(
+      `domain ${domain}: ${which} may send no descriptor for a request, and Envoy then does not call Weir, though the rules require ${missingName({ keys })}: add - actions: [{ generic_key: { descriptor_value: every_request } }]`,
+    ),
+  ];
 }
 
 /** Checks that slots are released, and last longer than requests. */
@@ -151,6 +169,35 @@ function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
       if (limit.apply_on_stream_done === true && asObject(limit.hits_addend).is_negative_hits === true)
         yield asObjects(limit.actions).flatMap((action) => parseEntry(action));
 }
+
+/** The lists of rate limits of routes, virtual hosts and their filter configurations. */
+function* listsIn(dump: unknown): Iterable<readonly UncheckedObject[]> {
+  for (const found of objectsIn(dump)) {
+    const limits = asObjects(found.rate_limits);
+    if (limits.length > 0) yield limits;
+  }
+}
+
+/** Whether a descriptor is sent for each request, before it is routed. */
+function isUnconditional({ actions, apply_on_stream_done: isLate }: UncheckedObject): boolean {
+  const all = asObjects(actions);
+  const isSkipped = (action: UncheckedObject): boolean =>
+    asObject(action.request_headers).skip_if_absent === true ||
+    asObject(action.query_parameters).skip_if_absent === true;
+  const areAlwaysThere = all.every(
+    (action) => Object.keys(action).some((kind) => always.has(kind)) || isSkipped(action),
+  );
+  return isLate !== true && areAlwaysThere && !all.every(isSkipped);
+}
+
+/** Actions that add an entry to the descriptor of every request. */
+const always: ReadonlySet<string> = new Set([
+  'generic_key',
+  'remote_address',
+  'masked_remote_address',
+  'source_cluster',
+  'destination_cluster',
+]);
 
 /** The descriptors that `rate_limits` of routes and virtual hosts produce. */
 function* shapesIn(dump: unknown): Iterable<DescriptorShape> {

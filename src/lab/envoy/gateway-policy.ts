@@ -54,6 +54,8 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
     }
   };
   const root = rules.domains.get(domain)?.root;
+  if (rules.domains.get(domain)?.requirements)
+    notes.push('require is left out: no rule of a policy selects what is missing');
   if (root) visit(root, [], add);
   if (limits.length > MAX_RULES)
     notes.push(`A policy may have at most ${MAX_RULES} rules, this one has ${limits.length}: split it.`);
@@ -75,6 +77,7 @@ function visit(
   add: (rule: Rule, conditions: readonly Condition[]) => void,
 ): void {
   for (const { key, value, node } of placedNodes(level)) {
+    if (level.required?.counts({ key: key.text, value: value.text })) continue;
     const conditions = [...above, { key, value, node }];
     if (node.rule) add(node.rule, conditions);
     if (node.children) visit(node.children, conditions, add);

@@ -38,6 +38,7 @@ function walk(
   add: (pairs: readonly BucketPair[], rule: Rule) => void,
 ): void {
   for (const { key, value, node } of placedNodes(level)) {
+    if (level.required?.counts({ key: key.text, value: value.text })) continue; // no bucket id selects what is missing
     const pairs = [...above, { key, value }];
     if (node.children) walk(node.children, pairs, add);
     if (node.rule) add(pairs, node.rule);

@@ -1,6 +1,7 @@
 import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Requirement } from '../../engine/rules/read/node-source.ts';
 
 /** An entry that Envoy can send, with its value if that is the same in every request. */
 interface ShapeEntry {
@@ -28,8 +29,12 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   const slots = new Map<string, DescriptorShape>();
   const unknown: string[] = [];
   const commits: DescriptorShape[] = [];
+  const add = (shape: DescriptorShape): void => void found.set(JSON.stringify(shape), shape);
   const walk = (level: Level, above: DescriptorShape): void => {
+    const { required } = level;
+    if (required) for (const shape of shapesForMissing(required.requirement, above)) add(shape);
     for (const { key, value, node } of placedNodes(level)) {
+      if (required?.counts({ key: key.text, value: value.text })) continue;
       if (key.kind !== 'exact') {
         if (node.rule) unknown.push(node.rule.path);
         continue;
@@ -39,14 +44,37 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
         commits.push(shape);
         continue;
       }
-      if (node.rule) found.set(JSON.stringify(shape), shape);
+      if (node.rule) add(shape);
       if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
       if (node.children) walk(node.children, shape);
     }
   };
-  const root = rules.domains.get(domain)?.root;
+  const { root, requirements = [] } = rules.domains.get(domain) ?? {};
   if (root) walk(root, []);
+  for (const key of new Set(requirements.flatMap(({ keys }) => keys.flat())))
+    if (![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
+      add([{ key, value: undefined }]);
   return { shapes: [...found.values()], slots: [...slots.values()], unknown, commits };
+}
+
+/** A descriptor that every request has: without any, Envoy does not call Weir. */
+const EVERY_REQUEST: DescriptorShape = [{ key: 'generic_key', value: 'every_request' }];
+
+/** The shapes by which requests without required keys are known and counted. @param above  those of the level */
+const shapesForMissing = ({ per }: Requirement, above: DescriptorShape): readonly DescriptorShape[] => {
+  const always = above.length > 0 ? above : EVERY_REQUEST;
+  return [always, ...per.map((key) => [...always, { key, value: undefined }])];
+};
+
+/** Whether a requirement of a domain needs descriptors of this shape, though they match no rule. */
+export function servesRequirement(rules: RuleTree, domain: string, shape: DescriptorShape): boolean {
+  const { requirements = [] } = rules.domains.get(domain) ?? {};
+  if (requirements.length === 0) return false;
+  if (shape.every(({ value }) => value !== undefined)) return true; // of every request
+  const keys = new Set(requirements.flatMap((one) => [...one.keys.flat(), ...one.per]));
+  if (shape.some(({ key }) => keys.has(key))) return true;
+  const text = JSON.stringify(shape);
+  return expectedShapes(rules, domain).shapes.some((one) => JSON.stringify(one) === text);
 }
 
 /** Whether requests of a rule acquire slots. */

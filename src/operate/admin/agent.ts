@@ -175,7 +175,8 @@ export class AdminAgent {
 
   /** To be called with each answer after it has been sent. */
   answered(request: WireRequest, answer: Answer, caller: Caller): void {
-    const { domain, descriptors } = request;
+    const { domain } = request;
+    const descriptors = answer.unmet?.descriptors ?? request.descriptors;
     this.evidence.answered(request, answer, caller);
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);

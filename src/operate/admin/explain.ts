@@ -7,9 +7,11 @@ import {
   matchDescriptors,
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
+import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
+import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -35,11 +37,12 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     return { status: 400, error: toStatus(cause).details, descriptors: [] };
   }
   const tree = decider.rules();
-  const applied = tree ? matchDescriptors(request, tree, decider) : [];
+  const counted = { ...request, ...(tree && findUnmet(request, tree)) };
+  const applied = tree ? matchDescriptors(counted, tree, decider) : [];
   const copies = new CopiedCounters(decider.ledger);
   const decided = await decideOn(copies, request, wire, options);
   const descriptors = tree
-    ? await explainDescriptors(tree, request, { applied, observed: copies.observed }, decider)
+    ? await explainDescriptors(tree, counted, { applied, observed: copies.observed }, decider)
     : [];
   if ('error' in decided) return { status: 400, error: decided.error, descriptors };
   const { answer, response } = decided;
@@ -123,7 +126,7 @@ function storeWarning(
 }
 
 function explainDecision(
-  { overallCode, shadowed, delayMs, retryAfterMs }: Answer,
+  { overallCode, shadowed, delayMs, retryAfterMs, unmet }: Answer,
   spend: Decider['spend'],
   descriptors: readonly ExplainedDescriptor[],
 ): ExplainedDecision {
@@ -131,6 +134,8 @@ function explainDecision(
     limits.filter(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow).map((limit) => ({ descriptor, limit })),
   );
   const isRefused = overallCode === 'OVER_LIMIT' || shadowed;
+  const refusing = over.map(({ limit }) => limit);
+  const why = explainCode(isRefused, shadowed, refusing, descriptors);
   const decidedBy = isRefused
     ? over.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }))
     : [];
@@ -138,12 +143,7 @@ function explainDecision(
     code: overallCode,
     spend,
     decidedBy,
-    why: explainCode(
-      isRefused,
-      shadowed,
-      over.map(({ limit }) => limit),
-      descriptors,
-    ),
+    why: unmet ? `${unmet.missing.map(({ requirement }) => missingText(requirement)).join('; ')}: ${why}` : why,
     passesInMs: passesInMs(retryAfterMs),
     delayMs,
     ...(shadowed && { shadowMode: true }),

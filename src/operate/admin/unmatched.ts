@@ -1,6 +1,7 @@
 import type { Answer } from '../../engine/decide/decide.ts';
-import { type Entry, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
+import { type Entry, findNode, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
+import { missingText } from '../../engine/rules/match/required-keys.ts';
 import type { Stop } from '../../engine/rules/match/shapes.ts';
 import { findStop, type Searched, search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -32,7 +33,8 @@ export interface UnmatchedReport {
 
 /**
  * Counts descriptors that met no rule or no domain: the number by reason since the start, and the most frequent over
- * the last minute. Costs nothing if every descriptor meets a rule.
+ * the last minute, among them those that stand for requests without required keys. Costs nothing if every descriptor
+ * meets a rule.
  */
 export class Unmatched {
   readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
@@ -43,15 +45,24 @@ export class Unmatched {
     this.#sample = sample;
   }
 
-  answered(domain: string, descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
+  answered(
+    domain: string,
+    descriptors: readonly { readonly entries: readonly Entry[] }[],
+    { verdicts, unmet }: Answer,
+  ): void {
+    for (const { entries } of unmet?.missing ?? []) this.#add(domain, { entries });
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'no_rule' && verdict?.kind !== 'no_domain') continue;
       if (verdict.reason === undefined) continue; // its rule was replaced by another rule of the request
       this.#counts.add(domain, verdict.reason);
-      const weight = this.#sample.weightOf(1);
-      if (weight > 0) this.#top.add(createName(domain, descriptors[at]?.entries ?? []), weight);
+      this.#add(domain, descriptors[at]);
     }
+  }
+
+  #add(domain: string, descriptor: { readonly entries: readonly Entry[] } | undefined): void {
+    const weight = this.#sample.weightOf(1);
+    if (weight > 0) this.#top.add(createName(domain, descriptor?.entries ?? []), weight);
   }
 
   /** To be called every ten seconds. */
@@ -127,9 +138,22 @@ function findKeptStop(
   }
   if (kept.has(key)) return kept.get(key);
   const found = search(rules, domain, { entries, requestLimit: undefined });
-  const stop = findStop(rules, { domain, entries }, found, nearest);
+  const stop = missingStop(rules, { domain, entries }) ?? findStop(rules, { domain, entries }, found, nearest);
   if (!nearest.isUsedUp) kept.set(key, stop); // otherwise the next list compares it with more
   return stop;
+}
+
+/** For a descriptor that stands for requests without required keys: see `Unmet`. */
+function missingStop(rules: RuleTree, { domain, entries }: Searched): Stop | undefined {
+  let level = rules.domains.get(domain)?.root;
+  for (const [at, entry] of entries.entries()) {
+    if (level?.required?.counts(entry)) {
+      const why = missingText(level.required.requirement);
+      return { level: at + 1, reason: 'required_key_missing', why, nearest: [] };
+    }
+    level = level && findNode(level, entry)?.children;
+  }
+  return undefined;
 }
 
 function describeOne(

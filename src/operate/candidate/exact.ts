@@ -10,7 +10,9 @@ import { countedBy, hashCounter, sampledPositions } from '../../lab/record/sampl
 /** The two verdicts on a descriptor, and what they are based on. */
 interface ComparedVerdicts {
   readonly domain: string;
+  /** The entries that the candidate counts, and those that the current rules count. */
   readonly entries: readonly Entry[];
+  readonly liveEntries: readonly Entry[];
   readonly live: Verdict;
   readonly candidate: Verdict;
   readonly liveRules: RuleTree | undefined;
@@ -30,7 +32,7 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
  * Notes the request.
  */
 export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean {
-  const { domain, entries, live, candidate, liveRules, rules, spend, timeMs } = compared;
+  const { domain, entries, liveEntries, live, candidate, liveRules, rules, spend, timeMs } = compared;
   if (candidate.kind !== 'limited') return true;
   const counted = countedBy(domain, entries, rules);
   const counter = counterId(domain, counted);
@@ -40,7 +42,7 @@ export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean
     return isNew;
   }
   const longestMs = Math.max(memoryMs(live), memoryMs(candidate));
-  const isSame = haveSameEntries(counted, countedBy(domain, entries, liveRules));
+  const isSame = haveSameEntries(counted, countedBy(domain, liveEntries, liveRules));
   const wasEqual =
     coverage.wasExact(counter) || coverage.idleMs(counter, timeMs) >= longestMs || haveSameCount(live, candidate);
   const isEqual = isSame && wasEqual && !live.decision.degraded;
@@ -120,8 +122,9 @@ export function areIndependent(
   rules: RuleTree,
   decider: Pick<Decider, 'spend' | 'quotaMode'>,
 ): boolean {
-  const isEach = (rules.domains.get(request.domain)?.spend ?? decider.spend) === 'each';
-  return isEach && !decider.quotaMode && !liveRules(live).some(hasQuota) && !hasTies(request, rules);
+  const { spend = decider.spend, requirements } = rules.domains.get(request.domain) ?? {};
+  if (requirements || live.unmet) return false;
+  return spend === 'each' && !decider.quotaMode && !liveRules(live).some(hasQuota) && !hasTies(request, rules);
 }
 
 /** A request as it was sent, or decoded. */

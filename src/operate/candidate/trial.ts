@@ -9,6 +9,7 @@ import {
   type RateLimitRequest,
   type Verdict,
 } from '../../engine/decide/decide.ts';
+import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
@@ -229,10 +230,18 @@ export class Trial {
     return this.#inFlight >= this.#options.maxInFlight || this.#inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES;
   }
 
+  /** The descriptors that the candidate counts: others than the request's if that lacks required keys. */
+  #counted({ domain, descriptors }: AnyRequest): AnyRequest['descriptors'] {
+    const rules = this.#rules;
+    if (!rules?.domains.get(domain)?.requirements) return descriptors;
+    const decoded = descriptors.map(({ entries }) => ({ entries, requestLimit: undefined, hits: 1 }));
+    return findUnmet({ domain, descriptors: decoded }, rules)?.descriptors ?? descriptors;
+  }
+
   /** @param except  the descriptors that have not missed the request, by index */
   #missed({ domain, descriptors }: AnyRequest, except: readonly number[] = []): void {
     const nowMs = this.#options.clock();
-    for (const [at, { entries }] of descriptors.entries())
+    for (const [at, { entries }] of this.#counted({ domain, descriptors }).entries())
       if (!except.includes(at))
         this.#coverage.miss(hashCounter(domain, countedBy(domain, entries, this.#rules)), nowMs);
   }
@@ -310,12 +319,19 @@ export class Trial {
     const spend = rules.domains.get(domain)?.spend ?? decider.spend;
     return descriptors.flatMap(({ entries }, at) => {
       const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
-      if (!one || !other) return [];
+      if (!one || !other || isOfTwo(one) || isOfTwo(other)) return [];
       const verdicts = { live: one, candidate: other };
-      return isExact({ ...verdicts, domain, entries, liveRules, rules, spend, timeMs }, this.#coverage) ? at : [];
+      const counted = {
+        entries: candidate.unmet?.descriptors[at]?.entries ?? entries,
+        liveEntries: live.unmet?.descriptors[at]?.entries ?? entries,
+      };
+      return isExact({ ...verdicts, ...counted, domain, liveRules, rules, spend, timeMs }, this.#coverage) ? at : [];
     });
   }
 }
+
+/** Whether a verdict stands for a rule and a requirement that is not met, whose counters are separate. */
+const isOfTwo = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.beside !== undefined;
 
 const isDegraded = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.decision.degraded !== undefined;
 

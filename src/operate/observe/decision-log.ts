@@ -1,12 +1,13 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { printable } from '../../base/printable.ts';
 import type { Counters } from '../../engine/backends/key.ts';
-import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
+import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeLimit, describeRulePlace } from '../../engine/rules/match/describe.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
 import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { missingName } from '../../engine/rules/read/requirement.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Logger } from './log.ts';
@@ -73,14 +74,21 @@ const ofOneRequest = (options: DecisionLogOptions): RequestLogOptions => ({
   nearest: new NearestTexts(LOGGED_COMPARISONS),
 });
 
+/** The request with the descriptors that were counted. */
+const decodeCounted = (wire: WireRequest, { unmet }: Answer): RateLimitRequest => {
+  const request = decodeRequest(wire);
+  return unmet ? { ...request, descriptors: unmet.descriptors } : request;
+};
+
 /** The log record of one answer. */
 function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOptions): object {
-  const { domain, descriptors } = decodeRequest(wire);
+  const { domain, descriptors } = decodeCounted(wire, answer);
   return {
     domain,
     code: answer.overallCode,
     ...(answer.shadowed && { shadowed: true }),
     ...(answer.delayMs > 0 && { delay_ms: answer.delayMs }),
+    ...(answer.unmet && { missing: answer.unmet.missing.map(({ requirement }) => missingName(requirement)) }),
     descriptors: answer.verdicts.map((verdict, at) => {
       const descriptor = descriptors[at];
       if (!descriptor) return {};
@@ -110,7 +118,7 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
 
 /** Uses the words of envoyproxy/ratelimit where it has some, so that a search for them succeeds. */
 function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOptions): readonly string[] {
-  const { domain, descriptors } = decodeRequest(wire);
+  const { domain, descriptors } = decodeCounted(wire, answer);
   return answer.verdicts.map((verdict, at) => {
     const descriptor = descriptors[at];
     if (!descriptor) return '';

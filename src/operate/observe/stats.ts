@@ -72,6 +72,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
     if (verdict.kind === 'limited') countHolds(rules, domain, verdict);
+    if (verdict.kind === 'limited' && verdict.beside) count(domain, verdict.beside);
     if (verdict.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) return; // a commit is counted above
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
     countShadowed(rules, domain, verdict);
@@ -96,12 +97,10 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       }
       if (isDegraded) tallies.degradedAnswers[answer.overallCode]++;
       if (!isMatched) sums.unmatched++;
+      if (answer.unmet) increase(tallies.withoutRequired, domain, 1);
     },
     failed(cause) {
-      const isOfStore = cause instanceof StoreUnavailable;
-      tallies.failures[isOfStore ? 'store' : 'service']++;
-      const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
-      tallies.undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
+      countFailure(tallies, cause);
       if (!(cause instanceof CountersUnavailable)) return;
       for (const one of cause.matched) countMatched(rules, cause.domain, one);
     },
@@ -134,6 +133,13 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     },
     ...counts,
   };
+}
+
+function countFailure({ failures, undecided }: Tallies, cause: unknown): void {
+  const isOfStore = cause instanceof StoreUnavailable;
+  failures[isOfStore ? 'store' : 'service']++;
+  const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
+  undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
 }
 
 function newTallies(): Tallies {

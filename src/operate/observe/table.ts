@@ -154,6 +154,11 @@ export const tallyRows = {
     labels: ['domain'],
     reference: { statsd: 'ratelimit.service.rate_limit.<domain>.domain_not_found' },
   }),
+  withoutRequired: counter(
+    'weir_requests_without_required_keys_total',
+    'Requests answered that lacked keys that the rules require (require), by domain.',
+    { labels: ['domain'] },
+  ),
   degraded: counter(
     'weir_hits_degraded_total',
     'Hits decided while their counters could not be reached in time, by policy: on_store_failure, or local for on_overload.',

@@ -63,6 +63,22 @@ tests:
   });
 });
 
+test('tests check which required keys a request lacks', async () => {
+  writeFileSync(join(folder, 'required.yaml'), `domain: demo\nrequire: [user]\ndescriptors: []\n`);
+  const tests = `rules: required.yaml
+tests:
+  - { domain: demo, descriptors: [path=/], expect: { code: OVER_LIMIT, rules: demo.missing_user, missing: user } }
+  - { domain: demo, descriptors: [user=a], expect: { code: OK, missing: user } }
+`;
+  const { lines, failed } = await results(tests);
+  expect(failed).toBe(1);
+  expect(lines[0]).toMatch(/^ok /);
+  expect(lines[1]?.split('\n').map((line) => line.trim())).toEqual([
+    'FAILED tests.yaml:4: demo user=a',
+    'expected missing user, got none',
+  ]);
+});
+
 test('failing tests show the expected and the actual answer, and the reason', async () => {
   const tests = `rules: rules.yaml
 tests:

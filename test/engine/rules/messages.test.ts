@@ -25,7 +25,7 @@ const messages: Readonly<Record<string, string>> = {
   'key-is-no-text.yaml': '4: descriptors[0]: config error, key is not of type string: true; put the key in quotes',
   'unknown-key.yaml': "4: descriptors[0].ratelimit: config error, unknown key 'ratelimit'; did you mean 'rate_limit'?",
   'unknown-key-of-the-file.yaml':
-    "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, spend",
+    "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, spend, require",
   'unknown-key-of-a-limit.yaml':
     "6: descriptors[0].rate_limit.requestsPerUnit: config error, unknown key 'requestsPerUnit'; did you mean 'requests_per_unit'?",
   'unknown-key-of-replaces.yaml':

@@ -17,6 +17,7 @@ import {
   compositeName,
   type NodeHead,
   type NodeSource,
+  type Requirement,
   type SourcedNode,
   valueName,
 } from '../read/node-source.ts';
@@ -63,7 +64,7 @@ const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
 /** Creates a domain from the context of its first level and the complete tree, so that all ids are known. */
 export function createDomain(
-  { domain: name, idsOfDomain }: Above,
+  { domain: name, idsOfDomain, requirements }: Above,
   { spend, overlaid, root, ruleCount }: Pick<DomainParts, 'spend' | 'overlaid'> & Pick<Domain, 'root' | 'ruleCount'>,
 ): Domain {
   return {
@@ -72,6 +73,7 @@ export function createDomain(
     root,
     ruleCount,
     ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
+    ...(requirements.length > 0 && { requirements }),
     ...(overlaid && { overlaid }),
   };
 }
@@ -131,6 +133,8 @@ export interface Above {
   readonly ids: readonly IdEntry[];
   /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
+  /** What all levels of the domain require. */
+  readonly requirements: Requirement[];
   /** The parent node. */
   readonly node: Pick<Node, 'rule'> | undefined;
   /** Whether limits of the parent have `reserve`, valid or not. */
@@ -146,6 +150,7 @@ export const topContext = (domain: string, split: SiteSplit | undefined): Above 
   isNamedByRequest: false,
   ids: [],
   idsOfDomain: new Map(),
+  requirements: [],
   node: undefined,
   reserves: false,
   split,
@@ -156,7 +161,7 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
   const level = new LevelBuilder();
   let first: Block<'node'> | undefined;
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-    const { block } = sourced.written;
+    const { block, head } = sourced.written;
     first ??= block;
     const { key = '', value = '' } = block.values;
     const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
@@ -168,9 +173,12 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
+    if (head.required && level.required)
+      problems.error(block.place(), 'require must be given once for all files of a domain, got a second one');
+    if (head.required) above.requirements.push(head.required);
     checkAddresses(block, problems);
     const node = buildNode(sourced, above, problems);
-    if (value !== '' || isValid) level.add(block.values, node);
+    if (value !== '' || isValid) level.add(head, node);
   }
   const { patternKeys } = level;
   if (first && patternKeys > MAX_PATTERN_KEYS) {

@@ -249,6 +249,7 @@ function* buildLevel(nodes: NodeSource<UnpackedNode>, above: Above, count: { rul
     const here = below || notCounted !== undefined ? childContext(written.block, above, new Problems()) : undefined;
     const node = new LazyNode(written, above, here);
     level.add(written.head, node);
+    if (written.head.required) above.requirements.push(written.head.required);
     if (node.hasRule && notCounted !== 'commit') count.rules++;
     yield 1;
     // sites search all rules for the limits that they share

@@ -2,6 +2,7 @@ import type { NodeHead } from '../read/node-source.ts';
 import { addressNodes } from './addresses.ts';
 import { textMatcher, valueMatcher } from './matchers.ts';
 import { nodesByKey, nodesByValue } from './pattern-nodes.ts';
+import { RequiredKeys } from './required-keys.ts';
 import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
 /** Maximum number of keys of a level that are patterns, each of which is compared with each key of the level. */
@@ -31,6 +32,12 @@ export class LevelBuilder {
   /** Nodes with a pattern for the key. */
   readonly #keyPatterns: RankedNode[] = [];
   #nodes = 0;
+  #required: RequiredKeys | undefined;
+
+  /** The keys that requests must carry, if any. */
+  get required(): RequiredKeys | undefined {
+    return this.#required;
+  }
 
   /** The number of keys that are patterns. */
   get patternKeys(): number {
@@ -51,6 +58,7 @@ export class LevelBuilder {
     const { key = '', value = '', addresses } = head;
     const branch = this.#byKey.get(key) ?? emptyBranch();
     this.#byKey.set(key, branch);
+    if (head.required) this.#required = new RequiredKeys(head.required);
     const matchers = { key: textMatcher(key), value: valueMatcher(head) };
     if (addresses) {
       branch.addresses.push({ ...matchers, node });
@@ -80,6 +88,6 @@ export class LevelBuilder {
       // indexing a key takes far less time than compiling a node, and trying a pattern even less
       yield 0.1 + this.#keyPatterns.length / 64;
     }
-    return { byKey, keyPatterns };
+    return { byKey, keyPatterns, required: this.#required };
   }
 }

@@ -94,6 +94,7 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
     },
   });
   const copyLevel = (level: Level): Level => {
+    const { required } = level;
     const keyPatterns = copyPatterns(level.keyPatterns);
     const copyBranch = (branch: Branch): Branch => ({
       byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, copyNode(node)])),
@@ -102,7 +103,8 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
       keyPatterns: branch.keyPatterns && keyPatterns,
       anyValue: branch.anyValue && copyNode(branch.anyValue),
     });
-    return { byKey: new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)])), keyPatterns };
+    const byKey = new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)]));
+    return { byKey, keyPatterns, required };
   };
   const domains = Array.from(
     rules.domains,

@@ -57,12 +57,13 @@ export const stopReasons = {
   wildcard_fails: 'the level has the key, but no pattern matches the value',
   path_too_short: 'the descriptor ends above the rules',
   path_too_long: 'the descriptor continues below the last rule',
+  required_key_missing: 'the request lacks a key that the rules require',
   invalid_limit: 'the limit in the request is not valid',
 } as const;
 export type StopReason = keyof typeof stopReasons;
 
 /** Why a search ended without a rule. */
-export type MissReason = Exclude<StopReason, 'invalid_limit'>;
+export type MissReason = Exclude<StopReason, 'invalid_limit' | 'required_key_missing'>;
 
 const missedBy = (reason: MissReason): Required<Miss> => ({
   kind: reason === 'no_domain' ? 'no_domain' : 'no_rule',

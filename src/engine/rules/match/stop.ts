@@ -126,7 +126,9 @@ function nearAt(
         ...firstAddresses(addresses).map(([text, node]) => [{ key: one, value: text }, node] as const),
         ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
       ];
-      return nodes.flatMap(([found, node]) => nearRuleAt(node, [...above, found]) ?? []);
+      return nodes.flatMap(([found, node]) =>
+        level.required?.counts(found) ? [] : (nearRuleAt(node, [...above, found]) ?? []),
+      );
     })
     .slice(0, MAX_NEAREST);
 }
@@ -141,6 +143,7 @@ function nearRules(level: Level | undefined, above: readonly Entry[]): readonly 
       ...firstAddresses(addresses),
     ];
     for (const [value, node] of nodes) {
+      if (level?.required?.counts({ key, value })) continue; // no caller sends it
       const near = nearRuleAt(node, [...above, { key, value }]);
       if (near) found.push(near);
       if (found.length === MAX_NEAREST) return found;

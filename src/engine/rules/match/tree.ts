@@ -3,10 +3,12 @@ import type { RequestWork } from '../../../base/request-work.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../../algorithms/limit.ts';
 import type { Limit } from '../../holds/limits.ts';
 import type { IdKind } from '../read/format.ts';
+import type { Requirement } from '../read/node-source.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
 import type { ActiveTimes } from '../time/active-times.ts';
 import type { Matcher } from './matcher.ts';
+import type { RequiredKeys } from './required-keys.ts';
 
 /** The current rules, immutable and ready for matching. A reload creates a new tree. */
 export interface RuleTree {
@@ -33,6 +35,8 @@ export interface Domain extends MayBeOverlaid {
   readonly ruleCount: number;
   /** The entries that are ids of requests instead of parts of the counter, for each path, if any. */
   readonly ids?: readonly (readonly IdEntry[])[];
+  /** What its levels require, if any does. */
+  readonly requirements?: readonly Requirement[];
 }
 
 /** An entry that is an id of the request: `not_counted`. */
@@ -48,6 +52,8 @@ export interface Level {
   readonly byKey: ReadonlyMap<string, Branch>;
   /** Nodes with a pattern for the key, for entries whose key has no branch. */
   readonly keyPatterns: PatternNodes | undefined;
+  /** The keys that requests must carry if one of their descriptors reaches the level. */
+  readonly required?: RequiredKeys | undefined;
 }
 
 /** The nodes for one key, in the order of precedence. Patterns are also in `byValue`: they match their own text. */

@@ -239,7 +239,10 @@ const nodeKeys = [
 ] as const;
 
 /** Keys that only rules may set, since they determine which limits and counters exist. */
-const keysOfRules = { node: ['share_threshold', 'not_counted'], rate_limit: ['unlimited', 'replaces'] } as const;
+const keysOfRules = {
+  node: ['share_threshold', 'not_counted', 'require'],
+  rate_limit: ['unlimited', 'replaces'],
+} as const;
 
 /** Keys that belong to the rate, in addition to `requests_per_unit`. */
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
@@ -278,6 +281,7 @@ class Builder {
         this.#give(known, 'spend', place('spend'));
         known.spend = { values, invalid, place };
       }
+      if (values.require !== undefined) this.#refuse(place('require'), 'require');
       this.#addLevel(known.nodes, descriptors);
     }
     return domains;

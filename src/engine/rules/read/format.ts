@@ -221,6 +221,12 @@ export const format = {
       meaning:
         'what a request spends if a limit refuses it: each (every limit counts on its own), all_or_nothing or spare_others',
     },
+    require: {
+      type: 'keys',
+      own: true,
+      orBlock: 'require',
+      meaning: 'keys that every request of the domain must carry: [customer], or one of [[user], [api_key]]',
+    },
   },
   node: {
     key: {
@@ -271,6 +277,13 @@ export const format = {
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
     metadata: { type: 'struct', meaning: 'returned with the answer' },
+    require: {
+      type: 'keys',
+      own: true,
+      orBlock: 'require',
+      meaning:
+        'keys that a request must carry, in any of its descriptors, if one of them passes this node: [customer], or one of [[user], [api_key]]',
+    },
   },
   rate_limit: rateLimit,
   reserve: {
@@ -359,6 +372,33 @@ export const format = {
       meaning: 'mode: optimistic: by how much all sites together may exceed the limit, above 0% and up to 50%',
     },
   },
+  require: {
+    keys: {
+      type: 'keys',
+      own: true,
+      required: true,
+      meaning:
+        'the keys, all of which a request must carry with a value: [customer]; a list of lists has alternatives: [[user], [api_key]]',
+    },
+    otherwise: {
+      type: 'text',
+      own: true,
+      choices: ['refuse', 'allow'],
+      meaning: 'what happens to other requests: refuse (the default: OVER_LIMIT), or allow, which only reports them',
+    },
+    limit: {
+      type: 'block',
+      own: true,
+      of: 'rate_limit',
+      insteadOf: ['otherwise'],
+      meaning: 'a limit that other requests share; they also count under the rules that they match',
+    },
+    per: {
+      type: 'texts',
+      own: true,
+      meaning: 'with limit: keys whose values have counters of their own: remote_address; absent: one counter for all',
+    },
+  },
   replaces: {
     name: { type: 'text', required: true, meaning: 'the `name` of the limit to replace' },
   },
@@ -381,6 +421,8 @@ export type Field = FieldFacts &
       }
     /** One text, or a list of them. */
     | { readonly type: 'texts'; readonly pattern?: string }
+    /** A list of keys, or of alternative lists of keys. `orBlock` may replace it. */
+    | { readonly type: 'keys'; readonly orBlock?: string }
     | ({ readonly type: 'count' } & Bounds)
     | { readonly type: 'flag' | 'struct' }
     | ({ readonly type: 'list'; readonly of: string } & Bounds)

@@ -1,4 +1,4 @@
-import type { Block } from './read.ts';
+import type { Alternatives, Block } from './read.ts';
 
 /** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
 export interface NodeSource<N extends WrittenNode = WrittenNode> {
@@ -28,6 +28,18 @@ export interface NodeHead {
   readonly not_counted?: string;
   readonly rate_limit?: unknown;
   readonly rate_limits?: readonly unknown[];
+  /** What `require` of the block above demands, if the node counts the requests that lack it. */
+  readonly required?: Requirement;
+}
+
+/** The keys that requests must carry. */
+export interface Requirement {
+  /** Lists of keys, all of which a request must carry of at least one. */
+  readonly keys: Alternatives;
+  /** What happens to requests that do not. */
+  readonly otherwise: 'refuse' | 'limit' | 'allow';
+  /** The keys whose values have counters of their own. */
+  readonly per: readonly string[];
 }
 
 /** The part of a node's names that stands for its values; empty for any value. */

@@ -30,9 +30,16 @@ type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
           ? JsonObject
           : F extends { type: 'texts' }
             ? readonly string[]
-            : F extends { orBlock: infer S extends Shape }
-              ? string | Block<S>
-              : string;
+            : F extends { type: 'keys'; orBlock: infer S extends Shape }
+              ? Alternatives | Block<S>
+              : F extends { type: 'keys' }
+                ? Alternatives
+                : F extends { orBlock: infer S extends Shape }
+                  ? string | Block<S>
+                  : string;
+
+/** Lists of keys, of which one is required. */
+export type Alternatives = readonly (readonly string[])[];
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 const referenceKeys = new Set(
@@ -153,6 +160,9 @@ class Reader {
       case 'text':
         if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
         return this.scalar('text', node, place);
+      case 'keys':
+        if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
+        return this.alternatives(node, place);
       default:
         return this.scalar(field.type, node, place);
     }
@@ -174,6 +184,16 @@ class Reader {
     if (items.length === 0) return this.mismatch(place, 'at least one text', node);
     const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...findPosition(item) }) ?? []);
     return texts.length === items.length ? texts.map(String) : undefined;
+  }
+
+  /** A list of texts is a single alternative. */
+  private alternatives(node: YamlNode, place: Place): Alternatives | undefined {
+    const items = node.kind === 'list' && node.items.some(({ kind }) => kind === 'list') ? node.items : [node];
+    const read = items.flatMap((item) => {
+      const keys = this.texts(item, { ...place, ...findPosition(item) });
+      return keys ? [keys] : [];
+    });
+    return read.length === items.length ? read : undefined;
   }
 
   /** Each block in its shortest form. */
@@ -239,6 +259,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   active: 'active',
   anchor: 'alignment',
   sites: 'sites',
+  require: 'require',
   replaces: 'replaces',
 };
 

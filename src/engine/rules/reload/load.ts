@@ -8,6 +8,7 @@ import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import { NotAFile, readBoundedSync, TooManyBytes } from '../read/bounded-file.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
+import { replaceRequirements } from '../read/requirement.ts';
 import { YamlError } from '../read/yaml.ts';
 
 /** A rule file to be read, and its name in messages. */
@@ -124,7 +125,8 @@ function readBlocks(
     return [];
   };
   try {
-    return readText(file, text ?? utf8.decode(readBoundedSync(path, MAX_FILE_BYTES, isAnyKindRead)), problems);
+    const written = text ?? utf8.decode(readBoundedSync(path, MAX_FILE_BYTES, isAnyKindRead));
+    return readText(file, written, problems).map((block) => replaceRequirements(block, problems));
   } catch (thrown) {
     if (thrown instanceof YamlError)
       return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
