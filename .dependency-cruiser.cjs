@@ -4,7 +4,7 @@ const order = {
   'src/h2': 'identity bounds listen http2 grpc',
   'src/engine': 'shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
-  'src/lab': 'record sketches diff replay simulate advise envoy',
+  'src/lab': 'record sketches diff mapping replay simulate advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites xds',
   'src/operate': 'answers observe tracing candidate record findings admin console',
   'src/serve': 'parts link decider control supervisor',

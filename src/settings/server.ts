@@ -84,6 +84,11 @@ export const serverRows = {
     '10000',
     'maximum number of connections to the HTTP server of each worker; a further one replaces an idle one, or is closed',
   ),
+  AUTHZ_MAPPING: setting(
+    text,
+    '',
+    "file that maps headers to descriptors for /authz on the HTTP port, which Traefik's forwardAuth and NGINX's auth_request may ask (docs/proxies.md); empty: no such endpoint",
+  ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
   DEBUG_TLS_CERT: setting(

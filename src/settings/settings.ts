@@ -43,7 +43,12 @@ export async function readSettings(env: Environment, rules?: string) {
     /** Other sites; undefined if this is the only site. */
     sites: values.SITE === '' ? undefined : readSites(values),
     grpc: readGrpc(values),
-    http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
+    http: {
+      address: { host: values.HOST, port: values.PORT },
+      maxConnections: values.HTTP_MAX_CONNECTIONS,
+      /** The mapping file of `/authz`; undefined without that endpoint. */
+      authz: given(values.AUTHZ_MAPPING),
+    },
     /** Time for which calls are answered while health is NOT_SERVING, and then for calls in flight. */
     drain: { delayMs: values.DRAIN_DELAY, timeoutMs: values.DRAIN_TIMEOUT },
     readiness: {

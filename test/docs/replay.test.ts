@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { actionNames } from '../../src/lab/replay/mapping/actions.ts';
+import { actionNames } from '../../src/lab/mapping/actions.ts';
 import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
 import { headerAliases } from '../../src/lab/replay/readers/fields.ts';
 import { logFormats } from '../../src/lab/replay/readers/format-names.ts';

@@ -23,7 +23,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 /** A reason may quote the request, so it is cut to this length. */
 const MAX_REASON_LENGTH = 500;
 
-type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
+export type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
 
 /** The routes for callers without gRPC, and for load balancers. */
 export function apiRoutes(
@@ -74,7 +74,7 @@ function holdRoutes(holds: HoldsService, overload: JsonOverload): readonly (read
   });
 }
 
-/** @param run  see `outcomeInTurn` */
+/** @param run  returns units of work */
 function answerJson<T>(
   request: HttpRequest,
   overload: JsonOverload,
@@ -87,29 +87,33 @@ function answerJson<T>(
   if (error) return outcomePage({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
     if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
-    return outcomeInTurn(body, overload, run).then(toPage, failurePage);
+    return outcomeInTurn(body.length, overload, (reply: (outcome: T) => void) => run(body, reply)).then(
+      toPage,
+      failurePage,
+    );
   });
 }
 
 /**
- * Handles the body in a turn of the call queue. Nothing refers to the body afterwards.
+ * Handles a request in a turn of the call queue. Nothing refers to it afterwards.
  *
- * @param run  returns units of work
+ * @param octets  its size
+ * @param run     returns units of work
  */
-function outcomeInTurn<T>(
-  body: Buffer,
+export function outcomeInTurn<T>(
+  octets: number,
   { queue }: JsonOverload,
-  run: (body: Buffer, reply: (outcome: T) => void) => number,
+  run: (reply: (outcome: T) => void) => number,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const estimate = body.length / OCTETS_PER_UNIT;
+    const estimate = octets / OCTETS_PER_UNIT;
     const call: PendingCall = {
       connection: {}, // it has one request at a time
       dueAtMs: monotonicMs(),
       expiresAtMs: Number.POSITIVE_INFINITY, // the caller has no deadline
       run() {
         try {
-          return run(body, resolve);
+          return run(resolve);
         } catch (error) {
           reject(error);
           return estimate;
@@ -161,7 +165,7 @@ export function identifyCaller(request: HttpRequest): Caller {
 const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
   refused(400, 'Bad Request\n', reason, code);
 
-function refused(httpStatus: number, body: string, reason: string, code: status): Page {
+export function refused(httpStatus: number, body: string, reason: string, code: status): Page {
   const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
   return { ...plain(httpStatus, body), headers: { 'grpc-status': String(code), 'x-weir-reason': visible } };
 }

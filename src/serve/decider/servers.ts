@@ -3,6 +3,8 @@ import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
 import { apiRoutes } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
+import type { Overload } from '../../edge/overload/overload.ts';
+import type { RlsService } from '../../edge/rls/service.ts';
 import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { at, openHttp } from '../parts/http.ts';
@@ -40,7 +42,7 @@ export function openCallerServers(
 ): Promise<Servers> {
   const { readiness, rules } = core;
   const { service, overload, health, quotas, holds } = handlers;
-  const { address, maxConnections } = settings.http;
+  const { address, maxConnections, authz } = settings.http;
   return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
     let delayMs = 0; // unless both are open
@@ -51,7 +53,8 @@ export function openCallerServers(
         await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });
-    const pages = apiRoutes(service, () => readiness.state(), overload, holds);
+    const pages = new Map(apiRoutes(service, () => readiness.state(), overload, holds));
+    if (authz !== undefined) pages.set(...(await openAuthzRoute(authz, service, overload)));
     const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
     const http = await openHttp({
       variable: 'PORT',
@@ -67,6 +70,12 @@ export function openCallerServers(
     delayMs = settings.drain.delayMs;
     return { grpc: grpc.target, http: at({ ...address, port: http.port }) };
   });
+}
+
+/** The modules are only loaded if the endpoint is wanted. */
+async function openAuthzRoute(path: string, service: RlsService, overload: Overload) {
+  const [{ openAuthz }, { authzRoute }] = await Promise.all([import('./authz.ts'), import('../../edge/http/authz.ts')]);
+  return ['/authz', authzRoute(await openAuthz(path), service, overload)] as const;
 }
 
 /**

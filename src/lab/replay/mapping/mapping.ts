@@ -1,12 +1,10 @@
 import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide/decide.ts';
-import type { Entry } from '../../../engine/rules/match/match.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
-import { parseYaml, YamlError } from '../../../engine/rules/read/yaml.ts';
-import { FieldReaders, type LogFields, toText } from '../readers/fields.ts';
+import { type ReadDescriptor, readDescriptor } from '../../mapping/actions.ts';
+import { compileRegExp, type MappingBlock, parseBlock } from '../../mapping/mapping-block.ts';
+import { type LogFields, LogReaders, toText } from '../readers/fields.ts';
 import { parseTimeMs } from '../readers/times.ts';
 import type { RecordedRequest, ReplayedCode } from '../request.ts';
-import { type Action, readAction } from './actions.ts';
-import { MappingBlock } from './mapping-block.ts';
 
 /** Converts the fields of an access log line to the request that a proxy would have sent. */
 export interface Mapping {
@@ -29,16 +27,8 @@ export function parseMapping(
 }
 
 function readMapping(file: string, text: string, problems: Problems): Mapping | undefined {
-  try {
-    const { root } = parseYaml(text);
-    const place = { file, line: root?.line ?? 1, path: '' };
-    return root
-      ? buildMapping(new MappingBlock(root, place, problems))
-      : problems.error(place, 'expected a mapping, got nothing');
-  } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
-    return problems.error({ file, line: error.line, column: error.column, path: '' }, `no YAML: ${error.message}`);
-  }
+  const block = parseBlock(file, text, { problems, compile: compileRegExp });
+  return block && buildMapping(block);
 }
 
 function buildMapping(block: MappingBlock): Mapping | undefined {
@@ -50,13 +40,12 @@ function buildMapping(block: MappingBlock): Mapping | undefined {
   return domain === undefined ? undefined : requestMapping(domain, descriptors, { readers, label });
 }
 
-type ReadDescriptor = (fields: LogFields) => RequestDescriptor | undefined;
 type ReadLabel = (fields: LogFields) => RecordedRequest['label'];
 
 function requestMapping(
   domain: string,
   reads: readonly ReadDescriptor[],
-  { readers, label }: { readonly readers: FieldReaders; readonly label: ReadLabel },
+  { readers, label }: { readonly readers: LogReaders; readonly label: ReadLabel },
 ): Mapping {
   return {
     domain,
@@ -97,39 +86,13 @@ function readAnswer(
   return status !== undefined && status !== '429' ? 'OK' : undefined;
 }
 
-function readDescriptor(block: MappingBlock, readers: FieldReaders): ReadDescriptor {
-  const actions = block.blocks('actions').flatMap((item) => readAction(item, readers) ?? []);
-  const addend = block.block('hits_addend');
-  const hits = addend?.integer('number', [0, 1_000_000_000]) ?? 1;
-  addend?.done();
-  block.done();
-  return (fields) => {
-    const entries = createEntries(actions, fields);
-    return entries && { entries, requestLimit: undefined, hits };
-  };
-}
-
-/**
- * Creates the entries of a descriptor. As in Envoy, an action without a value drops the descriptor; one without entries
- * is dropped too.
- */
-function createEntries(actions: readonly Action[], fields: LogFields): readonly Entry[] | undefined {
-  const entries: Entry[] = [];
-  for (const action of actions) {
-    const entry = action(fields);
-    if (entry === undefined) return undefined;
-    if (entry !== 'skip') entries.push(entry);
-  }
-  return entries.length === 0 ? undefined : entries;
-}
-
 /** @param block  names of fields that differ from the standard ones */
-function fieldReaders(block: MappingBlock | undefined): FieldReaders {
+function fieldReaders(block: MappingBlock | undefined): LogReaders {
   const [time, remoteAddress, status] = ['time', 'remote_address', 'status'].map((key) => block?.text(key));
   const headers = block?.block('headers');
   const named = headers?.keys.map((name) => [name.toLowerCase(), headers.text(name) ?? name] as const) ?? [];
   block?.done();
-  return new FieldReaders({ time, remoteAddress, status, headers: new Map(named) });
+  return new LogReaders({ time, remoteAddress, status, headers: new Map(named) });
 }
 
 /** Reads the column that labels which requests should pass. */

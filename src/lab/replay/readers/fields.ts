@@ -1,5 +1,7 @@
+import type { FieldReaders, ReadField, RequestFields } from '../../mapping/actions.ts';
+
 /** The fields of an access log line, by the names that the log gives them. */
-export type LogFields = Readonly<Record<string, unknown>>;
+export type LogFields = RequestFields;
 
 /** The names of request headers in logs, in order of preference. */
 const HEADER_NAMES: Readonly<Record<string, readonly string[]>> = {
@@ -38,10 +40,8 @@ interface FieldNames {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-type ReadField = (fields: LogFields) => string | undefined;
-
 /** Reads the fields that mappings use; undefined if the log does not have the field. */
-export class FieldReaders {
+export class LogReaders implements FieldReaders {
   readonly #headers: ReadonlyMap<string, string>;
   /** The raw value of the time field, which may be a number. */
   readonly time: (fields: LogFields) => unknown;

@@ -1,17 +1,59 @@
-import { nearest } from '../../../base/nearest.ts';
-import { type Place, type Problems, pathOfKey, shown } from '../../../engine/rules/read/problem.ts';
-import { parseFlag, type YamlNode } from '../../../engine/rules/read/yaml.ts';
+import { nearest } from '../../base/nearest.ts';
+import { type Place, type Problems, pathOfKey, shown } from '../../engine/rules/read/problem.ts';
+import { parseFlag, parseYaml, YamlError, type YamlNode } from '../../engine/rules/read/yaml.ts';
+
+/** A regular expression. */
+export interface Pattern {
+  /** The text that it matches, and its groups; undefined without a match. */
+  exec(text: string): readonly (string | undefined)[] | undefined;
+}
+
+/** How a pattern matches: in any case, and the whole text instead of a part. */
+export interface PatternOptions {
+  readonly ignoresCase?: boolean;
+  readonly isWhole?: boolean;
+}
+
+/** Compiles a regular expression. @throws Error  it is invalid */
+export type Compile = (source: string, options: PatternOptions) => Pattern;
+
+/** Compiles JavaScript's regular expressions, whose time may grow exponentially with a text. */
+export const compileRegExp: Compile = (source, { ignoresCase = false, isWhole = false }) => {
+  const flags = ignoresCase ? 'i' : '';
+  const regex = new RegExp(source, flags);
+  const compiled = isWhole ? new RegExp(`^(?:${source})$`, `${flags}s`) : regex;
+  return { exec: (text) => compiled.exec(text) ?? undefined };
+};
+
+/** What the blocks of a file share. */
+export interface BlockContext {
+  readonly problems: Problems;
+  readonly compile: Compile;
+}
+
+/** Parses a file. Undefined if it is no mapping: the problems say why then. */
+export function parseBlock(file: string, text: string, context: BlockContext): MappingBlock | undefined {
+  const { problems } = context;
+  try {
+    const { root } = parseYaml(text);
+    const place = { file, line: root?.line ?? 1, path: '' };
+    return root ? new MappingBlock(root, place, context) : problems.error(place, 'expected a mapping, got nothing');
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    return problems.error({ file, line: error.line, column: error.column, path: '' }, `no YAML: ${error.message}`);
+  }
+}
 
 /** A block of a mapping file, read key by key. Errors are added to the problems; `done` reports unread keys. */
 export class MappingBlock {
   readonly place: Place;
   readonly #values = new Map<string, { readonly node: YamlNode; readonly place: Place }>();
   readonly #read = new Set<string>();
-  readonly #problems: Problems;
+  readonly #context: BlockContext;
 
-  constructor(node: YamlNode, place: Place, problems: Problems) {
+  constructor(node: YamlNode, place: Place, context: BlockContext) {
     this.place = { ...place, line: node.line, column: node.column };
-    this.#problems = problems;
+    this.#context = context;
     if (node.kind !== 'map') {
       if (!isNull(node)) this.error(`expected a mapping, got ${describe(node)}`);
       return;
@@ -19,7 +61,7 @@ export class MappingBlock {
     for (const { key, value } of node.entries) {
       const name = key.kind === 'scalar' ? key.text : describe(key);
       const at = { ...place, line: key.line, column: key.column, path: pathOfKey(place.path, shown(name)) };
-      if (this.#values.has(name)) problems.error(at, `'${shown(name)}' is set twice`);
+      if (this.#values.has(name)) context.problems.error(at, `'${shown(name)}' is set twice`);
       this.#values.set(name, { node: value, place: at });
     }
   }
@@ -33,7 +75,7 @@ export class MappingBlock {
   }
 
   error(message: string, key?: string): undefined {
-    this.#problems.error((key === undefined ? undefined : this.#values.get(key)?.place) ?? this.place, message);
+    this.#context.problems.error((key === undefined ? undefined : this.#values.get(key)?.place) ?? this.place, message);
   }
 
   text(key: string): string | undefined {
@@ -68,12 +110,11 @@ export class MappingBlock {
     return this.error(`expected a whole number from ${least} to ${most}, got ${describe(node)}`, key);
   }
 
-  /** A JavaScript regular expression. */
-  pattern(key: string, flags = ''): RegExp | undefined {
+  pattern(key: string, options: PatternOptions = {}): Pattern | undefined {
     const text = this.required(key);
     if (text === undefined) return undefined;
     try {
-      return new RegExp(text, flags);
+      return this.#context.compile(text, options);
     } catch (error) {
       return this.error(`expected a regular expression, got '${shown(text)}': ${errorMessage(error)}`, key);
     }
@@ -81,7 +122,7 @@ export class MappingBlock {
 
   block(key: string): MappingBlock | undefined {
     const found = this.#take(key);
-    return found && new MappingBlock(found.node, found.place, this.#problems);
+    return found && new MappingBlock(found.node, found.place, this.#context);
   }
 
   /** The items of a list that is not empty. */
@@ -93,7 +134,7 @@ export class MappingBlock {
     }
     const { place } = found;
     return found.node.items.map(
-      (item, at) => new MappingBlock(item, { ...place, path: `${place.path}[${at}]` }, this.#problems),
+      (item, at) => new MappingBlock(item, { ...place, path: `${place.path}[${at}]` }, this.#context),
     );
   }
 

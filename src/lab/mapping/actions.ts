@@ -1,13 +1,27 @@
-import type { Entry } from '../../../engine/rules/match/match.ts';
-import type { FieldReaders, LogFields } from '../readers/fields.ts';
+import type { RequestDescriptor } from '../../engine/decide/decide.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
 import type { MappingBlock } from './mapping-block.ts';
 
-type ReadField = FieldReaders['address'];
+/** A request as a proxy or a log describes it. */
+export type RequestFields = Readonly<Record<string, unknown>>;
+
+/** Reads a text; undefined if the request does not have it. */
+export type ReadField = (fields: RequestFields) => string | undefined;
+
+/** Readers of what actions use. */
+export interface FieldReaders {
+  /** A request header, or a pseudo-header such as `:path`. */
+  header(name: string): ReadField;
+  /** The client's address without its port. */
+  readonly address: ReadField;
+  /** The upstream cluster. */
+  readonly cluster: ReadField;
+}
 
 /**
  * Returns the entry that an action adds, `skip` to add none but keep the others, or undefined to drop the descriptor.
  */
-export type Action = (fields: LogFields) => Entry | 'skip' | undefined;
+type Action = (fields: RequestFields) => Entry | 'skip' | undefined;
 
 /**
  * Envoy's actions, by name.
@@ -27,8 +41,38 @@ const actions: Readonly<Record<string, (block: MappingBlock, readers: FieldReade
 
 export const actionNames = Object.keys(actions);
 
+/** Reads the descriptor of a request; undefined if there is none. */
+export type ReadDescriptor = (fields: RequestFields) => RequestDescriptor | undefined;
+
+/** Reads an item of `rate_limits`. */
+export function readDescriptor(block: MappingBlock, readers: FieldReaders): ReadDescriptor {
+  const actions = block.blocks('actions').flatMap((item) => readAction(item, readers) ?? []);
+  const addend = block.block('hits_addend');
+  const hits = addend?.integer('number', [0, 1_000_000_000]) ?? 1;
+  addend?.done();
+  block.done();
+  return (fields) => {
+    const entries = createEntries(actions, fields);
+    return entries && { entries, requestLimit: undefined, hits };
+  };
+}
+
+/**
+ * Creates the entries of a descriptor. As in Envoy, an action without a value drops the descriptor; one without entries
+ * is dropped too.
+ */
+function createEntries(actions: readonly Action[], fields: RequestFields): readonly Entry[] | undefined {
+  const entries: Entry[] = [];
+  for (const action of actions) {
+    const entry = action(fields);
+    if (entry === undefined) return undefined;
+    if (entry !== 'skip') entries.push(entry);
+  }
+  return entries.length === 0 ? undefined : entries;
+}
+
 /** Reads an item of `actions`: a mapping with the name of the action as its only key. */
-export function readAction(item: MappingBlock, readers: FieldReaders): Action | undefined {
+function readAction(item: MappingBlock, readers: FieldReaders): Action | undefined {
   const [name = '', ...more] = item.keys;
   const read = Object.hasOwn(actions, name) ? actions[name] : undefined;
   if (!read || more.length > 0)
@@ -181,7 +225,7 @@ function compressGroups(groups: readonly number[]): string {
   return from < 0 ? text(groups) : `${text(groups.slice(0, from))}::${text(groups.slice(from + length))}`;
 }
 
-type Matcher = (fields: LogFields) => boolean;
+type Matcher = (fields: RequestFields) => boolean;
 type TextTest = (value: string) => boolean;
 
 /** Reads `headers`, all of which must match. */
@@ -258,11 +302,9 @@ function textTest(
 
 /** Reads a regular expression, which must match the whole value as in Envoy. */
 function safeRegex(block: MappingBlock | undefined, ignoresCase: boolean): TextTest | undefined {
-  const regex = block?.pattern('regex', ignoresCase ? 'i' : '');
+  const whole = block?.pattern('regex', { ignoresCase, isWhole: true });
   block?.done();
-  if (!regex) return undefined;
-  const whole = new RegExp(`^(?:${regex.source})$`, `${regex.flags}s`);
-  return (value) => whole.test(value);
+  return whole && ((value) => whole.exec(value) !== undefined);
 }
 
 /** A decimal integer in a range that excludes its end. */
