@@ -30,7 +30,7 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Move and connect',
-    pages: ['migrating-from-envoyproxy-ratelimit', 'gateways', 'overlay'],
+    pages: ['migrating-from-envoyproxy-ratelimit', 'gateways', 'proxies', 'overlay'],
   },
   { title: 'Try rules', pages: ['replay', 'advise'] },
   {
@@ -65,6 +65,7 @@ const labels: ReadonlyMap<string, string> = new Map([
   ['rlqs', 'Quotas for proxies'],
   ['migrating-from-envoyproxy-ratelimit', 'From envoyproxy/ratelimit'],
   ['gateways', 'Envoy Gateway and Istio'],
+  ['proxies', 'Other proxies'],
   ['admin', 'Admin API explained'],
 ]);
 

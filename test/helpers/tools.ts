@@ -66,19 +66,38 @@ export const promtool = (): Promise<string> => prometheusTool('promtool');
 /** Path of the Prometheus server. */
 export const prometheus = (): Promise<string> => prometheusTool('prometheus');
 
-/**
- * A program of Prometheus: from PATH, else extracted from Debian's package, whose installation would start a server.
- */
-async function prometheusTool(name: string): Promise<string> {
+/** Path of NGINX. */
+export const nginx = (): Promise<string> =>
+  extractedTool('nginx', { folder: 'nginx', path: 'usr/sbin/nginx', aptPackage: 'nginx', what: 'NGINX' });
+
+const prometheusTool = (name: string): Promise<string> =>
+  extractedTool(name, {
+    folder: 'promtool',
+    path: `usr/bin/${name}`,
+    aptPackage: 'prometheus',
+    what: 'Prometheus 2 or later',
+  });
+
+interface ExtractedTool {
+  /** Below the cache. */
+  readonly folder: string;
+  /** In the package. */
+  readonly path: string;
+  readonly aptPackage: string;
+  readonly what: string;
+}
+
+/** A program from PATH, else extracted from Debian's package, whose installation would start a server. */
+async function extractedTool(name: string, { folder: own, path, aptPackage, what }: ExtractedTool): Promise<string> {
   const found = await onPath(name);
   if (found) return found;
-  const folder = join(CACHE, 'promtool');
-  const binary = join(folder, 'usr/bin', name);
+  const folder = join(CACHE, own);
+  const binary = join(folder, path);
   if (await isExecutable(binary)) return binary;
   await install(folder, async (into) => {
-    const why = `${name} is not on PATH: install Prometheus 2 or later; apt-get could not download it`;
+    const why = `${name} is not on PATH: install ${what}; apt-get could not download it`;
     await mkdir(into);
-    await run(why, ['apt-get', 'download', 'prometheus'], into);
+    await run(why, ['apt-get', 'download', aptPackage], into);
     for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
   });
   return binary;
