@@ -10,7 +10,7 @@ import {
   singleHitRefusalMs,
 } from './limit.ts';
 
-interface LeakyBucketLimit extends AnyLimit {
+export interface LeakyBucketLimit extends AnyLimit {
   readonly algorithm: 'leaky_bucket';
   /** Hits that pass immediately before later ones have to wait for the leak, at least 1. */
   readonly burst: number;

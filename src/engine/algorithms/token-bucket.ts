@@ -20,7 +20,7 @@ export const refills = ['continuous', 'interval'] as const;
  */
 export const LONGEST_LEASE_MS = 1_000;
 
-interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
+export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'token_bucket';
   /** The capacity of a full bucket, at least 1. */
   readonly burst: number;
