@@ -12,6 +12,7 @@ import { plots } from './plots.ts';
 import { ruleKeysPage } from './rule-keys-page.ts';
 import { scalingPage } from './scaling-page.ts';
 import { withScenarios } from './scenarios-page.ts';
+import { sharePlots } from './share-plots.ts';
 import { statisticsPage } from './statistics-page.ts';
 import { wrapped } from './wrap.ts';
 
@@ -26,6 +27,7 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/statistics.md', statisticsPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
+  ...sharePlots,
   ...dashboards,
 ]);
 

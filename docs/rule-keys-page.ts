@@ -5,6 +5,8 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   node: ['A node', 'An element of `descriptors`.'],
   rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
   reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
+  share: ['A shared limit', 'The value of `share` in `rate_limit` ([Fair shares](fair-shares.md)).'],
+  child: ['A child of a shared limit', 'The value of `share` in a node ([Fair shares](fair-shares.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],
   require: ['Required keys', 'The value of `require` ([Requests without a key](rules.md#requests-without-a-key)).'],
   sites: ['Shared by sites', 'The value of `sites` ([Several sites](sites.md)).'],

@@ -18,6 +18,7 @@ export const navigation: readonly NavigationGroup[] = [
       'plans-and-quotas',
       'llm-tokens',
       'in-flight',
+      'fair-shares',
       'why-refused',
       'change-a-limit',
       'clients',

@@ -32,6 +32,20 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the partner's hour began a minute after the full hour
     [3_660_000, 'partner=acme', 1, 'OK'],
   ],
+  'fair-shares.yaml': [
+    [0, 'generic_key=api,tenant=other', 500, 'OK'],
+    [0, 'generic_key=api,tenant=other', 1, 'refused for 2 ms'], // its ceiling
+    [0, 'generic_key=api,tenant=acme', 500, 'OK'], // borrowed
+    [0, 'generic_key=api,tenant=acme', 200, 'refused for 200 ms'], // the limit itself
+    [200, 'generic_key=api,tenant=acme', 200, 'OK'], // from its reservation
+    [1_200, 'generic_key=api,tenant=initech,api_key=production', 150, 'OK'],
+  ],
+  'priorities.yaml': [
+    [0, 'generic_key=shop,user=u,class=sheddable', 60, 'OK'],
+    [0, 'generic_key=shop,user=u,class=sheddable', 1, 'refused for 10 ms'],
+    [0, 'generic_key=shop,user=u,class=critical', 40, 'OK'],
+    [0, 'generic_key=shop,user=u,class=critical', 1, 'refused for 10 ms'],
+  ],
   'in-flight.yaml': [
     [0, 'tenant=acme,request_id=r1', 1, 'OK'],
     [1_000, 'tenant=acme,request_id=r2', 1, 'OK'],

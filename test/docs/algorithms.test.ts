@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
+import { sharePlots } from '../../docs/share-plots.ts';
 import { type Decision, NEVER_MS, type Spend, spends } from '../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
@@ -397,13 +398,19 @@ describe('docs/algorithms.md', () => {
   });
 });
 
-test.each([...plots])('%s is the drawing of docs/plots.ts', (path, svg) => {
+test.each([...plots, ...sharePlots])('%s is the drawing of its program', (path, svg) => {
   expect(readFileSync(join(DOCS, '..', path), 'utf8')).toBe(svg);
 });
 
 test('docs/img contains only these drawings', () => {
   const files = readdirSync(join(DOCS, 'img')).map((name) => `docs/img/${name}`);
-  expect(files.sort()).toEqual([...plots.keys()].sort());
+  expect(files.sort()).toEqual([...plots.keys(), ...sharePlots.keys()].sort());
+});
+
+test('docs/fair-shares.md shows every drawing of shares, described by its title', () => {
+  const shares = readFileSync(join(DOCS, 'fair-shares.md'), 'utf8');
+  for (const [path, svg] of sharePlots)
+    expect(shares).toContain(`![${/<title>(.*)<\/title>/.exec(svg)?.[1]}](${path.replace('docs/', '')})`);
 });
 
 /** The page's rule file that contains these words. */

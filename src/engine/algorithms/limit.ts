@@ -218,6 +218,8 @@ export interface StateFormat<L extends AnyLimit> {
   longest?(limit: L): number;
   /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
   readonly keepsEntries?: true;
+  /** A state is of several nodes, which stores keep one by one: those of a shared limit and its children. */
+  readonly hasNodes?: true;
 }
 
 /**

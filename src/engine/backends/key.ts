@@ -30,6 +30,9 @@ export interface SharedWindow {
 /** Finds the counter of a limit for one descriptor. */
 export type Counters = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => Counter;
 
+/** The counter of a child of a shared limit, in memory; Redis keeps all children under the limit's key. */
+export const childKey = (key: CounterKey, child: number | string): CounterKey => `${key}#${child}` as CounterKey;
+
 /** Creates the counter key of a limit for one descriptor, from the algorithm, the window and the entries. */
 export type CounterKeys = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => CounterKey;
 

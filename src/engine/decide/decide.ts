@@ -6,8 +6,9 @@ import { StoreUnavailable } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.ts';
 import { hashHolder } from '../holds/claim.ts';
+import { claimShare } from '../holds/fair-share.ts';
 import { capDelay, type Limit } from '../holds/limits.ts';
-import { createDebit, type Debit, type Entries, heldBy, type LedgerEntry } from '../ledger/debit.ts';
+import { createDebit, type Debit, type Entries, heldBy, type LedgerEntry, sharedBy } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
@@ -316,6 +317,7 @@ function withDebits(
   let debits = before;
   const { counters, quotaMode, shadowMode } = decider;
   const holder = found.id === undefined ? undefined : hashHolder(found.id);
+  const { children } = found;
   for (const { limit, policy } of found.limits) {
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
@@ -323,7 +325,8 @@ function withDebits(
     // reserves no turn after the caller's deadline
     const capped = capDelay(limit, maxHoldMs);
     if (holder === undefined) {
-      debits = appended(debits, createDebit(counter, { limit: capped, policy }, hits, blocks, charges));
+      const debit = createDebit(counter, { limit: capped, policy }, hits, blocks, charges);
+      debits = appended(debits, children ? sharedBy(debit, claimShare(limit, children)) : debit);
       continue;
     }
     const own = { limit: capped, policy };

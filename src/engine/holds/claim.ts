@@ -8,6 +8,16 @@ export interface Claim {
   readonly commits?: boolean;
   /** One side of moving hits between two sites; absent if the hits are counted. */
   readonly transfer?: SiteTransfer;
+  /** The children of a shared limit that the hits belong to. */
+  readonly share?: ShareClaim;
+}
+
+/** The path of hits through the children of a shared limit. */
+export interface ShareClaim {
+  /** The ids of the children, from the top: integers from 1 to below 2^53. */
+  readonly children: readonly number[];
+  /** The threshold of the priority that the request states, in percent. Default: that of the rule. */
+  readonly threshold?: number;
 }
 
 /** The holder of hits that are taken and returned without an id. */
@@ -21,8 +31,8 @@ export function hashHolder(id: string): number {
 }
 
 /** Whether an operation states more than its hits. */
-export const isClaim = ({ holder, commits, transfer }: Claim): boolean =>
-  (holder !== undefined && holder !== ANONYMOUS) || commits === true || transfer !== undefined;
+export const isClaim = ({ holder, commits, transfer, share }: Claim): boolean =>
+  (holder !== undefined && holder !== ANONYMOUS) || commits === true || transfer !== undefined || share !== undefined;
 
 /** One side of moving hits between two sites; `peer` is the index of the other site. */
 export type SiteTransfer =

@@ -2,12 +2,13 @@ import { algorithms, type RateLimit, type RateName, rateFor, rateNames } from '.
 import type { AlgorithmValues, AnyLimit } from '../algorithms/limit.ts';
 import type { Claim } from './claim.ts';
 import type { Counting, NamedCounting } from './counting.ts';
+import { type FairShareLimit, fairShare } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
 
 /** The numbers of one limit, discriminated by its algorithm: on a rate, or on hits with holders or of one site. */
-export type Limit = RateLimit | InFlightLimit | ReservationLimit | SiteShareLimit;
+export type Limit = RateLimit | InFlightLimit | ReservationLimit | SiteShareLimit | FairShareLimit;
 
 export type AlgorithmName = Limit['algorithm'];
 
@@ -20,6 +21,7 @@ const rows = {
   ...named,
   reservation,
   site_share: siteShare,
+  fair_share: fairShare,
 } satisfies Readonly<Record<AlgorithmName, Counting>>;
 
 /** All names, in the order of the scripts: first the rates. */
@@ -66,6 +68,7 @@ export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !findRow
 /** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
 export function namedAlgorithm(limit: Limit): NamedAlgorithm {
   if (limit.algorithm === 'site_share') return limit.of;
+  if (limit.algorithm === 'fair_share') return 'token_bucket';
   return limit.algorithm === 'reservation' ? limit.inner.algorithm : limit.algorithm;
 }
 

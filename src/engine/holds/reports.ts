@@ -6,6 +6,8 @@ export interface Reports {
   readonly reservation?: ReservationReport;
   /** For exchanges between sites. */
   readonly site?: SiteReport;
+  /** For limits that children share. */
+  readonly share?: ShareReport;
 }
 
 /** The requests in flight on a counter. */
@@ -51,6 +53,31 @@ export interface ReservationReport {
   readonly open: number;
   /** Time since the first of them to expire was made; 0 if there is none. */
   readonly oldestMs: number;
+}
+
+/** Why a shared limit decides as it does, in the order of their numbers in its report. */
+export const shareReasons = [
+  'passed',
+  'empty', // the limit itself is used up
+  'held', // what is left is reserved for active siblings
+  'priority', // what is left is for higher priorities
+  'share', // the child has used its fair share
+  'ceiling', // the child's own maximum
+] as const;
+export type ShareReason = (typeof shareReasons)[number];
+
+/** A child's part of a shared limit, in the current second. Whole hits. */
+export interface ShareReport {
+  readonly reason: ShareReason;
+  /** The level on the path whose share or ceiling refuses, from 1; else 0. */
+  readonly level: number;
+  readonly used: number;
+  /** Used hits that its own reservation did not cover. */
+  readonly borrowed: number;
+  /** What is left of its reservation. */
+  readonly unspent: number;
+  /** Unspent reservations of its active siblings, which it cannot borrow. */
+  readonly held: number;
 }
 
 /** A site's part of a limit that sites share, in the epoch of its counter. Whole hits. */

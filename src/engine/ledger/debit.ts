@@ -1,6 +1,7 @@
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
+import type { ShareClaim } from '../holds/claim.ts';
 import { hasHolders, type Limit } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
@@ -35,6 +36,11 @@ export function heldBy(debit: Debit, holder: number, commits = false): Debit {
   if (!hasHolders(debit.limit)) return debit;
   const { kind, key, shared, limit, hits, blocks, policy } = debit;
   return { kind, key, shared, limit, hits, blocks, policy, holder, commits };
+}
+
+/** The same debit for a child of a shared limit. */
+export function sharedBy({ kind, key, shared, limit, hits, blocks, policy }: Debit, share: ShareClaim): Debit {
+  return { kind, key, shared, limit, hits, blocks, policy, share };
 }
 
 /** The operation for a number of hits. */

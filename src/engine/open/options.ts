@@ -192,7 +192,8 @@ export function storeTraits(options: CounterOptions): StoreTraits {
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
-  return { ...common, name: 'memcached', without: algorithmNames.filter((name) => findRow(name).state.keepsEntries) };
+  const without = algorithmNames.filter((name) => findRow(name).state.keepsEntries || findRow(name).state.hasNodes);
+  return { ...common, name: 'memcached', without };
 }
 
 /** Whether a request or each of its counters is one atomic step. */

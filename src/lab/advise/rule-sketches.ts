@@ -170,6 +170,8 @@ function notARate({ limit }: RuleLimit): string | undefined {
       return 'in_flight limits concurrency, not a rate';
     case 'reservation':
       return 'the hits of a reservation are known only when it is committed';
+    case 'fair_share':
+      return 'its children share it, and advice is for limits that count alone';
     case 'site_share':
       return 'sites share it, and each site sees only its own part';
   }

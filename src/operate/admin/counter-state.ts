@@ -1,8 +1,10 @@
 import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
+import type { FairShareLimit } from '../../engine/holds/fair-share.ts';
 import { ownSlots } from '../../engine/holds/in-flight.ts';
 import { type AlgorithmName, algorithmFor, fullCapacity, type Limit } from '../../engine/holds/limits.ts';
+import type { ShareReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
 import type { CounterState } from '../answers/counters.ts';
@@ -58,6 +60,7 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
     case 'fixed_window':
     case 'in_flight':
     case 'reservation':
+    case 'fair_share':
     case 'site_share':
       return { kind: 'window', capacity, windowMs };
   }
@@ -130,6 +133,7 @@ const accounts: Accounts = {
     const held = reservation?.held ?? 0;
     return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
   },
+  fair_share: whole,
   site_share(limit, state, nowMs) {
     const standing = siteStanding(limit, state, nowMs);
     const { used, lent, borrowed } = standing;
@@ -178,6 +182,32 @@ export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: St
   const capacity = fullCapacity(limit);
   const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
   return `${total} ${isOver ? '>' : '≤'} ${room}`;
+}
+
+/**
+ * A shared limit's decision in words: `borrowed 12 from idle siblings; its reservation of 200 per second is used up`.
+ */
+export function describeShare(limit: FairShareLimit, { reason, level, used, borrowed, unspent, held }: ShareReport) {
+  const child = limit.path[level - 1] ?? limit.path.at(-1);
+  const own = limit.path.at(-1);
+  const reserve = own?.reserve ?? 0;
+  const spent = `${used} used in this second`;
+  switch (reason) {
+    case 'passed':
+      if (reserve === 0) return `${spent}, within its fair share`;
+      if (borrowed === 0) return `${spent}, ${unspent} of its reservation left`;
+      return `${spent}, ${borrowed} borrowed from idle siblings; its reservation of ${reserve} is used up`;
+    case 'empty':
+      return `the limit of ${limit.requestsPerUnit} per second is used up by all ${limit.path[0]?.key ?? 'child'} values`;
+    case 'held':
+      return `${spent}; what is left, at most ${held}, is reserved for active siblings`;
+    case 'priority':
+      return `${spent}; what is left is for higher priorities than ${limit.threshold ?? 'stated'}`;
+    case 'share':
+      return `${spent}; this ${child?.key ?? 'child'} has used its fair share among those that ask`;
+    case 'ceiling':
+      return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} per second`;
+  }
 }
 
 /** At most two decimals. */

@@ -12,7 +12,7 @@ import type { Match } from '../../engine/rules/match/match.ts';
 import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../answers/explain.ts';
-import { counterState, drawState, siteStanding, writeArithmetic } from './counter-state.ts';
+import { counterState, describeShare, drawState, siteStanding, writeArithmetic } from './counter-state.ts';
 import { describeOverride, passesInMs } from './shown.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -145,7 +145,7 @@ function explainObserved(
   if (!decision) return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs) }) };
   const source = answerSource(decision);
   const isOver = decision.code === 'OVER_LIMIT';
-  const { retryAfterMs, delayMs, soft, reservation } = decision;
+  const { retryAfterMs, delayMs, soft, reservation, share } = decision;
   return {
     ...counter,
     code: decision.code,
@@ -160,10 +160,13 @@ function explainObserved(
         ? sourceTexts[source]
         : reservation && debit.commits
           ? commitText(reservation, hits)
-          : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
+          : share && limit.algorithm === 'fair_share'
+            ? describeShare(limit, share)
+            : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
+    ...(share && { share }),
     ...(delayMs > 0 && { delayMs }),
     ...(isOver && { retryAfterMs: passesInMs(retryAfterMs) }),
   };

@@ -7,6 +7,7 @@ import { answerSource } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../answers/explain.ts';
+import { describeShare } from './counter-state.ts';
 import { ApiProblem } from './problem.ts';
 import { passesInMs } from './shown.ts';
 
@@ -115,7 +116,9 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     source: answerSource(decision),
     arithmetic: isBlock
       ? 'blocked'
-      : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${fullCapacity(limit)}`,
+      : decision.share && limit.algorithm === 'fair_share'
+        ? describeShare(limit, decision.share)
+        : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${fullCapacity(limit)}`,
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),

@@ -15,7 +15,7 @@ import {
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { proxyQuota } from '../../edge/rlqs/shapes.ts';
 import { spends } from '../../engine/algorithms/limit.ts';
-import { reservationEvents } from '../../engine/holds/reports.ts';
+import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
 import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
 import { rateLimitResponse } from '../../engine/wire/shapes.ts';
 import { counterState } from './counters.ts';
@@ -95,6 +95,19 @@ const explainedLimit = fields(
       reserved: whole,
       charged: whole,
       overrun: whole,
+    }),
+    /** What the child has of a shared limit, in the current second. */
+    share: fields({
+      reason: oneOf(...shareReasons),
+      /** The level whose share or ceiling refuses, from 1; else 0. */
+      level: whole,
+      used: whole,
+      /** Used beyond its own reservation. */
+      borrowed: whole,
+      /** Left of its reservation. */
+      unspent: whole,
+      /** Unspent reservations of active siblings. */
+      held: whole,
     }),
     delayMs: number,
     /** How long until this limit alone would admit it; null: never. */

@@ -7,6 +7,7 @@ import {
   type State,
   type Step,
 } from '../../algorithms/limit.ts';
+import { joinNodes, nodeState } from '../../holds/fair-share.ts';
 import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
@@ -20,7 +21,7 @@ import {
   type TriedHits,
   triedHits,
 } from '../backend.ts';
-import type { CounterKey } from '../key.ts';
+import { type CounterKey, childKey } from '../key.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
 /** When counters were reset, kept for as long as an earlier receipt could matter. */
@@ -33,7 +34,7 @@ export interface MemoryBackend extends Backend {
   ranAtMs(): number;
   /** The counter's current state; undefined if it is new. */
   readState(key: CounterKey): State | undefined;
-  fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
+  fork(counters: readonly Pick<Operation, 'key' | 'share'>[]): Fork & { readonly backend: MemoryBackend };
 }
 
 /** Time to live of a copied counter: longer than the state of any limit is relevant. */
@@ -74,7 +75,7 @@ export function createMemoryBackend(
       if (refusal) return refusal;
       const own = tried[at] as TriedHits; // in range
       const hits = own.cumulative;
-      const peek = runStep(operation, hits, readState(operation.key), nowMs, false);
+      const peek = runStep(operation, hits, load(counters, operation, nowMs), nowMs, false);
       const accepted = isForItself(operation) ? peek.accepted : isAccepted;
       const decision = describeStep(operation, peek, nowMs, { hits, accepted, charged: false });
       return afterEarlierHits(decision, own);
@@ -114,19 +115,44 @@ export function createMemoryBackend(
 
 function forkAt(
   nowMs: number,
-  copied: readonly Pick<Operation, 'key'>[],
+  copied: readonly Pick<Operation, 'key' | 'share'>[],
   readState: MemoryBackend['readState'],
 ): ReturnType<MemoryBackend['fork']> {
-  const known = copied.flatMap(({ key }) => {
+  const keys = copied.flatMap((operation) => [operation.key, ...childKeys(operation)]);
+  const known = keys.flatMap((key) => {
     const state = readState(key);
     return state ? [[key, state] as const] : [];
   });
-  const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
+  const copy = createMemoryBackend(() => nowMs, { maxCounters: keys.length + 1 }, new Map(known));
   return { backend: copy, nowMs: () => nowMs, readState: copy.readState, findFailure: () => undefined };
+}
+
+const childKeys = ({ key, share }: Pick<Operation, 'key' | 'share'>): readonly CounterKey[] =>
+  share ? share.children.map((child) => childKey(key, child)) : [];
+
+/** The state of an operation's counter; of a shared limit, with those of the children on the path. */
+function load(counters: BoundedCounters, operation: Operation, nowMs: number): State | undefined {
+  const { key, share } = operation;
+  const own = counters.stateAt(counters.find(key), nowMs);
+  if (!share) return own;
+  return joinNodes([own, ...childKeys(operation).map((child) => counters.stateAt(counters.find(child), nowMs))]);
+}
+
+/** Stores what `load` has read. */
+function save(counters: BoundedCounters, operation: Operation, step: Step, nowMs: number): void {
+  const { key, share } = operation;
+  if (!share) return counters.set(key, counters.find(key), step, nowMs);
+  for (const [at, one] of [key, ...childKeys(operation)].entries())
+    counters.set(one, counters.find(one), { ...step, state: nodeState(step.state, at) }, nowMs);
 }
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
   const hits = signedHits(operation);
+  if (operation.share) {
+    const step = runStep(operation, hits, load(counters, operation, nowMs), nowMs, charge);
+    save(counters, operation, step, nowMs);
+    return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
+  }
   const found = counters.find(operation.key);
   const step = runStep(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
   counters.set(operation.key, found, step, nowMs);
@@ -136,14 +162,14 @@ function spend(counters: BoundedCounters, operation: Operation, nowMs: number, c
 function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
   const { key, limit, hits } = operation;
   const found = counters.find(key);
-  const state = counters.stateAt(found, nowMs);
+  const state = load(counters, operation, nowMs);
   switch (operation.kind) {
     case 'refund': {
       const { chargedAtMs } = operation;
       const reset = resets.get(key);
       const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
       const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs, operation);
-      if (state) counters.set(key, found, step, nowMs);
+      if (state) save(counters, operation, step, nowMs);
       return describeStep(operation, step, nowMs, { hits: 0, accepted: true, charged: false });
     }
     case 'forget': {
@@ -157,7 +183,7 @@ function runOther(counters: BoundedCounters, resets: Resets, operation: Operatio
       return spend(counters, operation, nowMs, 'regardless');
     default: {
       const step = runStep(operation, hits, state, nowMs, false);
-      if (hits === 0) counters.set(key, found, step, nowMs); // a peek counts as use
+      if (hits === 0 && !operation.share) counters.set(key, found, step, nowMs); // a peek counts as use
       return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: false });
     }
   }
@@ -167,10 +193,13 @@ function runOther(counters: BoundedCounters, resets: Resets, operation: Operatio
 function tryAll(counters: BoundedCounters, operations: readonly Operation[], nowMs: number): readonly boolean[] {
   const states = new Map<CounterKey, State>();
   return operations.map((operation) => {
-    const before = states.get(operation.key) ?? counters.stateAt(counters.find(operation.key), nowMs);
+    const { key, share } = operation;
+    const keys = share ? [key, ...childKeys(operation)] : [key];
+    const found = keys.map((one) => states.get(one) ?? counters.stateAt(counters.find(one), nowMs));
     const charge = operation.kind !== 'peek';
+    const before = share ? joinNodes(found) : found[0];
     const { accepted, state } = runStep(operation, signedHits(operation), before, nowMs, charge);
-    states.set(operation.key, state);
+    for (const [at, one] of keys.entries()) states.set(one, share ? nodeState(state, at) : state);
     return accepted;
   });
 }
@@ -185,14 +214,12 @@ function chargeRefused(
   mayCharge: boolean,
   nowMs: number,
 ): Decision | undefined {
-  const { key } = operation;
   const isAlone = standsAlone(operation);
   if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
   const hits = signedHits(operation);
-  const found = counters.find(key);
-  const step = runStep(operation, hits, counters.stateAt(found, nowMs), nowMs, true);
+  const step = runStep(operation, hits, load(counters, operation, nowMs), nowMs, true);
   if (!isAlone && step.accepted) return undefined;
-  counters.set(key, found, step, nowMs);
+  save(counters, operation, step, nowMs);
   return describeStep(operation, step, nowMs, { hits, accepted, charged: true });
 }
 

@@ -100,7 +100,8 @@ export function encodeBatch(
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
+    if (operation.kind !== 'spend' || operation.limit.algorithm === 'fair_share' || foreign?.has(operation))
+      return false;
     const place = keys.intern(operation.key);
     if (runs.repeat(operation, place, number)) return true;
     return runs.join(operation, place, placeOfLimit(limits, operation), number);

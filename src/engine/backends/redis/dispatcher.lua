@@ -140,7 +140,7 @@ for _ = 1, runs do
 end
 
 if at <= #input then
-  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep, pack = pack_numbers, unpack = unpack_numbers }
+  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep, pack = pack_numbers, unpack = unpack_numbers, unpack_state = unpack_state, grace_ms = grace_ms }
   reply[parts + 1] = pack_numbers(decide_requests(batch))
 end
 if settlement then

@@ -9,6 +9,9 @@
   place in KEYS of the time when the counter was reset; the time of the charge (REFUND), or how long the former is
   kept (FORGET, ms)
 
+  The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
+  A step gets and returns the numbers of the nodes on its path, one after another.
+
   The counters of an algorithm with a loader are stored in another format: the loader returns their state, how
   long a peek keeps them (ms), how to store them, and an outcome if they cannot be used.
 
@@ -20,6 +23,8 @@ local function decide_requests(batch)
   -- COUNT: positive hits are spent, negative hits are refunded, 0 peeks
   local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
   local ALONE = 16
+  -- Of a node of a shared limit; a child is forgotten long after the last window in which it was active.
+  local NODE_NUMBERS, FORGOTTEN_MS = 15, 60000
 
   local input, at, limits, stored, now_ms = batch.input, batch.at, batch.limits, batch.stored, batch.now_ms
   local output = {}
@@ -41,6 +46,82 @@ local function decide_requests(batch)
     return foreign[key] and foreign[key].outcome
   end
 
+  local hashes = {} -- of shared limits, by counter: the nodes that were read, and those to be written
+
+  -- The fields of the nodes on the limit's path.
+  local function fields_of(limit)
+    local fields = limit.algorithm.children(limit.numbers)
+    table.insert(fields, 1, 'p')
+    return fields
+  end
+
+  local function state_for(key, limit)
+    if not limit.algorithm.children then
+      return states[key]
+    end
+    local hash = hashes[key] or { nodes = {}, changed = {} }
+    hashes[key] = hash
+    local fields, missing = fields_of(limit), {}
+    for i = 1, #fields do
+      if hash.nodes[fields[i]] == nil then
+        missing[#missing + 1] = fields[i]
+      end
+    end
+    if #missing > 0 then
+      local read = redis.call('HMGET', KEYS[key], unpack(missing))
+      for i = 1, #missing do
+        hash.nodes[missing[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
+      end
+    end
+    if not hash.nodes.p then
+      return nil
+    end
+    local state = {}
+    for i = 1, #fields do
+      local node = hash.nodes[fields[i]]
+      for j = 1, NODE_NUMBERS do
+        state[#state + 1] = node and node[j] or 0
+      end
+    end
+    return state
+  end
+
+  local function set_state(key, limit, state)
+    if not limit.algorithm.children then
+      states[key] = state
+      return
+    end
+    local hash, fields = hashes[key], fields_of(limit)
+    for i = 1, #fields do
+      hash.nodes[fields[i]] = { unpack(state, (i - 1) * NODE_NUMBERS + 1, i * NODE_NUMBERS) }
+      hash.changed[fields[i]] = true
+    end
+  end
+
+  -- Drops forgotten ones among two children at random for each new one, so that they do not outnumber active ones.
+  local function sweep(key, added)
+    local found = redis.call('HRANDFIELD', KEYS[key], 2 * added, 'WITHVALUES')
+    for i = 1, #found, 2 do
+      local node = batch.unpack_state(found[i + 1], NODE_NUMBERS)
+      if found[i] ~= 'p' and (not node or node[1] < now_ms - FORGOTTEN_MS) then
+        redis.call('HDEL', KEYS[key], found[i])
+      end
+    end
+  end
+
+  local function write_hash(key, ttl_ms)
+    local hash, written = hashes[key], {}
+    for field in pairs(hash.changed) do
+      written[#written + 1] = field
+      written[#written + 1] = batch.pack(hash.nodes[field])
+    end
+    local added = redis.call('HSET', KEYS[key], unpack(written))
+    if added > 0 then
+      sweep(key, added)
+    end
+    redis.call('PEXPIRE', KEYS[key], ttl_ms)
+  end
+
   local function read_hit()
     local key, limit = input[at], limits[input[at + 1]]
     local alone = input[at + 3] >= ALONE
@@ -55,12 +136,13 @@ local function decide_requests(batch)
 
   local function run(hit, hits, charge)
     local accepted, state, ttl_ms, report =
-      hit.limit.algorithm.step(hit.limit.numbers, states[hit.key], now_ms, hits, charge)
+      hit.limit.algorithm.step(hit.limit.numbers, state_for(hit.key, hit.limit), now_ms, hits, charge)
     return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
   end
 
   local function keep(hit, result)
-    states[hit.key], ttls_ms[hit.key], last_algorithms[hit.key] = result.state, result.ttl_ms, hit.limit.algorithm
+    set_state(hit.key, hit.limit, result.state)
+    ttls_ms[hit.key], last_algorithms[hit.key] = result.ttl_ms, hit.limit.algorithm
   end
 
   local function reply(hit, accepted, charged, report)
@@ -89,23 +171,23 @@ local function decide_requests(batch)
     if reset_at_ms and input[at + 5] <= reset_at_ms then
       hits = 0
     end
-    return limit.algorithm.refund(limit.numbers, states[key], now_ms, hits, input[at + 5])
+    return limit.algorithm.refund(limit.numbers, state_for(key, limit), now_ms, hits, input[at + 5])
   end
 
   -- Returns whether the counter must be written, and the result of the step.
   local function run_kind(kind, key, limit, hits)
-    local step = limit.algorithm.step
+    local step, state = limit.algorithm.step, state_for(key, limit)
     if kind == KINDS.COUNT then
-      return true, step(limit.numbers, states[key], now_ms, hits, true)
+      return true, step(limit.numbers, state, now_ms, hits, true)
     elseif kind == KINDS.CHARGE then
-      return true, step(limit.numbers, states[key], now_ms, hits, 'regardless')
+      return true, step(limit.numbers, state, now_ms, hits, 'regardless')
     elseif kind == KINDS.REFUND then
-      return states[key] ~= nil, refund(key, limit, hits)
+      return state ~= nil, refund(key, limit, hits)
     elseif kind == KINDS.FORGET then
       forgotten[key] = { key = input[at + 4], ttl_ms = input[at + 5] }
       return false, step(limit.numbers, nil, now_ms, 0, false)
     end
-    return false, step(limit.numbers, states[key], now_ms, hits, false)
+    return false, step(limit.numbers, state, now_ms, hits, false)
   end
 
   local function run_each(count)
@@ -117,16 +199,28 @@ local function decide_requests(batch)
       local is_written, accepted, state, ttl_ms, report = run_kind(kind, key, limit, input[at + 2])
       at = at + (kind >= KINDS.REFUND and 6 or 4)
       if is_written then
-        states[key], ttls_ms[key], last_algorithms[key] = state, ttl_ms, limit.algorithm
+        set_state(key, limit, state)
+        ttls_ms[key], last_algorithms[key] = ttl_ms, limit.algorithm
       end
       reply({ key = key }, accepted, is_written, report or state)
     end
   end
 
+  -- Steps replace nodes, and change none in place.
+  local function copy_nodes(key)
+    local copy = { nodes = {}, changed = {} }
+    for name, of in pairs(hashes[key] or {}) do
+      for field, value in pairs(of) do
+        copy[name][field] = value
+      end
+    end
+    return hashes[key] and copy
+  end
+
   -- Returns which hits would be accepted if all were spent in this order, and whether the request would be refused.
   -- Only counters that are used several times are charged for this, and restored from a copy.
   local function try_all(hits)
-    local uses, copies, accepted, refused = {}, {}, {}, false
+    local uses, copies, copied_nodes, accepted, refused = {}, {}, {}, {}, false
     for i = 1, #hits do
       uses[hits[i].key] = (uses[hits[i].key] or 0) + 1
     end
@@ -135,16 +229,18 @@ local function decide_requests(batch)
       local is_repeated = uses[hit.key] > 1
       if is_repeated and copies[hit.key] == nil then
         copies[hit.key] = states[hit.key] and batch.pack(states[hit.key]) or false
+        copied_nodes[hit.key] = copy_nodes(hit.key)
       end
       local result = run(hit, hit.hits, is_repeated and hit.charge)
       if is_repeated then
-        states[hit.key] = result.state
+        set_state(hit.key, hit.limit, result.state)
       end
       accepted[i] = result.accepted
       refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
     end
     for key, packed in pairs(copies) do
       states[key] = packed and batch.unpack(packed) or nil
+      hashes[key] = copied_nodes[key]
     end
     return accepted, refused
   end
@@ -199,6 +295,10 @@ local function decide_requests(batch)
   for key, ttl_ms in pairs(ttls_ms) do
     if foreign[key] then
       foreign[key].keep(states[key], ttl_ms)
+    elseif hashes[key] then
+      if ttl_ms > 0 then
+        write_hash(key, ttl_ms + batch.grace_ms)
+      end
     else
       local algorithm = last_algorithms[key]
       batch.keep(key, algorithm.is_windowed and batch.state_of(key), states[key], ttl_ms, algorithm)

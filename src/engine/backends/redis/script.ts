@@ -48,6 +48,7 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
     ...algorithmNames.map((name) => {
       const row = findRow(name);
       const more = listTraits(name).map(([trait, value]) => `${trait} = ${value}`);
+      if (row.state.hasNodes) more.push(`children = ${name}_children`);
       return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
     }),
     ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),

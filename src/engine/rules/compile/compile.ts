@@ -26,6 +26,7 @@ import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
+import { buildChild, checkReserves, isShared } from './share.ts';
 import { finish } from './steps.ts';
 
 interface CompileOptions {
@@ -139,6 +140,8 @@ export interface Above {
   readonly node: Pick<Node, 'rule'> | undefined;
   /** Whether limits of the parent have `reserve`, valid or not. */
   readonly reserves: boolean;
+  /** Whether the parent's limit, or its part of one, is shared, validly or not. */
+  readonly shares: boolean;
   readonly split: SiteSplit | undefined;
 }
 
@@ -153,6 +156,7 @@ export const topContext = (domain: string, split: SiteSplit | undefined): Above 
   requirements: [],
   node: undefined,
   reserves: false,
+  shares: false,
   split,
 });
 
@@ -213,6 +217,7 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
 
 function buildNode({ written, below }: SourcedNode, above: Above, problems: Problems): Node {
   const { node, here } = buildOwn(written.block, above, problems);
+  checkReserves(written.block, node.rule, problems);
   return { ...node, children: below && buildLevel(below, here, problems) };
 }
 
@@ -250,6 +255,7 @@ export function childContext(block: Block<'node'>, above: Above, problems: Probl
     ids: readIds(block, above, problems),
     node: undefined,
     reserves: hasReserve(block),
+    shares: isShared(block),
   };
 }
 
@@ -259,7 +265,38 @@ export const buildNodeRule = (
   { above, here }: { readonly above: Above; readonly here: Above },
   problems: Problems,
 ): Rule | undefined =>
-  block.values.not_counted === 'commit' ? buildCommit(block, above, problems) : buildRule(block, here, problems);
+  block.values.not_counted === 'commit'
+    ? buildCommit(block, above, problems)
+    : block.values.share
+      ? buildChildRule(block, { above, here }, problems)
+      : buildRule(block, here, problems);
+
+function buildChildRule(
+  block: Block<'node'>,
+  { above, here }: { readonly above: Above; readonly here: Above },
+  problems: Problems,
+): Rule | undefined {
+  const parent = { rule: above.node?.rule, depth: above.levels.length, shares: above.shares };
+  const child = buildChild(block, parent, problems);
+  return child && { ...describeNode(block, here), ...child, unlimited: false, replaces: [] };
+}
+
+/** What a rule has of its node. */
+function describeNode(block: Block<'node'>, here: Above) {
+  const { detailed_metric: isDetailed = false, charged_later: chargedLater = false, metadata } = block.values;
+  const { file, line } = block.place();
+  return {
+    domain: here.domain,
+    path: here.path,
+    place: { file, line },
+    levels: here.levels,
+    named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
+    metadata,
+    ...(here.ids.length > 0 && { ids: here.ids }),
+    ...(chargedLater && { chargedLater }),
+    ...(block.overlaid && { overlaid: block.overlaid }),
+  } as const;
+}
 
 /** The ids on the path down to the node, including its own. */
 function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
@@ -329,9 +366,6 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     rate_limits: several,
     shadow_mode: shadow = false,
     quota_mode: quota = false,
-    charged_later: chargedLater = false,
-    detailed_metric: isDetailed = false,
-    metadata,
   } = block.values;
   if (only && several) {
     problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
@@ -342,6 +376,8 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     problems.error(block.place('rate_limits'), message);
   }
   const limitBlocks = only ? [only] : (several ?? []);
+  const shared = several?.find(({ values }) => values.share);
+  if (shared) problems.error(shared.place('share'), 'share goes with rate_limit, not with rate_limits');
   if (limitBlocks.length === 0) return undefined;
   const { split } = here;
   const hasId = here.ids.some(({ as }) => as === 'hold');
@@ -357,23 +393,14 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
-  const { file, line } = block.place();
   return {
-    domain: here.domain,
-    path: here.path,
-    place: { file, line },
-    levels: here.levels,
-    named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
+    ...describeNode(block, here),
     limits,
     ...(schedule && { schedule }),
     unlimited: unlimited !== undefined,
     shadow,
     quota,
     replaces,
-    metadata,
-    ...(here.ids.length > 0 && { ids: here.ids }),
-    ...(chargedLater && { chargedLater }),
-    ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }
 

@@ -62,6 +62,8 @@ function checkNodes(
         );
       if (limit.values.reserve && store.without.includes('reservation'))
         problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; use Redis`);
+      if (limit.values.share && store.without.includes('fair_share'))
+        problems.error(limit.place('share'), `shared limits cannot be counted in ${store.name}; use Redis`);
       for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
     }
     checkNodes(values.descriptors ?? [], store, problems);

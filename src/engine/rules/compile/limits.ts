@@ -28,6 +28,7 @@ import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { durationMs } from '../time/duration.ts';
+import { readShare } from './share.ts';
 import { readSites } from './sites.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -63,7 +64,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     }
     return undefined;
   }
-  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
+  const byDefault = values.share ? 'token_bucket' : DEFAULT_ALGORITHM;
+  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
   const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
   const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
   if (block.invalid.has('algorithm')) return undefined;
@@ -92,7 +94,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const read = policy && readNumbers(algorithm, numbers, source);
   const counted = read && countedBy(read, policy);
   const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
-  const limit = split && readReserve(block, { inner: split, hasId }, problems);
+  const shared = split && readShare(block, split, problems);
+  const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);

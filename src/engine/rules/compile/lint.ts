@@ -94,7 +94,10 @@ function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
     const { values, empty, place } = node;
     if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
     const isOpen =
-      listLimits(node).length === 0 && (values.descriptors ?? []).length === 0 && values.not_counted !== 'commit';
+      listLimits(node).length === 0 &&
+      (values.descriptors ?? []).length === 0 &&
+      values.not_counted !== 'commit' &&
+      !values.share;
     if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
     return [warning(place(), NOT_LIMITED)];
   });

@@ -3,7 +3,7 @@ import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
-import type { NodeHead, NodeSource, WrittenNode } from '../read/node-source.ts';
+import { childBlocks, type NodeHead, type NodeSource, type WrittenNode } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
@@ -97,8 +97,7 @@ interface ListedNode {
 }
 
 function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
-  const { descriptors = [] } = block.values;
-  return [{ depth, block }, ...descriptors.flatMap((child) => listNodes(child, depth + 1))];
+  return [{ depth, block }, ...childBlocks(block).flatMap((child) => listNodes(child, depth + 1))];
 }
 
 function packPiece(listed: readonly ListedNode[]): PackedPiece {
@@ -279,8 +278,8 @@ class LazyNode implements Node {
     this.naming = naming;
     this.sharedValue = sharedValue;
     this.countsAddresses = countsAddresses;
-    const { not_counted: notCounted, rate_limit: only, rate_limits: several = [] } = head;
-    this.hasRule = notCounted === 'commit' || only !== undefined || several.length > 0;
+    const { not_counted: notCounted, rate_limit: only, rate_limits: several = [], share } = head;
+    this.hasRule = notCounted === 'commit' || only !== undefined || several.length > 0 || share !== undefined;
     if (this.hasRule) this.#source = { from, above, here };
   }
 

@@ -1,5 +1,5 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
-import { algorithmFor, isRateLimit, namedAlgorithm } from '../../holds/limits.ts';
+import { algorithmFor, isRateLimit, type Limit, namedAlgorithm } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
@@ -15,7 +15,12 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  return `${requestsPerUnit} per ${window}${by}${limit.algorithm === 'reservation' ? ', reserved' : ''}`;
+  return `${requestsPerUnit} per ${window}${by}${describeUse(limit)}`;
+}
+
+function describeUse(limit: Limit): string {
+  if (limit.algorithm === 'reservation') return ', reserved';
+  return limit.algorithm === 'fair_share' ? ', shared' : '';
 }
 
 /**

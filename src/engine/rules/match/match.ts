@@ -40,6 +40,8 @@ export type Match =
       readonly id?: string;
       /** The hits are the amount that the request has used of its reservation. */
       readonly commits?: true;
+      /** The values of the entries that name children of a shared limit, from the top; absent if there are none. */
+      readonly children?: readonly string[];
       /** The levels of its name in statistics: the rule's own, or the descriptor's entries. */
       readonly levels: readonly string[];
     };
@@ -187,6 +189,7 @@ function limited(
   if (rule.unlimited) return { kind: 'unlimited', rule };
   const levels = rule.named === 'by_rule' || !rules ? rule.levels : nameLevels(rule, sent, rules, work);
   if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
+  if (rule.sharedBelow !== undefined) return sharing(rule, rule.sharedBelow, entries, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
 
@@ -216,7 +219,17 @@ function withoutIds(
   };
 }
 
-/** The entries in the name of a descriptor's counter: all but ids of the request. */
+/** @param below  the number of entries of the node whose limit is shared */
+const sharing = (rule: Rule, below: number, entries: readonly Entry[], levels: readonly string[]): Match => ({
+  kind: 'limited',
+  rule,
+  limits: rule.limits,
+  entries: entries.slice(0, below),
+  children: entries.slice(below).map(({ value }) => value),
+  levels,
+});
+
+/** The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request. */
 export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>
   ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
 

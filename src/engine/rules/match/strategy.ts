@@ -49,6 +49,8 @@ function chooseBurst(limit: Limit): number | BucketStrategy {
       return unsupported('in_flight counts open requests, and a bucket only has a rate');
     case 'site_share':
       return unsupported('sites moves hits between sites, and a proxy would count on its own');
+    case 'fair_share':
+      return unsupported('share divides the limit among children, and a proxy would count on its own');
     case 'reservation':
       return unsupported('reserve counts what requests have used, and a proxy counts requests');
     case 'sliding_window_log':

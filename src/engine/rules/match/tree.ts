@@ -200,6 +200,8 @@ export interface Rule extends MayBeOverlaid {
   readonly commitAt?: number;
   /** Its requests are checked when they begin, and charged when they end. */
   readonly chargedLater?: true;
+  /** The number of entries of the node whose limit this rule's children share; absent if its limits are its own. */
+  readonly sharedBelow?: number;
   /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

@@ -240,8 +240,8 @@ const nodeKeys = [
 
 /** Keys that only rules may set, since they determine which limits and counters exist. */
 const keysOfRules = {
-  node: ['share_threshold', 'not_counted', 'require'],
-  rate_limit: ['unlimited', 'replaces'],
+  node: ['share_threshold', 'not_counted', 'require', 'share'],
+  rate_limit: ['unlimited', 'replaces', 'share'],
 } as const;
 
 /** Keys that belong to the rate, in addition to `requests_per_unit`. */

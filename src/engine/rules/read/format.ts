@@ -20,6 +20,9 @@ export const notCounted = [...idKinds, 'commit'] as const;
 /** A duration: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
 
+/** A number, or a percentage. */
+const PART = '^([0-9]+|[0-9]+(\\.[0-9]+)?%)$';
+
 /** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
 export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
 
@@ -144,6 +147,14 @@ const rateLimit = {
     of: 'sites',
     goesWith: sharedAlgorithms,
     meaning: 'several sites, each with its own counters, share the limit; requires SITE and SITE_PEERS',
+  },
+  share: {
+    type: 'block',
+    own: true,
+    of: 'share',
+    goesWith: ['token_bucket'],
+    meaning:
+      'the values of a key share the limit: each may use what others leave; token_bucket (the default then), unit: second',
   },
   charge: {
     type: 'text',
@@ -274,6 +285,13 @@ export const format = {
       meaning:
         'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
     },
+    share: {
+      type: 'block',
+      of: 'child',
+      own: true,
+      insteadOf: ['rate_limit', 'rate_limits'],
+      meaning: 'the part of these values in the shared limit of the node above; without a value: of those not listed',
+    },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
     metadata: { type: 'struct', meaning: 'returned with the answer' },
@@ -308,6 +326,44 @@ export const format = {
       meaning:
         'minimum reservation: a number of hits, or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
     },
+  },
+  share: {
+    by: {
+      type: 'text',
+      own: true,
+      required: true,
+      meaning: 'the key of the entry below this node whose values share the limit',
+    },
+  },
+  child: {
+    reserve: {
+      type: 'text',
+      own: true,
+      pattern: PART,
+      meaning:
+        'hits per second, or a percentage of those of the node above, that siblings cannot take from an active child; absent: none',
+    },
+    weight: {
+      type: 'count',
+      own: true,
+      minimum: 1,
+      maximum: 1_000,
+      meaning: 'its part of what is not reserved, relative to its siblings that ask; absent: 1',
+    },
+    ceiling: {
+      type: 'text',
+      own: true,
+      pattern: PART,
+      meaning: 'the most hits per second, or a percentage of those of the node above; absent: no limit of its own',
+    },
+    priority: {
+      type: 'text',
+      own: true,
+      pattern: '^(critical|default|sheddable|value|[1-9][0-9]?|100)$',
+      meaning:
+        'part of the bucket that the hits may use: critical (100, beyond the fair share), default (85), sheddable (60), or a percentage; value: as the value of the entry says',
+    },
+    by: { type: 'text', own: true, meaning: 'the key of the next level, whose values share the part of this node' },
   },
   scheduled: {
     active: { type: 'block', own: true, of: 'active', required: true, meaning: 'when these numbers apply' },

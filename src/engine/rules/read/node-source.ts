@@ -28,6 +28,7 @@ export interface NodeHead {
   readonly not_counted?: string;
   readonly rate_limit?: unknown;
   readonly rate_limits?: readonly unknown[];
+  readonly share?: unknown;
   /** What `require` of the block above demands, if the node counts the requests that lack it. */
   readonly required?: Requirement;
 }
@@ -52,6 +53,21 @@ export function compositeName(head: NodeHead): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
+/**
+ * The nodes below a node. If its limit is shared by the values of a key, there is one for those that are not listed.
+ */
+export function childBlocks({ values, place }: Block<'node'>): readonly Block<'node'>[] {
+  const { descriptors = [], share, rate_limit: limit } = values;
+  const key = share?.values.by ?? limit?.values.share?.values.by;
+  const isAny = ({ values: { key: own, value = '', addresses } }: Block<'node'>): boolean =>
+    own === key && value === '' && !addresses;
+  if (key === undefined || descriptors.some(isAny)) return descriptors;
+  const child: Block<'child'> = { values: {}, invalid: NOTHING, place: () => place() };
+  return [...descriptors, { values: { key, share: child }, invalid: NOTHING, place: () => place() }];
+}
+
+const NOTHING: ReadonlySet<PropertyKey> = new Set();
+
 /** The nodes of blocks in memory. */
 export function blockNodes(blocks: readonly Block<'node'>[]): NodeSource {
   let at = 0;
@@ -59,10 +75,10 @@ export function blockNodes(blocks: readonly Block<'node'>[]): NodeSource {
     next() {
       const block = blocks[at++];
       if (!block) return undefined;
-      const { descriptors = [] } = block.values;
+      const children = childBlocks(block);
       return {
         written: { head: block.values, block },
-        below: descriptors.length > 0 ? blockNodes(descriptors) : undefined,
+        below: children.length > 0 ? blockNodes(children) : undefined,
       };
     },
   };

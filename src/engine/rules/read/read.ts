@@ -260,6 +260,8 @@ const blockNames: Readonly<Record<Shape, string>> = {
   anchor: 'alignment',
   sites: 'sites',
   require: 'require',
+  share: 'share',
+  child: 'share of a node below',
   replaces: 'replaces',
 };
 

@@ -1,0 +1,180 @@
+import { unitMs } from '../../algorithms/limit.ts';
+import { type ChildNumbers, type FairShareLimit, priorities, readPriority } from '../../holds/fair-share.ts';
+import type { Limit } from '../../holds/limits.ts';
+import { isFixed } from '../match/matchers.ts';
+import type { Rule } from '../match/tree.ts';
+import type { Problems } from '../read/problem.ts';
+import type { Block } from '../read/read.ts';
+
+type LimitValues = Block<'rate_limit'>['values'];
+type NodeValues = Block<'node'>['values'];
+
+/** Maximum number of levels below a shared limit, such as organisation, team and key. */
+const MAX_LEVELS = 3;
+const MAX_WEIGHT = 1_000;
+
+/** Values that `share` allows beside it; others could let a child exceed its share, or answer without it. */
+const allowedBeside = {
+  soft: ({ soft = 0 }: LimitValues) => soft === 0,
+  refill: ({ refill = 'continuous' }: LimitValues) => refill === 'continuous',
+  charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
+  consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
+  max_delay: ({ max_delay: maxDelay }: LimitValues) => maxDelay === undefined,
+  reserve: ({ reserve }: LimitValues) => reserve === undefined,
+  sites: ({ sites }: LimitValues) => sites === undefined,
+  active: ({ active }: LimitValues) => active === undefined,
+  schedule: ({ schedule }: LimitValues) => schedule === undefined,
+  on_change: ({ on_change: onChange = 'keep' }: LimitValues) => onChange === 'keep',
+  on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
+} as const;
+
+/** The limit that children share, if the rule says so. */
+export function readShare({ values, place }: Block<'rate_limit'>, whole: Limit, problems: Problems): Limit | undefined {
+  const { share } = values;
+  if (!share) return whole;
+  if (share.invalid.size > 0) return undefined; // reported already
+  const { by = '' } = share.values;
+  if (by === '')
+    return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
+  const other = Object.entries(allowedBeside).find(([, allows]) => !allows(values))?.[0] as keyof LimitValues;
+  if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
+  const { algorithm, requestsPerUnit, windowMs } = whole;
+  if (algorithm !== 'token_bucket' || windowMs !== unitMs.SECOND)
+    return problems.error(
+      place('share'),
+      `share requires a rate per second, so that a child has its reservation within one, got a window of ${windowMs} ms`,
+    );
+  return {
+    algorithm: 'fair_share',
+    counter: `fair_share|${windowMs}`,
+    requestsPerUnit,
+    soft: 0,
+    windowMs,
+    burst: whole.burst,
+    by,
+    path: [],
+  } satisfies FairShareLimit;
+}
+
+/** The key by whose values a node's limit, or its part of one, is shared. */
+const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined =>
+  share?.values.by ?? limit?.values.share?.values.by;
+
+/** Whether nodes below may be children. */
+export const isShared = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
+
+/** What a child is part of. */
+export interface Parent {
+  /** The rule of the node above; undefined if it has none. */
+  readonly rule: Rule | undefined;
+  /** The number of entries down to the node above. */
+  readonly depth: number;
+  /** The node above shares its limit, validly or not. */
+  readonly shares: boolean;
+}
+
+/** The rule of a node with `share`: the limit of the node above, with the node's own part. */
+export function buildChild(
+  block: Block<'node'>,
+  { rule, depth, shares }: Parent,
+  problems: Problems,
+): Pick<Rule, 'limits' | 'shadow' | 'quota' | 'sharedBelow'> | undefined {
+  const { share, key = '', rate_limit: limit, rate_limits: limits, not_counted: id } = block.values;
+  const shared = rule?.limits[0];
+  const report = (at: 'share' | 'key' | 'not_counted', message: string): undefined =>
+    problems.error(block.place(at), message);
+  if (!share || share.invalid.size > 0) return undefined; // reported already
+  if (limit || limits)
+    return report('share', 'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling');
+  if (!rule || shared?.limit.algorithm !== 'fair_share') {
+    if (shares) return undefined; // the limit above is invalid
+    return report('share', `share requires a limit with share: { by: ${key} } on the node above`);
+  }
+  if (shared.limit.by !== key)
+    return report('key', `a child of this limit has the key ${shared.limit.by ?? 'of a level above'}, got '${key}'`);
+  if (id !== undefined || rule.ids)
+    return report('not_counted', 'not_counted and share are mutually exclusive: remove one of them');
+  const own = readChild(block, shared.limit, problems);
+  if (!own) return undefined;
+  return {
+    limits: [{ ...shared, limit: own }],
+    shadow: rule.shadow,
+    quota: rule.quota,
+    sharedBelow: rule.sharedBelow ?? depth,
+  };
+}
+
+/** The limit of the node above, with the child's part of it. */
+function readChild(block: Block<'node'>, above: FairShareLimit, problems: Problems): FairShareLimit | undefined {
+  const { share, key = '' } = block.values;
+  if (!share) return undefined;
+  const { reserve: written, weight = 1, ceiling: ceilingText, priority, by } = share.values;
+  const before = problems.all.length;
+  const report = (at: 'reserve' | 'weight' | 'ceiling' | 'priority' | 'by', message: string): undefined =>
+    problems.error(share.place(at), message);
+  const { requestsPerUnit, path } = above;
+  const parent = path.at(-1);
+  if (path.length === MAX_LEVELS) report('by', `a shared limit has at most ${MAX_LEVELS} levels below it`);
+  if (weight < 1 || weight > MAX_WEIGHT) report('weight', `weight must be 1 to ${MAX_WEIGHT}, got ${weight}`);
+  const reserve = readRate(written, parent?.reserve ?? requestsPerUnit);
+  if (written !== undefined) checkReserve(reserve, parent, block.values, (message) => report('reserve', message));
+  const most = path.reduce((least, one) => (one.ceiling > 0 ? Math.min(least, one.ceiling) : least), requestsPerUnit);
+  const ceiling = readRate(ceilingText, most);
+  if (ceilingText !== undefined && (ceiling < Math.max(reserve, 1) || ceiling > most))
+    report('ceiling', `ceiling must be ${Math.max(reserve, 1)} to ${most} hits per second, got '${ceilingText}'`);
+  const isStated = priority === 'value';
+  const threshold = priority === undefined || isStated ? undefined : readPriority(priority);
+  if (priority !== undefined && !isStated && threshold === undefined)
+    report(
+      'priority',
+      `priority must be ${[...priorities.keys()].join(', ')}, 1 to 100 (percent), or value, got '${priority}'`,
+    );
+  if (problems.all.length > before) return undefined;
+  const { by: _, ...common } = above;
+  const thresholds = [above.threshold, threshold].filter((one) => one !== undefined);
+  return {
+    ...common,
+    ...(by !== undefined && { by }),
+    path: [...path, { key, reserve, weight, ceiling } satisfies ChildNumbers],
+    ...(thresholds.length > 0 && { threshold: Math.min(...thresholds) }),
+    ...(isStated && { thresholdAt: path.length }),
+  };
+}
+
+function checkReserve(
+  reserve: number,
+  parent: ChildNumbers | undefined,
+  { value = '', share_threshold: isOne = false }: NodeValues,
+  report: (message: string) => undefined,
+): void {
+  if (!isOne && (value === '' || !isFixed(value)))
+    report('reserve requires a fixed value: the number of other children is unknown; give them a weight');
+  else if (parent?.reserve === 0)
+    report(`reserve requires a reserve of the ${parent.key} above, of which it is a part`);
+  else if (reserve < 1) report('reserve must be at least 1 hit per second');
+}
+
+/** Whole hits per second, rounded down: `20%` of the whole, or a number. */
+function readRate(written: string | undefined, whole: number): number {
+  if (written === undefined) return 0;
+  const rate = written.endsWith('%') ? (whole * Number(written.slice(0, -1))) / 100 : Number(written);
+  return Math.floor(rate + ROUNDING);
+}
+
+/** 28.999999999999996, which is 29 % of 100, is 29. */
+const ROUNDING = 1e-9;
+
+/** Reports reservations of children that add up to more than their parent has. */
+export function checkReserves(block: Block<'node'>, rule: Rule | undefined, problems: Problems): void {
+  const limit = rule?.limits[0]?.limit;
+  if (limit?.algorithm !== 'fair_share' || limit.by === undefined) return;
+  const parent = limit.path.at(-1);
+  const whole = parent?.reserve ?? limit.requestsPerUnit;
+  const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === limit.by);
+  const sum = children.reduce((total, { values }) => total + readRate(values.share?.values.reserve, whole), 0);
+  if (sum <= whole || whole === 0) return;
+  problems.error(
+    block.place('descriptors'),
+    `reservations add up to ${sum} hits per second, more than the ${whole} of ${parent ? `this ${parent.key}` : 'the limit'}`,
+  );
+}

@@ -1,0 +1,146 @@
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { decide } from '../../../src/engine/decide/decide.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { deciderOf } from '../../helpers/decider.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
+import { loadText } from '../../helpers/rules.ts';
+
+const rules = (limit: string, children = ''): string =>
+  `domain: d\ndescriptors: [{ key: api, value: x, rate_limit: { ${limit} }, descriptors: [${children}] }]\n`;
+
+const shared = 'unit: second, requests_per_unit: 1000, share: { by: tenant }';
+
+/** The problems of a file, or none. */
+function problemsOf(text: string): readonly string[] {
+  const loaded = loadText(text);
+  return loaded.ok ? [] : loaded.problems.map(({ message }) => message);
+}
+
+test.each([
+  [
+    'requests_per_unit: 10, unit: minute, share: { by: tenant }',
+    '',
+    'share requires a rate per second, so that a child has its reservation within one, got a window of 60000 ms',
+  ],
+  [`algorithm: fixed_window, ${shared}`, '', 'share cannot be used with fixed_window, only with token_bucket'],
+  [`refill: interval, ${shared}`, '', 'refill and share are mutually exclusive: remove one of them'],
+  [`on_store_failure: local, ${shared}`, '', 'on_store_failure and share are mutually exclusive: remove one of them'],
+  [`consistency: leased, ${shared}`, '', 'consistency and share are mutually exclusive: remove one of them'],
+  [
+    shared,
+    '{ key: tenant, value: a, share: { reserve: 70% } }, { key: tenant, value: b, share: { reserve: 400 } }',
+    'reservations add up to 1100 hits per second, more than the 1000 of the limit',
+  ],
+  [
+    shared,
+    '{ key: tenant, value: a, share: { reserve: 20%, by: team }, descriptors: [{ key: team, value: t, share: { reserve: 300 } }] }',
+    'reservations add up to 300 hits per second, more than the 200 of this tenant',
+  ],
+  [
+    shared,
+    '{ key: tenant, value: a, share: { by: team }, descriptors: [{ key: team, value: t, share: { reserve: 50% } }] }',
+    'reserve requires a reserve of the tenant above, of which it is a part',
+  ],
+  [
+    shared,
+    '{ key: tenant, share: { reserve: 1% } }',
+    'reserve requires a fixed value: the number of other children is unknown; give them a weight',
+  ],
+  [
+    shared,
+    '{ key: tenant, value: a, share: { reserve: 20%, ceiling: 100 } }',
+    "ceiling must be 200 to 1000 hits per second, got '100'",
+  ],
+  [shared, '{ key: team, value: a, share: { weight: 2 } }', "a child of this limit has the key tenant, got 'team'"],
+  [
+    'unit: second, requests_per_unit: 5',
+    '{ key: tenant, share: { weight: 2 } }',
+    'share requires a limit with share: { by: tenant } on the node above',
+  ],
+  [shared, '{ key: tenant, share: { weight: 2000 } }', 'weight must be 1 to 1000, got 2000'],
+  [
+    shared,
+    '{ key: tenant, share: { priority: high } }',
+    "priority must be critical, default, sheddable, 1 to 100 (percent), or value, got 'high'",
+  ],
+  [
+    shared,
+    '{ key: tenant, share: {}, rate_limit: { unit: second, requests_per_unit: 1 } }',
+    'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling',
+  ],
+])('refuses %s with %s', (limit, children, message) => {
+  expect(problemsOf(rules(limit, children))).toEqual([message]);
+});
+
+/** What a request to rules gets, and the counter and the children that its first limit counts on. */
+async function answersOf(text: string, requests: readonly string[]) {
+  const loaded = loadText(text);
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const clock = fakeClock();
+  const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 }));
+  const decider = deciderOf(loaded.rules, { clock, ledger });
+  const codes: string[] = [];
+  for (const request of requests) {
+    const [path = '', hits = '1'] = request.split(' × ');
+    const entries = path.split(',').map((entry) => {
+      const [key = '', value = ''] = entry.split('=');
+      return { key, value };
+    });
+    const descriptors = [{ entries, requestLimit: undefined, hits: Number(hits) }];
+    const { overallCode, verdicts } = await decide({ domain: 'd', descriptors }, decider, 1_000);
+    const [verdict] = verdicts;
+    const reason = verdict?.kind === 'limited' ? verdict.decision.share?.reason : verdict?.kind;
+    codes.push(`${overallCode} ${reason}`);
+  }
+  return codes;
+}
+
+test('children that no rule lists share the limit of the node above, down three levels', async () => {
+  const answers = await answersOf(
+    rules(
+      shared,
+      '{ key: tenant, share: { by: team }, descriptors: [{ key: team, share: { by: key } }] }, { key: tenant, value: vip, share: { reserve: 10%, ceiling: 500 } }',
+    ),
+    [
+      'api=x,tenant=vip × 501',
+      'api=x,tenant=vip × 50',
+      'api=x,tenant=a,team=t,key=k × 800',
+      'api=x,tenant=a × 100',
+      'api=x,tenant=a,team=t,key=k × 60',
+      'api=x,tenant=vip × 50',
+      'api=x × 1',
+      'api=x,tenant=a,team=t,key=k,more=1',
+    ],
+  );
+  expect(answers).toEqual([
+    'OVER_LIMIT ceiling',
+    'OK passed',
+    'OK passed',
+    'OVER_LIMIT share', // as long as vip is active
+    'OVER_LIMIT share',
+    'OK passed', // from its reservation
+    'OK passed',
+    'OK no_rule',
+  ]);
+});
+
+test('the value of an entry states the priority', async () => {
+  const answers = await answersOf(
+    rules(
+      'unit: second, requests_per_unit: 100, share: { by: user }',
+      '{ key: user, share: { by: class }, descriptors: [{ key: class, share: { priority: value } }] }',
+    ),
+    ['sheddable × 61', 'sheddable × 60', 'sheddable', 'default × 25', 'other', 'critical × 15', 'critical'].map(
+      (one) => `api=x,user=u,class=${one}`,
+    ),
+  );
+  expect(answers).toEqual([
+    'OVER_LIMIT priority',
+    'OK passed',
+    'OVER_LIMIT priority',
+    'OK passed',
+    'OVER_LIMIT priority',
+    'OK passed',
+    'OVER_LIMIT empty',
+  ]);
+});

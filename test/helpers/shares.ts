@@ -1,0 +1,86 @@
+import type { Backend } from '../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
+import { createDebit, sharedBy } from '../../src/engine/ledger/debit.ts';
+import { fakeClock } from './clock.ts';
+
+/** A limit that children share. By default 1,000 per second, and a bucket of as many. */
+export const fairShareOf = (requestsPerUnit = 1_000, more: Partial<FairShareLimit> = {}): FairShareLimit => ({
+  algorithm: 'fair_share',
+  counter: 'fair_share|1000',
+  requestsPerUnit,
+  soft: 0,
+  windowMs: 1_000,
+  burst: requestsPerUnit,
+  by: 'tenant',
+  path: [],
+  ...more,
+});
+
+/** A child without a reservation and a ceiling, of weight 1. */
+export const childOf = (more: Partial<ChildNumbers> = {}): ChildNumbers => ({
+  key: 'tenant',
+  reserve: 0,
+  weight: 1,
+  ceiling: 0,
+  ...more,
+});
+
+/** A leaf: the ids down to it, their numbers, and what it asks for in a second. */
+export interface Leaf {
+  readonly children: readonly number[];
+  readonly path: readonly ChildNumbers[];
+  readonly demand: number;
+  readonly threshold?: number;
+}
+
+/** The spend of a leaf on a shared limit. */
+export const spendOf = (key: CounterKey, whole: FairShareLimit, leaf: Leaf, hits = 1) => {
+  const { children, path, threshold } = leaf;
+  const limit = { ...whole, path, ...(threshold !== undefined && { threshold }) };
+  return sharedBy(createDebit({ key }, { limit, policy: {} }, hits, true), { children });
+};
+
+/** Numbers from 0 to 1, equal for equal seeds. */
+export function randomsOf(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A shared limit in memory, and its leaves, whose hits arrive at random. */
+export function createFleet(whole: FairShareLimit, seed = 1) {
+  const clock = fakeClock();
+  const store: Backend = createMemoryBackend(clock, { maxCounters: 100_000 });
+  const random = randomsOf(seed);
+  const key = 'shared' as CounterKey;
+  const spend = (leaf: Leaf, hits = 1): boolean => {
+    const replies = store.run([spendOf(key, whole, leaf, hits)], { spend: 'each', timeoutMs: 1_000 });
+    if (!Array.isArray(replies)) throw new TypeError('memory answers at once');
+    return replies[0].code === 'OK';
+  };
+  return {
+    clock,
+    spend,
+    /** Lets the leaves ask for a time. @returns the hits of each that passed */
+    run(leaves: readonly Leaf[], ms: number): readonly number[] {
+      const passed = leaves.map(() => 0);
+      for (let at = 0; at < ms; at++) {
+        const first = Math.floor(random() * leaves.length);
+        for (let turn = 0; turn < leaves.length; turn++) {
+          const place = (first + turn) % leaves.length;
+          const leaf = leaves[place] as Leaf; // in range
+          for (let chance = leaf.demand / 1_000; chance > 0; chance--)
+            if (random() < chance && spend(leaf)) passed[place] = (passed[place] ?? 0) + 1;
+        }
+        clock.advance(1);
+      }
+      return passed;
+    },
+  };
+}
