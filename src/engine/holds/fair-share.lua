@@ -3,7 +3,7 @@
   limit    { rate (per second), capacity (thousandths of a hit), children on the path, thousandths that the hits leave,
              1 if they are not held to the fair share; per child: id, reservation, its capacity, weight, ceiling, its
              capacity }
-  state    15 numbers of the parent, then of each child on the path, see `NAMES`; nil for a new counter
+  state    15 numbers of the parent, then of each child on the path; nil for a new counter. Changed in place
   now_ms   may run backwards; that refills nothing
   hits     0 peeks, a negative number gives hits back
   charge   false: returns the outcome, but leaves the counter unchanged
@@ -13,69 +13,70 @@
 ]]
 local fair_share, fair_share_refund, fair_share_children
 do
-  local NAMES = { 'at_ms', 'spent', 'capped', 'finish', 'unspent', 'parent_born_ms', 'born_ms', 'virtual', 'latest', 'weight', 'weight_before', 'reserved', 'reserved_before', 'used', 'borrowed' }
+  local NODE_NUMBERS = 15
+  local AT, SPENT, CAPPED, FINISH, UNSPENT, PARENT_BORN, BORN = 1, 2, 3, 4, 5, 6, 7
+  local VIRTUAL, LATEST, WEIGHT, WEIGHT_BEFORE, RESERVED, RESERVED_BEFORE, USED, BORROWED = 8, 9, 10, 11, 12, 13, 14, 15
   local MILLI, ACTIVE_MS, UNITS_PER_MS, CREDIT_MS, MAX_VIRTUAL = 1000, 1000, 1000000, 250, 2 ^ 52
-  local FIRST_LEVEL, LEVEL_NUMBERS, NEVER = 6, 6, -1
+  local LEVEL_NUMBERS, NEVER = 6, -1
   local EMPTY, HELD, PRIORITY, SHARE, CEILING = 1, 2, 3, 4, 5
-  local floor_of, ceil, max, min = math.floor, math.ceil, math.max, math.min
+  local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+
+  -- Of the nodes on the path, the parent first; the same tables in each step. A node is its offset in the state.
+  local rates, capacities, weights, ceilings, ceiling_capacities = {}, {}, {}, {}, {}
+  local held, is_alone, fills, speeds, credits, starts, pays = {}, {}, {}, {}, {}, {}, {}
+
+  local function offset(level)
+    return (level - 1) * NODE_NUMBERS
+  end
 
   local function bounded(count)
     return min(max(count, 0), MAX_COUNT)
   end
 
-  local function read_node(state, at)
-    local node = {}
-    for i = 1, #NAMES do
-      node[NAMES[i]] = state and state[at + i] or 0
-    end
-    return node
-  end
-
   local function window_of(ms)
-    return floor_of(ms / ACTIVE_MS)
+    return floor(ms / ACTIVE_MS)
   end
 
-  local function open_level(read, rate, capacity, weight, ceiling, ceiling_capacity, parent_born_ms)
-    local node = read
-    if read.born_ms <= 0 or read.parent_born_ms ~= parent_born_ms then
-      node = read_node(nil, 0)
-      node.parent_born_ms = parent_born_ms
+  local function clear(state, node, parent_born_ms)
+    for i = node + 1, node + NODE_NUMBERS do
+      state[i] = 0
     end
-    return { node = node, rate = rate, capacity = capacity, weight = weight, ceiling = ceiling, ceiling_capacity = ceiling_capacity, held = 0, is_alone = true, fill = 0, speed = 0, credit = 0, start = 0, pays = false }
+    state[node + PARENT_BORN] = parent_born_ms
   end
 
-  local function leave(parent, child, weight, at_ms)
-    local node = parent.node
-    if child.born_ms == 0 then
+  local function leave(state, parent, child, weight, at_ms)
+    if state[child + BORN] == 0 then
       return
     end
-    local age = window_of(at_ms) - window_of(child.at_ms)
+    local age = window_of(at_ms) - window_of(state[child + AT])
     if age == 0 then
-      node.weight = max(node.weight - weight, 0)
-      node.reserved = max(node.reserved - child.unspent, 0)
+      state[parent + WEIGHT] = max(state[parent + WEIGHT] - weight, 0)
+      state[parent + RESERVED] = max(state[parent + RESERVED] - state[child + UNSPENT], 0)
     elseif age == 1 then
-      node.weight_before = max(node.weight_before - weight, 0)
-      node.reserved_before = max(node.reserved_before - child.unspent, 0)
+      state[parent + WEIGHT_BEFORE] = max(state[parent + WEIGHT_BEFORE] - weight, 0)
+      state[parent + RESERVED_BEFORE] = max(state[parent + RESERVED_BEFORE] - state[child + UNSPENT], 0)
     end
   end
 
-  local function refresh(level, at_ms)
-    local node = level.node
-    local since_ms = max(at_ms - node.at_ms, 0)
-    node.spent = max(node.spent - since_ms * level.rate, 0)
-    node.capped = max(node.capped - since_ms * level.ceiling, 0)
-    local windows = window_of(at_ms) - window_of(node.at_ms)
-    if node.born_ms == 0 or (windows > 1 and node.spent == 0 and node.capped == 0) then
-      level.node = read_node(nil, 0)
-      level.node.parent_born_ms, level.node.born_ms, level.node.at_ms = node.parent_born_ms, at_ms, at_ms
+  local function refresh(state, level, at_ms)
+    local node = offset(level)
+    local before_ms = state[node + AT]
+    local since_ms = max(at_ms - before_ms, 0)
+    local spent = max(state[node + SPENT] - since_ms * rates[level], 0)
+    local capped = max(state[node + CAPPED] - since_ms * ceilings[level], 0)
+    local windows = window_of(at_ms) - window_of(before_ms)
+    if state[node + BORN] == 0 or (windows > 1 and spent == 0 and capped == 0) then
+      clear(state, node, state[node + PARENT_BORN])
+      state[node + BORN], state[node + AT] = at_ms, at_ms
       return 0
     end
+    state[node + SPENT], state[node + CAPPED] = spent, capped
     if windows > 0 then
-      node.weight_before = windows == 1 and node.weight or 0
-      node.reserved_before = windows == 1 and node.reserved or 0
-      node.weight, node.reserved, node.used, node.borrowed = 0, 0, 0, 0
+      state[node + WEIGHT_BEFORE] = windows == 1 and state[node + WEIGHT] or 0
+      state[node + RESERVED_BEFORE] = windows == 1 and state[node + RESERVED] or 0
+      state[node + WEIGHT], state[node + RESERVED], state[node + USED], state[node + BORROWED] = 0, 0, 0, 0
     end
-    node.at_ms = max(at_ms, node.at_ms)
+    state[node + AT] = max(at_ms, before_ms)
     return since_ms
   end
 
@@ -86,118 +87,122 @@ do
     return spent <= 0 and 1 or 0
   end
 
-  local function find_fill(level, parent, least)
-    local node = level.node
-    local own = fill_of(level.capacity, node.spent, max(level.held, least))
-    if not parent then
+  local function find_fill(state, level, least)
+    local node = offset(level)
+    local own = fill_of(capacities[level], state[node + SPENT], max(held[level], least))
+    if level == 1 then
       return own
     end
-    local share = parent.credit > 0 and max(parent.node.virtual - level.start, 0) / parent.credit or 1
-    local fill = share
-    if parent.is_alone then
-      fill = parent.fill
-    elseif level.rate > 0 then
-      fill = max(own, share)
+    local above = level - 1
+    local lag = max(state[offset(above) + VIRTUAL] - starts[level], 0)
+    local fill = credits[above] > 0 and lag / credits[above] or 1
+    if is_alone[above] then
+      fill = fills[above]
+    elseif rates[level] > 0 then
+      fill = max(own, fill)
     end
-    return level.ceiling > 0 and min(fill, fill_of(level.ceiling_capacity, node.capped, level.held)) or fill
+    return ceilings[level] > 0 and min(fill, fill_of(ceiling_capacities[level], state[node + CAPPED], held[level])) or fill
   end
 
-  local function advance(level, since_ms)
-    local node, fill = level.node, level.fill
-    if node.latest >= MAX_VIRTUAL then
-      node.latest, node.virtual = 0, 0
+  local function advance(state, level, since_ms)
+    local node, fill = offset(level), fills[level]
+    if state[node + LATEST] >= MAX_VIRTUAL then
+      state[node + LATEST], state[node + VIRTUAL] = 0, 0
     end
-    local most = max(node.virtual, node.latest + level.credit)
+    local virtual = state[node + VIRTUAL]
+    local most = max(virtual, state[node + LATEST] + credits[level])
     if fill >= 1 then
-      node.virtual = most
+      state[node + VIRTUAL] = most
     elseif fill > 0 then
-      node.virtual = min(node.virtual + floor_of((since_ms * level.speed * fill) / (1 - fill)), most)
+      state[node + VIRTUAL] = min(virtual + floor((since_ms * speeds[level] * fill) / (1 - fill)), most)
     end
   end
 
   local function open_levels(limit, state, now_ms)
-    local rate, capacity, depth, least = limit[1], limit[2], limit[3], limit[4]
-    local root = open_level(read_node(state, 0), rate, capacity, 1, 0, 0, 0)
-    local levels = { root }
-    local at_ms = max(now_ms, root.node.at_ms)
-    local since_ms = refresh(root, at_ms)
+    local rate, depth, least = limit[1], limit[3], limit[4]
+    rates[1], capacities[1], weights[1], ceilings[1], ceiling_capacities[1] = rate, limit[2], 1, 0, 0
+    if state[BORN] <= 0 or state[PARENT_BORN] ~= 0 then
+      clear(state, 0, 0)
+    end
+    local at_ms = max(now_ms, state[AT])
+    local since_ms = refresh(state, 1, at_ms)
     local per_ms = UNITS_PER_MS
-    for at = 1, depth do
-      local parent = levels[at]
-      local first = FIRST_LEVEL + (at - 1) * LEVEL_NUMBERS
-      local level = open_level(read_node(state, at * #NAMES), limit[first + 1], limit[first + 2], limit[first + 3], limit[first + 4], limit[first + 5], parent.node.born_ms)
-      leave(parent, level.node, level.weight, at_ms)
-      local own_since_ms = refresh(level, at_ms)
-      local node = parent.node
-      local weights = node.weight + node.weight_before + level.weight
-      parent.held = node.reserved + node.reserved_before
-      parent.is_alone = weights <= level.weight
-      parent.speed = per_ms / weights
-      parent.credit = floor_of(parent.speed * CREDIT_MS)
-      parent.fill = find_fill(parent, levels[at - 1], at == 1 and least or 0)
-      advance(parent, since_ms)
-      local earliest = node.virtual - parent.credit
-      level.start = min(max(level.node.finish, earliest), max(node.latest, earliest))
-      if not parent.is_alone then
-        per_ms = (UNITS_PER_MS * level.rate) / rate + (per_ms * level.weight) / weights
+    for parent = 1, depth do
+      local level, from = parent + 1, parent * LEVEL_NUMBERS
+      local node, child = offset(parent), offset(level)
+      rates[level], capacities[level], weights[level] = limit[from + 1], limit[from + 2], limit[from + 3]
+      ceilings[level], ceiling_capacities[level] = limit[from + 4], limit[from + 5]
+      local weight = weights[level]
+      if state[child + BORN] <= 0 or state[child + PARENT_BORN] ~= state[node + BORN] then
+        clear(state, child, state[node + BORN])
+      end
+      leave(state, node, child, weight, at_ms)
+      local own_since_ms = refresh(state, level, at_ms)
+      local sum = state[node + WEIGHT] + state[node + WEIGHT_BEFORE] + weight
+      held[parent] = state[node + RESERVED] + state[node + RESERVED_BEFORE]
+      is_alone[parent] = sum <= weight
+      speeds[parent] = per_ms / sum
+      credits[parent] = floor(speeds[parent] * CREDIT_MS)
+      fills[parent] = find_fill(state, parent, parent == 1 and least or 0)
+      advance(state, parent, since_ms)
+      local earliest = state[node + VIRTUAL] - credits[parent]
+      starts[level] = min(max(state[child + FINISH], earliest), max(state[node + LATEST], earliest))
+      if not is_alone[parent] then
+        per_ms = (UNITS_PER_MS * rates[level]) / rate + (per_ms * weight) / sum
       end
       since_ms = own_since_ms
-      levels[at + 1] = level
+      pays[level] = false
     end
-    local last = levels[depth + 1]
-    last.held = last.node.reserved + last.node.reserved_before
-    return levels
+    local last = offset(depth + 1)
+    held[depth + 1] = state[last + RESERVED] + state[last + RESERVED_BEFORE]
   end
 
-  local function reserved_wait_ms(rate, leaf, room, wanted)
-    local short = leaf.node.spent + wanted - leaf.capacity
-    return max(ceil(short / leaf.rate), ceil(-room / rate), 0)
+  local function reserved_wait_ms(state, leaf, room, wanted)
+    local short = state[offset(leaf) + SPENT] + wanted - capacities[leaf]
+    return max(ceil(short / rates[leaf]), ceil(-room / rates[1]), 0)
   end
 
-  local function judge(limit, levels, hits)
-    local rate, capacity, depth, least, is_critical = limit[1], limit[2], limit[3], limit[4], limit[5]
-    local root = levels[1]
+  local function judge(limit, state, hits)
+    local rate, capacity, leaf, least, is_critical = limit[1], limit[2], limit[3] + 1, limit[4], limit[5]
     local wanted = hits * MILLI
     local is_paid = false
-    for at = depth, 1, -1 do
-      local level = levels[at + 1]
-      is_paid = level.rate > 0 and level.capacity - level.node.spent - wanted >= (is_paid and 0 or level.held)
-      level.pays = is_paid
+    for level = leaf, 2, -1 do
+      is_paid = rates[level] > 0
+        and capacities[level] - state[offset(level) + SPENT] - wanted >= (is_paid and 0 or held[level])
+      pays[level] = is_paid
     end
-    local room = capacity - root.node.spent - wanted
+    local room = capacity - state[SPENT] - wanted
     local reason, refused_at, wait_ms = 0, 0, 0
     if not is_paid and least > 0 and room < least then
       reason, wait_ms = PRIORITY, ceil((least - room) / rate)
     end
-    if not is_paid and root.held > 0 and room < root.held then
-      reason, wait_ms = HELD, max(wait_ms, ceil((root.held - room) / rate))
+    if not is_paid and held[1] > 0 and room < held[1] then
+      reason, wait_ms = HELD, max(wait_ms, ceil((held[1] - room) / rate))
     end
     if room < 0 then
       reason, wait_ms = EMPTY, max(wait_ms, ceil(-room / rate))
     end
-    for at = 1, depth do
-      local parent, level = levels[at], levels[at + 1]
-      local ahead = level.start - parent.node.virtual
-      if not (level.pays or parent.is_alone or is_critical == 1 or ahead <= 0) then
+    for level = 2, leaf do
+      local parent = level - 1
+      local ahead = starts[level] - state[offset(parent) + VIRTUAL]
+      if not (pays[level] or is_alone[parent] or is_critical == 1 or ahead <= 0) then
         if reason == 0 then
-          reason, refused_at = SHARE, at
+          reason, refused_at = SHARE, parent
         end
-        wait_ms = max(wait_ms, min(ceil(ahead / parent.speed), ACTIVE_MS))
+        wait_ms = max(wait_ms, min(ceil(ahead / speeds[parent]), ACTIVE_MS))
       end
     end
-    local leaf = levels[depth + 1]
-    if reason ~= 0 and depth > 0 and leaf.rate > 0 and wanted <= leaf.capacity then
-      wait_ms = min(wait_ms, reserved_wait_ms(rate, leaf, room, wanted))
+    if reason ~= 0 and leaf > 1 and rates[leaf] > 0 and wanted <= capacities[leaf] then
+      wait_ms = min(wait_ms, reserved_wait_ms(state, leaf, room, wanted))
     end
-    for at = 1, depth do
-      local level = levels[at + 1]
-      local kept = (levels[at + 2] and levels[at + 2].pays) and 0 or level.held
-      local over = level.node.capped + wanted + kept - level.ceiling_capacity
-      if level.ceiling ~= 0 and over > 0 then
+    for level = 2, leaf do
+      local kept = (level < leaf and pays[level + 1]) and 0 or held[level]
+      local over = state[offset(level) + CAPPED] + wanted + kept - ceiling_capacities[level]
+      if ceilings[level] ~= 0 and over > 0 then
         if reason == 0 then
-          reason, refused_at = CEILING, at
+          reason, refused_at = CEILING, level - 1
         end
-        wait_ms = wanted > level.ceiling_capacity and math.huge or max(wait_ms, ceil(over / level.ceiling))
+        wait_ms = wanted > ceiling_capacities[level] and math.huge or max(wait_ms, ceil(over / ceilings[level]))
       end
     end
     if reason == 0 then
@@ -211,135 +216,134 @@ do
     return min(ceil((hits * UNITS_PER_MS * MILLI) / (rate * weight)), MAX_VIRTUAL)
   end
 
-  local function take(limit, levels, hits)
-    local rate, depth, is_critical = limit[1], limit[3], limit[5]
-    local root = levels[1]
-    root.node.spent = bounded(root.node.spent + hits * MILLI)
-    for at = 1, depth do
-      local parent, level = levels[at], levels[at + 1]
-      local node = level.node
-      if level.ceiling > 0 then
-        node.capped = bounded(node.capped + hits * MILLI)
+  local function take(limit, state, hits)
+    local rate, is_critical = limit[1], limit[5]
+    state[SPENT] = bounded(state[SPENT] + hits * MILLI)
+    for level = 2, limit[3] + 1 do
+      local node, parent = offset(level), level - 1
+      if ceilings[level] > 0 then
+        state[node + CAPPED] = bounded(state[node + CAPPED] + hits * MILLI)
       end
-      node.used = bounded(node.used + hits)
-      if level.pays or (hits < 0 and level.rate > 0) then
-        node.spent = bounded(node.spent + hits * MILLI)
+      state[node + USED] = bounded(state[node + USED] + hits)
+      if pays[level] or (hits < 0 and rates[level] > 0) then
+        state[node + SPENT] = bounded(state[node + SPENT] + hits * MILLI)
       else
-        local is_free = parent.is_alone or is_critical == 1
-        local from = hits < 0 and node.finish or level.start
-        local cost = (is_free and hits > 0) and 0 or virtual_cost(hits, rate, level.weight)
-        node.finish = min(max(from + cost, 0), MAX_VIRTUAL)
-        node.borrowed = bounded(node.borrowed + hits)
-        parent.node.latest = max(parent.node.latest, node.finish)
+        local is_free = is_alone[parent] or is_critical == 1
+        local from = hits < 0 and state[node + FINISH] or starts[level]
+        local cost = (is_free and hits > 0) and 0 or virtual_cost(hits, rate, weights[level])
+        local finish = min(max(from + cost, 0), MAX_VIRTUAL)
+        state[node + FINISH] = finish
+        state[node + BORROWED] = bounded(state[node + BORROWED] + hits)
+        state[offset(parent) + LATEST] = max(state[offset(parent) + LATEST], finish)
       end
     end
   end
 
-  local function close_levels(levels)
-    for at = 2, #levels do
-      local level, parent = levels[at], levels[at - 1].node
-      local node = level.node
-      node.unspent = level.rate > 0 and max(level.capacity - node.spent, 0) or 0
-      parent.weight = min(parent.weight + level.weight, MAX_COUNT)
-      parent.reserved = min(parent.reserved + node.unspent, MAX_COUNT)
+  local function close_levels(limit, state)
+    for level = 2, limit[3] + 1 do
+      local node, parent = offset(level), offset(level - 1)
+      local unspent = rates[level] > 0 and max(capacities[level] - state[node + SPENT], 0) or 0
+      state[node + UNSPENT] = unspent
+      state[parent + WEIGHT] = min(state[parent + WEIGHT] + weights[level], MAX_COUNT)
+      state[parent + RESERVED] = min(state[parent + RESERVED] + unspent, MAX_COUNT)
     end
-    local state = {}
-    for at = 1, #levels do
-      local node = levels[at].node
-      for i = 1, #NAMES do
-        state[#state + 1] = node[NAMES[i]]
+  end
+
+  local function ttl_ms(limit, state, now_ms)
+    local full_ms = 0
+    for level = 1, limit[3] + 1 do
+      local node = offset(level)
+      if rates[level] > 0 then
+        full_ms = max(full_ms, ceil(state[node + SPENT] / rates[level]))
       end
+      if ceilings[level] > 0 then
+        full_ms = max(full_ms, ceil(state[node + CAPPED] / ceilings[level]))
+      end
+    end
+    return 2 * ACTIVE_MS + full_ms + state[AT] - now_ms
+  end
+
+  local function create_report(limit, state, reason, at, wait_ms)
+    local leaf = limit[3] + 1
+    local node, spent = offset(leaf), state[SPENT]
+    local left = max(limit[2] - spent, 0)
+    local borrowable = max(left - max(held[1], limit[4]), 0)
+    local unspent = leaf > 1 and rates[leaf] > 0 and max(capacities[leaf] - state[node + SPENT], 0) or 0
+    local room = min(left, max(unspent, borrowable))
+    for level = 2, leaf do
+      if ceilings[level] > 0 then
+        room = min(room, max(ceiling_capacities[level] - state[offset(level) + CAPPED], 0))
+      end
+    end
+    local others = leaf > 1 and held[1] or 0
+    return { reason, at, wait_ms, spent, room, state[node + USED], state[node + BORROWED], unspent, others, ceil(spent / limit[1]) }
+  end
+
+  local function zeros(limit)
+    local state = {}
+    for i = 1, offset(limit[3] + 2) do
+      state[i] = 0
     end
     return state
   end
 
-  local function ttl_ms(levels, now_ms)
-    local full_ms = 0
-    for at = 1, #levels do
-      local level = levels[at]
-      if level.rate > 0 then
-        full_ms = max(full_ms, ceil(level.node.spent / level.rate))
-      end
-      if level.ceiling > 0 then
-        full_ms = max(full_ms, ceil(level.node.capped / level.ceiling))
-      end
+  local function copy_of(state)
+    local copy = {}
+    for i = 1, #state do
+      copy[i] = state[i]
     end
-    return 2 * ACTIVE_MS + full_ms + levels[1].node.at_ms - now_ms
-  end
-
-  local function create_report(limit, levels, reason, at, wait_ms)
-    local rate, capacity, depth, least = limit[1], limit[2], limit[3], limit[4]
-    local root, leaf = levels[1], levels[depth + 1]
-    local left = max(capacity - root.node.spent, 0)
-    local borrowable = max(left - max(root.held, least), 0)
-    local unspent = depth > 0 and leaf.rate > 0 and max(leaf.capacity - leaf.node.spent, 0) or 0
-    local room = min(left, max(unspent, borrowable))
-    for place = 1, depth do
-      local level = levels[place + 1]
-      if level.ceiling > 0 then
-        room = min(room, max(level.ceiling_capacity - level.node.capped, 0))
-      end
-    end
-    local full_ms = ceil(root.node.spent / rate)
-    local held = depth > 0 and root.held or 0
-    return { reason, at, wait_ms, root.node.spent, room, leaf.node.used, leaf.node.borrowed, unspent, held, full_ms }
-  end
-
-  local function unchanged(levels, state, now_ms, accepted, report)
-    if state then
-      return accepted, state, ttl_ms(levels, now_ms), report
-    end
-    local new = {}
-    for i = 1, #levels * #NAMES do
-      new[i] = 0
-    end
-    return accepted, new, 0, report
+    return copy
   end
 
   fair_share = function(limit, state, now_ms, hits, charge)
-    local levels = open_levels(limit, state, now_ms)
+    local counts = charge and hits ~= 0
+    local stepped = state and (counts and state or copy_of(state)) or zeros(limit)
+    open_levels(limit, stepped, now_ms)
     local reason, at, wait_ms = 0, 0, 0
     if hits >= 0 then
-      reason, at, wait_ms = judge(limit, levels, hits == 0 and 1 or hits)
+      reason, at, wait_ms = judge(limit, stepped, hits == 0 and 1 or hits)
     end
     local accepted = reason == 0
-    if hits ~= 0 and (charge == 'regardless' or (charge and accepted)) then
-      take(limit, levels, hits)
+    if counts and (accepted or charge == 'regardless') then
+      take(limit, stepped, hits)
     end
-    local report = create_report(limit, levels, reason, at, wait_ms)
-    if charge and hits ~= 0 then
-      return accepted, close_levels(levels), ttl_ms(levels, now_ms), report
+    local report = create_report(limit, stepped, reason, at, wait_ms)
+    local ttl = ttl_ms(limit, stepped, now_ms)
+    if counts then
+      close_levels(limit, stepped)
+      return accepted, stepped, ttl, report
     end
-    return unchanged(levels, state, now_ms, accepted, report)
+    return accepted, state or zeros(limit), state and ttl or 0, report
   end
 
   fair_share_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local levels = open_levels(limit, state, now_ms)
-    local root = levels[1]
-    if root.node.spent == 0 then
-      return unchanged(levels, state, now_ms, true, create_report(limit, levels, 0, 0, 0))
+    local stepped = state and copy_of(state) or zeros(limit)
+    open_levels(limit, stepped, now_ms)
+    if stepped[SPENT] == 0 then
+      local report = create_report(limit, stepped, 0, 0, 0)
+      return true, state or zeros(limit), state and ttl_ms(limit, stepped, now_ms) or 0, report
     end
-    local since_ms = max(root.node.at_ms - charged_at_ms, 0)
+    local since_ms = max(stepped[AT] - charged_at_ms, 0)
     local function back(rate)
       return max(hits * MILLI - since_ms * rate, 0)
     end
-    root.node.spent = bounded(root.node.spent - back(root.rate))
-    for at = 2, #levels do
-      local level = levels[at]
-      local node = level.node
-      node.capped = bounded(node.capped - back(level.ceiling))
-      node.spent = bounded(node.spent - back(level.rate))
-      node.used = bounded(node.used - hits)
+    stepped[SPENT] = bounded(stepped[SPENT] - back(limit[1]))
+    for level = 2, limit[3] + 1 do
+      local node = offset(level)
+      stepped[node + CAPPED] = bounded(stepped[node + CAPPED] - back(ceilings[level]))
+      stepped[node + SPENT] = bounded(stepped[node + SPENT] - back(rates[level]))
+      stepped[node + USED] = bounded(stepped[node + USED] - hits)
     end
-    local report = create_report(limit, levels, 0, 0, 0)
-    return true, close_levels(levels), ttl_ms(levels, now_ms), report
+    local report = create_report(limit, stepped, 0, 0, 0)
+    close_levels(limit, stepped)
+    return true, stepped, ttl_ms(limit, stepped, now_ms), report
   end
 
   -- The ids of the children on the path.
   fair_share_children = function(limit)
     local ids = {}
     for at = 1, limit[3] do
-      ids[at] = string.format('%.0f', limit[FIRST_LEVEL + (at - 1) * LEVEL_NUMBERS])
+      ids[at] = string.format('%.0f', limit[at * LEVEL_NUMBERS])
     end
     return ids
   end

@@ -50,9 +50,11 @@ local function decide_requests(batch)
 
   -- The fields of the nodes on the limit's path.
   local function fields_of(limit)
-    local fields = limit.algorithm.children(limit.numbers)
-    table.insert(fields, 1, 'p')
-    return fields
+    if not limit.fields then
+      limit.fields = limit.algorithm.children(limit.numbers)
+      table.insert(limit.fields, 1, 'p')
+    end
+    return limit.fields
   end
 
   local function state_for(key, limit)
