@@ -196,7 +196,7 @@ export function describeShare(limit: FairShareLimit, { reason, level, used, borr
     case 'passed':
       if (reserve === 0) return `${spent}, within its fair share`;
       if (borrowed === 0) return `${spent}, ${unspent} of its reservation left`;
-      return `${spent}, ${borrowed} borrowed from idle siblings; its reservation of ${reserve} is used up`;
+      return `${spent}, ${borrowed} borrowed from idle siblings; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
     case 'empty':
       return `the limit of ${limit.requestsPerUnit} per second is used up by all ${limit.path[0]?.key ?? 'child'} values`;
     case 'held':
