@@ -1,5 +1,6 @@
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
+import { storeTraits } from '../../../src/engine/open/options.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -143,4 +144,13 @@ test('the value of an entry states the priority', async () => {
     'OK passed',
     'OVER_LIMIT empty',
   ]);
+});
+
+test('memcached cannot count shared limits', () => {
+  const store = storeTraits({ store: { memcached: ['127.0.0.1:11211'] } });
+  const loaded = loadText(rules(shared), { store });
+  expect(loaded).toMatchObject({
+    ok: false,
+    problems: [{ message: 'shared limits cannot be counted in memcached; use Redis' }],
+  });
 });
