@@ -17,6 +17,7 @@ export const navigation: readonly NavigationGroup[] = [
       'protect-a-login',
       'plans-and-quotas',
       'llm-tokens',
+      'response-cost',
       'in-flight',
       'fair-shares',
       'why-refused',
@@ -61,6 +62,7 @@ export const navigation: readonly NavigationGroup[] = [
 /** Labels that are shorter than the titles of their pages. */
 const labels: ReadonlyMap<string, string> = new Map([
   ['llm-tokens', 'LLM tokens'],
+  ['response-cost', 'Response costs'],
   ['clients', 'From your own code'],
   ['engine', 'In a Node process'],
   ['rlqs', 'Quotas for proxies'],

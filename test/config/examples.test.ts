@@ -65,6 +65,15 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 1 ms'], // a token is refilled before r2 expires
     [2_001, 'tenant=acme,request_id=r3', 1, 'OK'],
   ],
+  'response-cost.yaml': [
+    [0, 'app=shop,request_id=r1', 600, 'OK'],
+    [0, 'app=shop,request_id=r2', 400, 'OK'],
+    [0, 'app=shop,request_id=r3', 100, 'refused for 60000 ms'], // r1 and r2 hold the bucket
+    [0, 'app=shop,request_id=r1,cost=points', 12, 'OK'], // the rest is returned
+    [0, 'app=shop,request_id=r2,cost=points', 700, 'OK'],
+    [0, 'app=shop,request_id=r3', 300, 'refused for 240 ms'], // until 12 points have leaked
+    [240, 'app=shop,request_id=r3', 300, 'OK'],
+  ],
   'sliding-window-log.yaml': [
     [0, 'export=acme', 1, 'OK'],
     [600_000, 'export=acme', 2, 'OK'],

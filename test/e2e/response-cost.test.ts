@@ -1,0 +1,128 @@
+import { EventEmitter, once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/response-cost.md', import.meta.url));
+/** The size of the bucket, and the estimate in the page's configuration. */
+const [BUCKET, ESTIMATE] = [1_000, 100];
+
+/** Requests wait here until they may be answered. */
+const continued = new EventEmitter().setMaxListeners(0);
+let waiting = 0;
+
+/** Answers with the status and the cost that the request asks for, or without a cost. */
+const upstream = createServer(async ({ headers }, answer) => {
+  if (headers['x-wait']) {
+    waiting++;
+    await once(continued, 'continue');
+    waiting--;
+  }
+  const cost = headers['x-answer-cost'];
+  answer.writeHead(Number(headers['x-answer-status'] ?? 200), cost === undefined ? {} : { 'x-cost': cost }).end('{}');
+});
+
+let folder: string;
+let redis: Redis;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'rules-'));
+  const [, rules = ''] = /```yaml\n(domain: graphql[\s\S]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
+  await writeFile(join(folder, 'page.yaml'), rules);
+  await writeFile(join(folder, 'still.yaml'), rules.replace('unit: second', 'unit: year')); // nothing leaks in a test
+  upstream.listen(0, '127.0.0.1');
+  [redis] = await Promise.all([startRedis(), once(upstream, 'listening')]);
+});
+afterAll(async () => {
+  upstream.closeAllConnections();
+  upstream.close();
+  await Promise.all([redis.stop(), rm(folder, { recursive: true })]);
+});
+
+interface Stack extends PageEnvoy {
+  readonly weir: Weir;
+}
+
+const stacks: Stack[] = [];
+afterEach(async () => {
+  for (const { envoy, weir } of stacks.splice(0)) await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
+});
+
+async function startStack(env: Readonly<Record<string, string>>, rules = 'still.yaml'): Promise<Stack> {
+  const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, rules)] });
+  const address = upstream.address();
+  const upstreamPort = typeof address === 'object' && address ? address.port : 0;
+  const ports = { weirPort: weir.grpcPort, upstreamPort };
+  const stack = { weir, ...(await startPageEnvoy('response-cost.md', ports, (config) => config)) };
+  stacks.push(stack);
+  await stack.envoy.waitFor(async () => (await query(stack, 'first', { 'x-answer-cost': '0' })) === 200);
+  return stack;
+}
+
+async function query({ port }: Stack, app: string, headers: Readonly<Record<string, string>>): Promise<number> {
+  const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-app': app, ...headers } });
+  await answer.text();
+  return answer.status;
+}
+
+async function standing({ weir }: Stack, app: string) {
+  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=graphql&descriptor=app=${app}`);
+  const { counters } = JSON.parse(await answer.text());
+  const [{ used, onHold }] = counters;
+  return { charged: used - onHold, onHold };
+}
+
+const settled = (stack: Stack, app: string, charged: number) =>
+  stack.envoy.waitFor(async () => {
+    const now = await standing(stack, app);
+    return now.charged === charged && now.onHold === 0;
+  });
+
+const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }) };
+
+describe.each(Object.entries(stores))('counted in %s', (store, env) => {
+  test('a request is charged what its response says, and nothing if it fails', async () => {
+    const stack = await startStack(env());
+    const app = `${store}-app`;
+    let charged = 0;
+    for (const [cost, status, costs] of [
+      ['12', 200, 12], // the rest of the estimate is returned
+      ['0', 200, 0],
+      ['340', 200, 340], // more than the estimate
+      ['40', 503, 0], // although it has a cost
+      ['7', 404, 7],
+    ] as const) {
+      expect(await query(stack, app, { 'x-answer-cost': cost, 'x-answer-status': String(status) })).toBe(status);
+      charged += costs;
+      await settled(stack, app, charged);
+    }
+    expect(await query(stack, app, {})).toBe(200); // without a cost its reservation lasts for the ttl
+    expect(await standing(stack, app)).toEqual({ charged, onHold: ESTIMATE });
+  });
+
+  test('requests beyond the bucket are refused while others hold their estimates, and cost nothing', async () => {
+    const stack = await startStack(env());
+    const app = `${store}-busy`;
+    const held = Array.from({ length: BUCKET / ESTIMATE }, () =>
+      query(stack, app, { 'x-wait': 'yes', 'x-answer-cost': '5' }),
+    );
+    await stack.envoy.waitFor(() => waiting === held.length);
+    expect(await query(stack, app, { 'x-answer-cost': '1' })).toBe(429);
+    continued.emit('continue');
+    expect(new Set(await Promise.all(held))).toEqual(new Set([200]));
+    await settled(stack, app, 5 * held.length);
+    expect(await query(stack, app, { 'x-answer-cost': '1' })).toBe(200);
+  });
+});
+
+test('the bucket of the page leaks, so that a spent one admits again', async () => {
+  const stack = await startStack({}, 'page.yaml');
+  expect(await query(stack, 'leaking', { 'x-answer-cost': '2000' })).toBe(200);
+  await stack.envoy.waitFor(async () => (await standing(stack, 'leaking')).onHold === 0);
+  expect(await query(stack, 'leaking', { 'x-answer-cost': '1' })).toBe(429);
+  await stack.envoy.waitFor(async () => (await query(stack, 'leaking', { 'x-answer-cost': '1' })) === 200);
+});
