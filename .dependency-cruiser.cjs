@@ -6,7 +6,7 @@ const order = {
   'src/engine/rules': 'read overlay time match compile reload',
   'src/lab': 'record sketches diff mapping replay simulate advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites xds',
-  'src/operate': 'answers observe tracing candidate record findings admin console',
+  'src/operate': 'answers observe tracing candidate record findings usage admin console',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };
@@ -21,6 +21,7 @@ const packageOf = {
   '^luxon$': '^src/engine/rules/time/',
   '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',
   '^@opentelemetry': '^src/operate/tracing/',
+  '^pg$': '^src/operate/usage/',
   '^csv-parse': '^src/lab/replay/readers/',
   '^pure-rand$': '^src/lab/simulate/',
   '^commander$': '^src/cli/',

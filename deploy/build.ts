@@ -32,8 +32,8 @@ const BUILDS: readonly Readonly<Record<string, string>>[] = [
 /** The maximum compressed size of all files of the console together. */
 const MAX_CONSOLE_BYTES = 150_000;
 
-/** Loaded only if tracing is on, from the operator's own installation. */
-const OPTIONAL = ['@opentelemetry/*'];
+/** Loaded only by traces and by usage in PostgreSQL, from the operator's own installation. */
+const OPTIONAL = ['@opentelemetry/*', 'pg'];
 
 /**
  * Globals that CommonJS packages expect and ES modules lack. They are in one shared module, since a build has dozens of

@@ -6,6 +6,7 @@ import type { AdminOptions } from '../src/operate/admin/options.ts';
 import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
 import { sessionOperations } from '../src/operate/admin/session-operations.ts';
 import { siteOperations } from '../src/operate/admin/site-operations.ts';
+import { usageOperations } from '../src/operate/admin/usage-operations.ts';
 import { type ConsoleOptions, consoleOperations } from '../src/operate/console/operations.ts';
 import { statusOperation } from '../src/operate/console/status.ts';
 import { wrapped } from './wrap.ts';
@@ -20,7 +21,9 @@ function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const ofSites = siteOperations(sites);
   const status = statusOperation({} as Parameters<typeof statusOperation>[0]);
   const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live), status];
-  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined), ...callerOperations];
+  const ofUsage = usageOperations({} as Parameters<typeof usageOperations>[0]);
+  const ofMore = [...ofSites, ...ofUsage, ...adviceOperations(undefined)];
+  return [...adminOperations(options), ...ofConsole, ...ofMore, ...callerOperations];
 }
 
 const needs = {

@@ -26,6 +26,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./chaos/run.ts'),
     },
+    usage: {
+      about: 'Kills processes while hits are charged, and compares the reported usage with the counters.',
+      needsBuild: true,
+      load: () => import('./chaos/usage.ts'),
+    },
     overload: {
       about: '10 and 100 times the normal load, busy and throttled machines, and floods.',
       needsBuild: true,

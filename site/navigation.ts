@@ -18,6 +18,7 @@ export const navigation: readonly NavigationGroup[] = [
       'plans-and-quotas',
       'llm-tokens',
       'response-cost',
+      'usage',
       'in-flight',
       'fair-shares',
       'why-refused',
@@ -63,6 +64,7 @@ export const navigation: readonly NavigationGroup[] = [
 const labels: ReadonlyMap<string, string> = new Map([
   ['llm-tokens', 'LLM tokens'],
   ['response-cost', 'Response costs'],
+  ['usage', 'Usage'],
   ['clients', 'From your own code'],
   ['engine', 'In a Node process'],
   ['rlqs', 'Quotas for proxies'],

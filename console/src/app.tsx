@@ -16,11 +16,13 @@ import { Search } from './views/search.tsx';
 import { SignIn } from './views/sign-in.tsx';
 import { Sites } from './views/sites.tsx';
 import { Unmatched } from './views/unmatched.tsx';
+import { Usage } from './views/usage.tsx';
 
 const views = {
   overview: { title: 'Overview', View: Overview },
   rules: { title: 'Rules', View: Rules },
   client: { title: 'Clients', View: Client },
+  usage: { title: 'Usage', View: Usage },
   unmatched: { title: 'Unmatched', View: Unmatched },
   candidate: { title: 'Candidate', View: Candidate },
   health: { title: 'Health', View: Health },
@@ -44,7 +46,9 @@ const viewOf = (name: string) =>
 
 export function App() {
   const { title, View, under } = viewOf(route.value.view);
-  const listed = Object.entries(views).filter(([name]) => name !== 'sites' || session.value?.hasSites);
+  const { hasSites, keepsUsage } = session.value ?? {};
+  const hidden = [...(hasSites ? [] : ['sites']), ...(keepsUsage ? [] : ['usage'])];
+  const listed = Object.entries(views).filter(([name]) => !hidden.includes(name));
   const main = useRef<HTMLElement>(null);
   const shown = useRef<string | undefined>(undefined);
   useEffect(() => {

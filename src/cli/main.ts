@@ -11,6 +11,7 @@ import { addCompletionCommand } from './commands/completion.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
+import { addForgetCommand } from './commands/forget.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
@@ -19,6 +20,7 @@ import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
 import { addStatusCommand } from './commands/status.ts';
 import type { ReplaySurroundings } from './commands/traffic-input.ts';
+import { addUsageCommand } from './commands/usage.ts';
 import { endStartOnSignals, fail, version } from './process/process.ts';
 
 // Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers.
@@ -136,6 +138,8 @@ addRecordCommand(program, surroundings);
 addCandidateCommand(program, surroundings);
 addQuotasCommand(program, surroundings);
 addSitesCommand(program, surroundings);
+addUsageCommand(program, surroundings);
+addForgetCommand(program, surroundings);
 const replaySurroundings: ReplaySurroundings = {
   ...surroundings,
   input: process.stdin,

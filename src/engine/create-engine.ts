@@ -168,6 +168,7 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
     reportsEveryLimit,
     estimates: createEstimates(),
     overrides: new Overrides(clock, (unit) => unitMs[unit]),
+    metersUsage: options.usage ?? false,
   };
 }
 

@@ -72,6 +72,11 @@ export const pairs =
 export const httpUrl: Parse<string> = (written) =>
   /^https?:$/.test(URL.parse(written)?.protocol ?? '') ? written : new Mismatch('an http or https URL');
 
+export const postgresUrl: Parse<string> = (written) =>
+  /^postgres(ql)?:$/.test(URL.parse(written)?.protocol ?? '')
+    ? written
+    : new Mismatch('a URL such as postgres://user:password@host:5432/database');
+
 /** Comma-separated labels of Prometheus: `job=weir,namespace=shop`. */
 export const labels: Parse<ReadonlyMap<string, string>> = (written) => {
   const read = pairs('=')(written);

@@ -6,7 +6,9 @@ import {
   integer,
   labels,
   partOfAll,
+  postgresUrl,
   ratio,
+  someDurationMs,
   text,
   textNotEmpty,
 } from './kinds.ts';
@@ -93,6 +95,22 @@ const recordRows = {
   ),
 } as const satisfies Rows;
 
+/** Usage of customers. */
+const usageRows = {
+  USAGE: setting(
+    flag,
+    'false',
+    'count the admitted hits of each key by the hour; implied by USAGE_DIR and USAGE_URL, one of which must be set in some instance: docs/usage.md',
+  ),
+  USAGE_DIR: setting(text, '', 'directory of this instance alone in which usage is kept, as compressed files'),
+  USAGE_URL: secret(
+    postgresUrl,
+    'PostgreSQL in which usage is kept, as postgres://user:password@host:port/database; any number of instances may use it',
+  ),
+  USAGE_KEEP_DAYS: setting(integer(1, 36_500, 'days'), '400', 'how long usage is kept'),
+  USAGE_INTERVAL: setting(someDurationMs, '10s', 'how often usage is collected; reports are up to twice as late'),
+} as const satisfies Rows;
+
 /** Rules that are tried on live traffic. */
 const candidateRows = {
   CANDIDATE_RULES_PATH: setting(
@@ -130,6 +148,7 @@ export const operatorGroups = {
   'The admin API': adminRows,
   'History of the console': historyRows,
   Recording: recordRows,
+  Usage: usageRows,
   'Candidate rules': candidateRows,
   Traces: tracingRows,
 };

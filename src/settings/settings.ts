@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
+import { unitMs } from '../engine/algorithms/limit.ts';
 import type { SiteSplit } from '../engine/holds/site-share.ts';
 import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';
 import type { Environment } from './near-misses.ts';
-import { type CheckedValues, readValues } from './values.ts';
+import { type CheckedValues, countsUsage, readValues } from './values.ts';
 
 /** Each part's own options. */
 export type Settings = Awaited<ReturnType<typeof readSettings>>;
@@ -78,6 +79,8 @@ export async function readSettings(env: Environment, rules?: string) {
     },
     /** Recording of requests, if enabled. */
     recording: values.RECORD_TO === '' ? undefined : readRecording(values),
+    /** Where usage is kept; undefined: not by this instance. */
+    usage: readUsage(values),
     /** Rules that are tried on live traffic. */
     candidate: readCandidate(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
@@ -153,6 +156,8 @@ function readCounters(values: CheckedValues) {
     isSpendSet: values.SPEND !== undefined,
     /** Whether limits are leased, unless their rules specify it. */
     consistency: values.CONSISTENCY,
+    /** Whether admitted hits are counted by the hour. */
+    usage: countsUsage(values),
   };
 }
 
@@ -295,6 +300,23 @@ function readRecording(values: CheckedValues) {
       SHADOW_MODE: values.SHADOW_MODE,
       QUOTA_MODE: values.QUOTA_MODE,
     },
+  };
+}
+
+function readUsage({
+  USAGE_DIR: directory,
+  USAGE_URL: url,
+  USAGE_KEEP_DAYS: days,
+  USAGE_INTERVAL: intervalMs,
+  store,
+}: CheckedValues) {
+  if (directory === '' && url === undefined) return undefined;
+  return {
+    at: { directory, url },
+    keepMs: days * unitMs.DAY,
+    intervalMs,
+    /** A store that fails over may bring back what was taken shortly before. */
+    settleMs: store.kind === 'redis' ? intervalMs : 0,
   };
 }
 

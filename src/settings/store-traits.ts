@@ -4,7 +4,7 @@ import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
 export function counterOptions(settings: Settings['counters']): CounterOptions {
-  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend, consistency } = settings;
+  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend, consistency, usage } = settings;
   return {
     store: storeOptions(store),
     keys,
@@ -15,6 +15,7 @@ export function counterOptions(settings: Settings['counters']): CounterOptions {
     split,
     spend,
     consistency,
+    usage,
   };
 }
 

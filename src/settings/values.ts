@@ -64,6 +64,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkTls(values, problems);
   checkHeaders(values, problems);
   checkQuotas(values, store, problems);
+  checkUsage(values, store, problems);
   checkSites(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
@@ -94,6 +95,21 @@ function checkQuotas({ RLQS, GRPC_TRANSPORT }: Values, { kind }: StoreSettings, 
   if (GRPC_TRANSPORT !== 'h2') problems.push(`GRPC_TRANSPORT must be h2 if RLQS is true, got '${GRPC_TRANSPORT}'`);
   if (kind === 'memcache') problems.push('BACKEND_TYPE must be redis or memory if RLQS is true, got memcache');
 }
+
+function checkUsage(values: Values, { kind }: StoreSettings, problems: string[]): void {
+  if (!countsUsage(values)) return;
+  if (values.USAGE_DIR !== '' && values.USAGE_URL !== undefined)
+    problems.push('USAGE_DIR and USAGE_URL are mutually exclusive: remove one of them');
+  if (kind === 'memcache') problems.push('USAGE requires counters in Redis or memory, got BACKEND_TYPE=memcache');
+  if (kind === 'redis' && values.COUNTER_KEYS !== 'own')
+    problems.push(`USAGE requires COUNTER_KEYS=own, got '${values.COUNTER_KEYS}'`);
+  if (kind === 'redis' && [values.REDIS_TYPE, values.REDIS_PERSECOND_TYPE].includes('CLUSTER'))
+    problems.push('USAGE requires one Redis, with or without sentinels, got REDIS_TYPE=CLUSTER');
+}
+
+/** Whether admitted hits are counted by the hour. */
+export const countsUsage = ({ USAGE, USAGE_DIR, USAGE_URL }: Values): boolean =>
+  USAGE || USAGE_DIR !== '' || USAGE_URL !== undefined;
 
 function checkSites(values: Values, problems: string[]): void {
   const { SITE, SITE_PEERS, SITE_LOST, SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT } = values;

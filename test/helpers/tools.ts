@@ -8,6 +8,7 @@ import {
   mkdtemp,
   readdir,
   readFile,
+  realpath,
   rename,
   rm,
   stat,
@@ -59,6 +60,28 @@ export const chromium = (): Promise<string> => systemTool('chromium', 'chromium'
  * Path of buildah, which builds images without a daemon, if it is installed: it needs more than its package to work.
  */
 export const buildah = (): Promise<string | undefined> => onPath('buildah');
+
+/** Folder of PostgreSQL's programs: that of `postgres` on PATH, else of Debian's package, which starts no server. */
+export async function postgresPrograms(): Promise<string> {
+  const found = await onPath('postgres');
+  if (found) return dirname(await realpath(found));
+  const folder = join(CACHE, 'postgres');
+  const programs = async (): Promise<string | undefined> => {
+    const versions = await readdir(join(folder, 'usr/lib/postgresql')).catch(() => []);
+    return versions[0] && join(folder, 'usr/lib/postgresql', versions[0], 'bin');
+  };
+  if (!(await programs()))
+    await install(folder, async (into) => {
+      const why = 'postgres is not on PATH: install PostgreSQL; apt-get could not download it';
+      await mkdir(into);
+      const { stdout } = await promisify(execFile)('apt-cache', ['depends', 'postgresql']);
+      const server = /Depends: (postgresql-\d+)/.exec(stdout)?.[1] ?? 'postgresql-15';
+      const client = server.replace('-', '-client-');
+      await run(why, ['apt-get', 'download', server, client, 'libpq5'], into);
+      for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
+    });
+  return (await programs()) ?? folder;
+}
 
 /** Path of promtool, which checks texts for Prometheus. */
 export const promtool = (): Promise<string> => prometheusTool('promtool');

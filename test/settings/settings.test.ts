@@ -482,8 +482,27 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    ...['ADMIN_TOKEN', 'HASH_KEY', 'PROMETHEUS_URL', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
+    ...['ADMIN_TOKEN', 'HASH_KEY', 'PROMETHEUS_URL', 'RECORD_HASH_KEY', 'USAGE_URL', 'CANDIDATE_REDIS_URL'],
   ]);
+});
+
+test('usage is refused where it cannot be counted, and in two places at once', () => {
+  const memcached = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' };
+  const redis = { REDIS_URL: 'redis:6379' };
+  for (const [env, problem] of [
+    [{ ...memcached, USAGE: 'true' }, 'USAGE requires counters in Redis or memory, got BACKEND_TYPE=memcache'],
+    [{ ...redis, COUNTER_KEYS: 'reference', USAGE_DIR: 'u' }, "USAGE requires COUNTER_KEYS=own, got 'reference'"],
+    [
+      { ...redis, REDIS_TYPE: 'CLUSTER', USAGE: 'true' },
+      'USAGE requires one Redis, with or without sentinels, got REDIS_TYPE=CLUSTER',
+    ],
+    [
+      { USAGE_DIR: 'u', USAGE_URL: 'postgres://db/u' },
+      'USAGE_DIR and USAGE_URL are mutually exclusive: remove one of them',
+    ],
+    [{ USAGE_URL: 'mysql://db/u' }, 'USAGE_URL must be a URL such as postgres://user:password@host:5432/database'],
+  ] as const)
+    expect(problems(env)).toEqual([expect.stringContaining(problem)]);
 });
 
 test('an empty key for hashes is refused, since values would be recorded in plain text', () => {

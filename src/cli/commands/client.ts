@@ -16,6 +16,12 @@ export interface Target {
 /** A failed or refused call; the message explains it to the operator. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
+  /** The status of the response, if there was one. */
+  readonly status: number | undefined;
+  constructor(message: string, status?: number) {
+    super(message);
+    this.status = status;
+  }
 }
 
 const TIMEOUT_MS = 10_000;
@@ -34,12 +40,14 @@ interface ApiCall<O extends keyof Answers> {
   readonly operation: O;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: object;
+  /** How long the answer may take. Default: 10,000. */
+  readonly timeoutMs?: number;
 }
 
 /** @throws CommandFailed */
 export async function callApi<O extends keyof Answers>(
   { target, token, ca }: Target,
-  { operation, query = {}, body }: ApiCall<O>,
+  { operation, query = {}, body, timeoutMs = TIMEOUT_MS }: ApiCall<O>,
 ): Promise<Answers[O]> {
   const [method = '', path = ''] = operation.split(' ');
   const failed = (why: string): CommandFailed => new CommandFailed(`${target}: ${why}`);
@@ -57,11 +65,11 @@ export async function callApi<O extends keyof Answers>(
     .then((url) => {
       if (ca !== undefined && url.protocol !== 'https:')
         throw new Error('--ca requires https: remove it, or put https:// before the target');
-      return send(url, { method, headers, body: written, ca, timeoutMs: TIMEOUT_MS });
+      return send(url, { method, headers, body: written, ca, timeoutMs });
     })
     .catch((error: Error) => Promise.reject(failed(error.message)));
   if (status === 401 && !token) throw failed('this command needs a token of ADMIN_TOKEN: set --token or WEIR_TOKEN');
-  if (status !== 200) throw failed(problemIn(text) ?? `${status} ${statusText}`);
+  if (status !== 200) throw new CommandFailed(`${target}: ${problemIn(text) ?? `${status} ${statusText}`}`, status);
   const found = parsedJson(text);
   if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');
   return found as Answers[O]; // as the API documents

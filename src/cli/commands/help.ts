@@ -42,7 +42,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'status'],
   'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
   'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
-  'Operate:': ['get', 'reset', 'grant', 'override', 'sites', 'audit'],
+  'Operate:': ['get', 'reset', 'grant', 'override', 'usage', 'forget', 'sites', 'audit'],
   'Envoy:': ['envoy', 'doctor', 'quotas'],
   'This program:': ['completion', 'version'],
 };

@@ -12,6 +12,8 @@ interface AnyOperation extends Counter, Claim {
   readonly hits: number;
   /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
   readonly blocks: boolean;
+  /** The hits are usage: see usage.ts. */
+  readonly metered?: true | undefined;
 }
 
 /**

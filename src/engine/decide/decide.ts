@@ -15,6 +15,7 @@ import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
+import { findMetered, meteredDebit } from './metered.ts';
 import type { Overrides } from './overrides.ts';
 import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
@@ -118,6 +119,8 @@ export interface Decider {
   readonly estimates?: Estimates;
   /** Operators' overrides for single descriptors, if any. */
   readonly overrides?: Overrides;
+  /** Whether the hits of each rule's longest limit are usage. Default: false. */
+  readonly metersUsage?: boolean;
   /** Charges the work of requests whose callers do not: see `RequestWork`. */
   readonly onWork?: (units: number) => void;
 }
@@ -318,22 +321,26 @@ function withDebits(
   const { counters, quotaMode, shadowMode } = decider;
   const holder = found.id === undefined ? undefined : hashHolder(found.id);
   const { children } = found;
-  for (const { limit, policy } of found.limits) {
+  const metered = findMetered(decider, found.limits);
+  for (const one of found.limits) {
+    const { limit, policy } = one;
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
     // reserves no turn after the caller's deadline
     const capped = capDelay(limit, maxHoldMs);
     if (holder === undefined) {
-      const debit = createDebit(counter, { limit: capped, policy }, hits, blocks, charges);
-      debits = appended(debits, children ? sharedBy(debit, claimShare(limit, children)) : debit);
+      const own = createDebit(counter, { limit: capped, policy }, hits, blocks, charges);
+      const debit = children ? sharedBy(own, claimShare(limit, children)) : own;
+      debits = appended(debits, one === metered ? meteredDebit(debit) : debit);
       continue;
     }
     const own = { limit: capped, policy };
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
       : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    debits = appended(debits, heldBy(debit, holder, found.commits));
+    const held = heldBy(debit, holder, found.commits);
+    debits = appended(debits, one === metered ? meteredDebit(held) : held);
   }
   return debits;
 }

@@ -15,6 +15,7 @@ import {
   type RequestDescriptor,
   RulesNotLoaded,
 } from './decide.ts';
+import { findMetered, meteredDebit } from './metered.ts';
 import { PlainCharges } from './plain-charges.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
@@ -161,11 +162,15 @@ function createCharges(
   decider: SlotsDecider,
   of: (one: RuleLimit) => boolean,
 ): readonly Debit[] {
-  return matchLimits(request, decider).flatMap(({ limits, entries, hits }) =>
-    limits.filter(of).map((one): Debit => {
+  return matchLimits(request, decider).flatMap(({ limits, entries, hits }) => {
+    const metered = findMetered(decider, limits);
+    return limits.filter(of).map((one): Debit => {
       const counter = decider.counters(one.limit, request.domain, entries);
-      if (hits <= 0) return createDebit(counter, one, hits, false);
-      return { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
-    }),
-  );
+      const debit: Debit =
+        hits <= 0
+          ? createDebit(counter, one, hits, false)
+          : { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
+      return one === metered ? meteredDebit(debit) : debit;
+    });
+  });
 }

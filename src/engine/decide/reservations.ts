@@ -5,6 +5,7 @@ import { createDebit, type Debit, heldBy } from '../ledger/debit.ts';
 import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { InvalidRequest, type RateLimitRequest } from './decide.ts';
+import { findMetered, meteredDebit } from './metered.ts';
 import { available, heldDescriptors, isRefused, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** The result of a reservation. */
@@ -73,8 +74,10 @@ export function createReservations(decider: SlotsDecider): Reservations {
 }
 
 function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
-  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) =>
-    found.limits.flatMap(({ limit, policy }) => {
+  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) => {
+    const metered = findMetered(decider, found.limits);
+    return found.limits.flatMap((own) => {
+      const { limit, policy } = own;
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
       const one = { limit, policy };
@@ -82,9 +85,10 @@ function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, com
       const debit = commits
         ? usedDebit(counter, one, hits, decider.estimates)
         : createDebit(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
-      return heldBy(debit, holder, commits);
-    }),
-  );
+      const held = heldBy(debit, holder, commits);
+      return own === metered ? meteredDebit(held) : held;
+    });
+  });
   if (debits.length > 0) return debits;
   throw new InvalidRequest('no descriptor meets a limit with reserve and an id (not_counted: hold)');
 }

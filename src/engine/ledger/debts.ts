@@ -133,8 +133,8 @@ export class Debts implements KeptForCounters {
 
   /** Takes back hits that were counted here. */
   refund({ refund, policy }: Receipt): void {
-    const { key, shared, limit, hits } = refund;
-    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy }, true);
+    const { key, shared, limit, hits, metered } = refund;
+    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy, metered }, true);
   }
 
   /** Voids hits that were counted here before the counter was reset. Waits for a settlement in flight. */

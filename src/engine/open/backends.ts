@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
+import { MemoryUsage } from '../backends/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import { type CounterOptions, InvalidOptions, keyOptions, memoryBounds } from './options.ts';
 
@@ -16,10 +18,12 @@ export async function openBackends(options: CounterOptions, context: BackendCont
     if (keyOptions(options).kind === 'reference')
       throw new InvalidOptions('keys.kind', 'reference requires Redis or memcached');
     const bounds = memoryBounds(options);
-    const main = createMemoryBackend(context.clock, bounds);
+    const usage = options.usage ? new MemoryUsage(context.clock, randomUUID) : undefined;
+    const main = createMemoryBackend(context.clock, bounds, undefined, usage);
     return {
       backends: { main },
       memory: main,
+      usage: usage && [usage],
       description: `in memory, at most ${bounds.maxCounters}`,
       openShares: async (terms, maxBytes) =>
         new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),

@@ -3,6 +3,7 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { LatenessWatch } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
+import type { UsageSource } from '../backends/usage.ts';
 import type { Backends } from '../ledger/ledger-backends.ts';
 import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
@@ -28,6 +29,8 @@ export interface OpenBackends {
   readonly description: string;
   /** Stores operators' changes; undefined if the store cannot. */
   readonly records?: Records;
+  /** The usage of the counters in each store; absent if none is counted. */
+  readonly usage?: readonly UsageSource[] | undefined;
   /** Opens the storage of shares, with a limit for this process's memory; undefined if the store has none. */
   readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
 }

@@ -111,6 +111,10 @@ export interface CounterOptions {
    * `strict`.
    */
   readonly consistency?: 'strict' | 'leased';
+  /**
+   * Counts the admitted hits of each counter by the hour, in memory or one Redis; default: false. @internal
+   */
+  readonly usage?: boolean;
   /** Milliseconds since the epoch; default: `Date.now`. Redis decides on its own clock. */
   readonly clock?: Clock;
   /** Default: `performance.now`. */

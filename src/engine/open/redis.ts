@@ -7,6 +7,7 @@ import { createProbe, isLate, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
+import { RedisUsage, usageKeys } from '../backends/redis/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import {
   atomicOfRedis,
@@ -40,6 +41,7 @@ export async function openRedisBackends(
     return {
       backends: { main, perSecond: perSecond.backend },
       ...kept,
+      usage: kept.usage && perSecond.usage && [...kept.usage, ...perSecond.usage],
       description: `in Redis: ${description}; by the second: ${perSecond.description}`,
     };
   } catch (error) {
@@ -52,7 +54,7 @@ function openRedis(
   { option, written }: { readonly option: string; readonly written: string | RedisOptions },
   options: CounterOptions,
   { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
-): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend } {
+): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares' | 'usage'>> & { readonly backend: Backend } {
   const own = redisOptions(written, option);
   const keys = keyOptions(options);
   const server = describeAddress(own.address);
@@ -75,6 +77,7 @@ function openRedis(
     prefix: keys.prefix,
     atomic: atomicOfRedis(own.address, keys),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
+    usageKeys: options.usage ? usageKeys(keys.prefix) : undefined,
   });
   const probe = createProbe({
     backend,
@@ -90,7 +93,13 @@ function openRedis(
     const { RedisShares } = await import('../backends/redis/shares.ts');
     return new RedisShares(redis, { terms, timeoutMs: Math.max(options.storeTimeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
   };
-  return { backend: probe.backend, description: server, openShares, records: new RedisRecords(redis, keys.prefix) };
+  return {
+    backend: probe.backend,
+    description: server,
+    openShares,
+    records: new RedisRecords(redis, keys.prefix),
+    usage: options.usage ? [new RedisUsage(redis, keys.prefix)] : undefined,
+  };
 }
 
 function open(

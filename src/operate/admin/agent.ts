@@ -6,6 +6,7 @@ import type { Caller } from '../../edge/rls/service.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
+import type { UsageBatch, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
@@ -60,6 +61,8 @@ export type AgentQuestion =
   | { readonly kind: 'end_profile' }
   /** Read or change operators' records. */
   | { readonly kind: 'records'; readonly call: RecordsCall }
+  /** Take usage from the store: see `UsageSource`. */
+  | { readonly kind: 'usage'; readonly call: UsageCall }
   /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
@@ -89,8 +92,16 @@ export type AgentReply =
   | { readonly kind: 'profile'; readonly profile: object }
   | { readonly kind: 'end_profile' }
   | { readonly kind: 'records'; readonly answer: Finding<unknown> }
+  /** `batches`: those set aside. `page`: of the batch, if it is here. */
+  | { readonly kind: 'usage'; readonly batches: readonly UsageBatch[]; readonly page: UsagePage | undefined }
   /** When the recording ends; undefined: RECORD_TO is not set. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
+
+/** A call of each store's usage. */
+type UsageCall =
+  | { readonly method: 'set_aside'; readonly collector: string }
+  | { readonly method: 'read'; readonly id: string; readonly after: string | undefined }
+  | { readonly method: 'drop'; readonly id: string };
 
 /** The reply to a kind of question. */
 export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
@@ -124,6 +135,8 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   /** The number of refusals kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
+  /** The usage of the counters; absent: none is counted. */
+  readonly usage?: readonly UsageSource[] | undefined;
   /** Sets the end of the recording, if given, and returns it. Absent: RECORD_TO is not set. */
   readonly record?: ((untilMs: number | undefined) => number) | undefined;
   /** Takes the arrivals since the last call; absent: arrivals are not followed. */
@@ -145,6 +158,20 @@ const loadCounters = () => import('./named-counters.ts');
 async function recordProfile({ what, seconds }: Extract<AgentQuestion, { kind: 'profile' }>, end: AbortSignal) {
   const { takeProfile } = await import('../../edge/http/profile.ts');
   return takeProfile(what, seconds, end);
+}
+
+async function callUsage(
+  sources: readonly UsageSource[],
+  call: UsageCall,
+): Promise<Extract<AgentReply, { kind: 'usage' }>> {
+  const batches: UsageBatch[] = [];
+  let page: UsagePage | undefined;
+  for (const source of sources) {
+    if (call.method === 'drop') await source.drop(call.id);
+    else if (call.method === 'read') page ??= await source.read(call.id, call.after);
+    else batches.push(...[(await source.setAside(call.collector)) ?? []].flat());
+  }
+  return { kind: 'usage', batches, page };
 }
 
 /** What one process keeps for operators; answers their questions about it. */
@@ -236,6 +263,8 @@ export class AdminAgent {
         return { kind: 'end_profile' };
       case 'records':
         return { kind: 'records', answer: await settle(runRecordsCall(this.#options.records, question.call)) };
+      case 'usage':
+        return callUsage(this.#options.usage ?? [], question.call);
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

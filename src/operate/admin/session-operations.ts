@@ -17,6 +17,7 @@ interface SessionFacts {
   readonly keepsRefusals: boolean;
   readonly countsClients: boolean;
   readonly hasPrometheus: boolean;
+  readonly keepsUsage: boolean;
 }
 
 /** Operations to sign in and out in a browser, so that it need not store a token. */

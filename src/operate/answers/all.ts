@@ -5,6 +5,7 @@ import { findingAnswers } from './findings.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
 import { statusAnswers } from './status.ts';
+import { usageAnswers } from './usage.ts';
 import { viewAnswers } from './views.ts';
 
 /** The JSON of each operation's 200 response. */
@@ -16,6 +17,7 @@ export const answers = {
   ...findingAnswers,
   ...counterAnswers,
   ...ruleAnswers,
+  ...usageAnswers,
 };
 
 /** The answer of each operation, such as `GET /api/v1/top`. */

@@ -58,6 +58,8 @@ const session = fields(
     keepsRefusals: flag,
     /** The most frequent clients are counted: TOP_KEYS_BYTES. */
     countsClients: flag,
+    /** Usage is kept by this instance: USAGE_DIR, USAGE_URL. */
+    keepsUsage: flag,
     /** Series go back further: PROMETHEUS_URL. */
     hasPrometheus: flag,
     csrf: text,

@@ -19,6 +19,8 @@ import { listOverrides } from '../../operate/admin/override-operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
 import { sessionOperations } from '../../operate/admin/session-operations.ts';
 import { siteOperations } from '../../operate/admin/site-operations.ts';
+import { usageOperations } from '../../operate/admin/usage-operations.ts';
+import type { UsageStore } from '../../operate/usage/usage-store.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, type Part } from '../parts/start-up.ts';
@@ -47,6 +49,8 @@ export interface AdminSources
   readonly sites: () => SitesReport | undefined;
   /** Source of advice; undefined if arrivals are not followed. */
   readonly advice: AdviceSource | undefined;
+  /** Usage; undefined if this instance keeps none. */
+  readonly usage: UsageStore | undefined;
   /** Overrides that the deciders follow, if any. */
   readonly standing: readonly StandingOverride[] | undefined;
   /** Operations of the console. */
@@ -56,7 +60,7 @@ export interface AdminSources
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
 export function openAdminPages(
   settings: Settings,
-  { core, ask, askOne, version, requestsOfMinute, findings, sites, advice, standing, console }: AdminSources,
+  { core, ask, askOne, version, requestsOfMinute, findings, sites, advice, usage, standing, console }: AdminSources,
   { clock, log }: ProcessContext,
 ): AdminPages {
   const { records, rules, counters, hash } = core;
@@ -76,6 +80,7 @@ export function openAdminPages(
     isEmpty: standing === undefined || standing.length === 0,
   });
   const candidates = openCandidates(settings, records, rules.candidate);
+  const audit = new Audit({ sink: auditLog, clock, records });
   const operations = adminOperations({
     rules: rules.book.rules,
     packed: rules.book.packed,
@@ -91,7 +96,7 @@ export function openAdminPages(
     hasQuotas: settings.rlqs.isOn,
     requestsOfMinute,
     findings,
-    audit: new Audit({ sink: auditLog, clock, records }),
+    audit,
     more: [
       ...sessionOperations(access, describeService(settings, version, hash !== undefined)),
       ...siteOperations({
@@ -104,6 +109,7 @@ export function openAdminPages(
       }),
       ...console,
       ...adviceOperations(advice),
+      ...usageOperations({ store: usage, latenessMs: 2 * (settings.usage?.intervalMs ?? 0), audit, hash, clock }),
     ],
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
@@ -126,7 +132,7 @@ export function openAdminPages(
 
 /** What the console must know of the service to show its pages. */
 const describeService = (
-  { rlqs, sites, agent, prometheus, grpc }: Settings,
+  { rlqs, sites, agent, prometheus, usage, grpc }: Settings,
   version: string,
   hashKeys: boolean,
 ): Parameters<typeof sessionOperations>[1] => ({
@@ -137,6 +143,7 @@ const describeService = (
   keepsRefusals: agent.refusals > 0,
   countsClients: agent.topKeysBytes > 0,
   hasPrometheus: prometheus !== undefined,
+  keepsUsage: usage !== undefined,
   grpcPort: grpc.address.port,
 });
 

@@ -62,6 +62,10 @@ export function openOps(
       ),
     );
     const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
+    const isInMemory = settings.counters.store.kind === 'memory';
+    const usage =
+      settings.usage &&
+      add(await (await import('./usage.ts')).openUsage(settings.usage, { ask, askOne, core, isInMemory }, context));
     const requestsOfMinute = async (): Promise<number> => {
       await refreshed();
       return console.requestsOfMinute();
@@ -72,6 +76,7 @@ export function openOps(
       askOne,
       version,
       advice,
+      usage: usage?.store,
       requestsOfMinute,
       findings,
       console: console.operations,

@@ -81,6 +81,7 @@ export function openResponder(
         record: recording?.record,
         ledger: store.ledger,
         records: store.records,
+        usage: store.usage,
         ...(quotas && { quotas: (query) => quotas.report(query) }),
         ...(sites && { sites: (count) => sites.shared(count) }),
         candidate: (keys, rule) => candidate.report(keys, rule),

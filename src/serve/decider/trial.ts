@@ -80,6 +80,7 @@ async function openTrialCounters(
   const settings: Settings['counters'] = {
     ...counters,
     storeTimeoutMs: SLOW_MS,
+    usage: false,
     store: candidateStore(counters.store, candidate.redis),
     memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
     keys: { ...keys, kind: 'own', prefix },

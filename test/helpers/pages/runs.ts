@@ -46,6 +46,10 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/clients.md': { service: 'npm start' },
   'docs/in-flight.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/in-flight.md') },
   'docs/llm-tokens.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/llm-tokens.md') },
+  'docs/usage.md': {
+    service: 'USAGE_DIR=/var/lib/weir/usage npx weir serve --rules rules.yaml',
+    files: { 'rules.yaml': PER_USER },
+  },
   'docs/overlay.md': {
     files: {
       'rules/rules.yaml': PER_USER,

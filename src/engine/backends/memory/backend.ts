@@ -12,6 +12,7 @@ import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
   type Backend,
+  type CounterDecision,
   type Fork,
   isForItself,
   type Operation,
@@ -22,6 +23,7 @@ import {
   triedHits,
 } from '../backend.ts';
 import { type CounterKey, childKey } from '../key.ts';
+import { type MemoryUsage, usedHits } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
 /** When counters were reset, kept for as long as an earlier receipt could matter. */
@@ -45,20 +47,29 @@ const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
  * promise.
  *
  * @param states  initial states of counters
+ * @param usage   to which metered operations add; absent: no usage is counted
  */
 export function createMemoryBackend(
   clock: Clock,
   bounds: CounterBounds,
   states: ReadonlyMap<CounterKey, State> = new Map(),
+  usage?: MemoryUsage,
 ): MemoryBackend {
   const counters = new BoundedCounters(bounds);
   for (const [key, state] of states)
     counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
   const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
+  const meter = (operation: Operation, decision: CounterDecision, nowMs: number): Decision => {
+    const { code, reservation } = decision;
+    if (operation.metered)
+      usage?.add(operation.key, usedHits(operation, code === 'OK', reservation?.charged ?? 0), nowMs);
+    return decision;
+  };
   const runOne = (operation: Operation, nowMs: number): Decision => {
-    if (operation.kind === 'spend' || operation.kind === 'give_back') return spend(counters, operation, nowMs, true);
-    return runOther(counters, resets, operation, nowMs);
+    const isSpent = operation.kind === 'spend' || operation.kind === 'give_back';
+    const decision = isSpent ? spend(counters, operation, nowMs, true) : runOther(counters, resets, operation, nowMs);
+    return usage ? meter(operation, decision, nowMs) : decision;
   };
   const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
     const [only] = operations;
@@ -72,7 +83,7 @@ export function createMemoryBackend(
     return operations.map((operation, at) => {
       const isAccepted = passes[at] ?? false;
       const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
-      if (refusal) return refusal;
+      if (refusal) return meter(operation, refusal, nowMs);
       const own = tried[at] as TriedHits; // in range
       const hits = own.cumulative;
       const peek = runStep(operation, hits, load(counters, operation, nowMs), nowMs, false);

@@ -31,6 +31,7 @@ import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
+import type { UsageKeys } from './usage.ts';
 
 interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
@@ -49,6 +50,8 @@ interface RedisBackendOptions {
   readonly foreign?: ForeignCounters;
   /** The recent timer lag of this process. */
   readonly lateness?: Lateness;
+  /** The keys of the usage, to which metered operations add. Default: no usage is counted. */
+  readonly usageKeys?: UsageKeys | undefined;
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
@@ -64,7 +67,8 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: RedisConnection;
   readonly #clock: Clock;
-  readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usageKeys'>> &
+    Pick<RedisBackendOptions, 'foreign' | 'usageKeys'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
   /** Used without a Cluster. */
@@ -259,12 +263,13 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    const { replay, foreign, monotonicMs } = this.#options;
+    const { replay, foreign, monotonicMs, usageKeys } = this.#options;
     const lone = replay ? undefined : findLoneSpend(requests, foreign);
     const calledAtMs = monotonicMs();
     if (lone) {
       const { operation, limit } = lone;
-      const args = ['1', operation.key, encodeLone(lone, this.#clock())];
+      const keys = operation.metered && usageKeys ? [operation.key, usageKeys[0]] : [operation.key];
+      const args = [String(keys.length), ...keys, encodeLone(lone, this.#clock())];
       const reply = await this.#callScript(loneScripts[limit.algorithm], args, slot);
       this.#checkClock(slot, readClock(reply), calledAtMs);
       return [decodeLone(reply, lone)];
@@ -286,12 +291,12 @@ export class RedisBackend implements Backend {
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
-    return encodeBatch(
-      requests,
-      nowMs,
-      (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
-      this.#options.foreign,
-    );
+    const { foreign, usageKeys } = this.#options;
+    return encodeBatch(requests, nowMs, {
+      resetKeyOf: (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
+      foreign,
+      metersUsage: usageKeys !== undefined,
+    });
   }
 
   /**
@@ -299,12 +304,19 @@ export class RedisBackend implements Backend {
    * @param more  the script's arguments after the clock
    */
   #call(
-    { keys, packed, nowMs }: Batch,
+    { keys, packed, nowMs, isMetered }: Batch,
     slot: number | undefined,
     more: readonly (string | number)[] = [],
   ): Promise<Buffer> {
-    const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
-    const args = [String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
+    const { replay, usageKeys } = this.#options;
+    const clockMs = replay ? String(nowMs) : '';
+    if (isMetered && usageKeys) {
+      const [number = '', ttlMs = ''] = more.map(String);
+      const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1'];
+      return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
+    }
+    const clocks = replay || more.length > 0 ? [clockMs] : [];
+    const args = [String(keys.length), ...keys, packed, ...clocks, ...more.map(String)];
     return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
   }
 

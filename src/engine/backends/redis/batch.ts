@@ -40,6 +40,8 @@ export interface Batch {
   /** This process's clock when the requests were packed. */
   readonly nowMs: number;
   readonly foreign: ForeignCounters | undefined;
+  /** Some hits are usage. */
+  readonly isMetered: boolean;
 }
 
 /** One independent operation, or all operations of a request that spends them as a set. */
@@ -48,6 +50,13 @@ interface Group {
   readonly operations: readonly Operation[];
   /** The number of the first operation. */
   readonly first: number;
+}
+
+interface EncodeOptions {
+  readonly resetKeyOf?: ResetKeyOf;
+  readonly foreign?: ForeignCounters | undefined;
+  /** Hits of metered operations are usage. */
+  readonly metersUsage?: boolean;
 }
 
 /** The key of the time when a counter was reset, on the counter's node. */
@@ -77,14 +86,19 @@ const packedRequests = new PackedNumbers();
 export function encodeBatch(
   requests: readonly BatchRequest[],
   nowMs: number,
-  resetKeyOf: ResetKeyOf = noReset,
-  foreign?: ForeignCounters,
+  { resetKeyOf = noReset, foreign, metersUsage = false }: EncodeOptions = {},
 ): Batch {
   const keys = new BatchKeys();
   const limits: LimitTable = { few: [], places: new Map(), count: 0, numbers: [], nowMs, foreign };
   const runs = new Runs();
   const groups: Group[] = [];
   packedRequests.clear();
+  let isMetered = false;
+  const meteredPlace = ({ metered }: Operation, place: number): number => {
+    if (!metered || !metersUsage) return place;
+    isMetered = true;
+    return -place;
+  };
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
@@ -93,7 +107,7 @@ export function encodeBatch(
     for (const operation of group.operations) {
       const place = keys.intern(operation.key);
       runs.close(place);
-      packOperation(operation, spend, place, placeOfLimit(limits, operation));
+      packOperation(operation, spend, place, meteredPlace(operation, placeOfLimit(limits, operation)));
       if (operation.kind !== 'refund' && operation.kind !== 'forget') continue;
       packedRequests.add(keys.intern(resetKeyOf(operation.key)));
       packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
@@ -104,7 +118,7 @@ export function encodeBatch(
       return false;
     const place = keys.intern(operation.key);
     if (runs.repeat(operation, place, number)) return true;
-    return runs.join(operation, place, placeOfLimit(limits, operation), number);
+    return runs.join(operation, place, meteredPlace(operation, placeOfLimit(limits, operation)), number);
   };
   let number = 0;
   for (const request of requests) {
@@ -122,7 +136,17 @@ export function encodeBatch(
   packedHead.addAll(limits.numbers);
   runs.pack(packedHead);
   const packed = packedHead.copyBefore(packedRequests);
-  return { keys: keys.all, packed, requests, operationCount: number, runs: runs.all, groups, nowMs, foreign };
+  return {
+    keys: keys.all,
+    packed,
+    requests,
+    operationCount: number,
+    runs: runs.all,
+    groups,
+    nowMs,
+    foreign,
+    isMetered,
+  };
 }
 
 function packOperation(operation: Operation, spend: Spend, keyPlace: number, limitPlace: number): void {
@@ -219,10 +243,11 @@ class OpenRun implements Run {
   readonly limit: Limit;
   readonly hits: number;
   readonly claim: Claim;
-  /** In the table of limits. */
+  /** In the table of limits; negative if the hits are usage. */
   readonly limitPlace: number;
   /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
+  readonly isMetered: true | undefined;
   readonly places: number[] = [];
   readonly spends: number[] = [];
   readonly repeated: (number[] | undefined)[] = [];
@@ -234,6 +259,7 @@ class OpenRun implements Run {
     this.hits = hits;
     this.claim = operation;
     this.limitPlace = limitPlace;
+    this.isMetered = operation.metered;
     this.mayRepeat = !isClaim(operation) && algorithmFor(limit).windows?.(limit) !== 'calendar';
   }
 
@@ -283,7 +309,7 @@ class Runs {
     const position = this.#positions[keyPlace];
     if (!run || position === undefined || position === CLOSED) return false;
     if (run.limit !== operation.limit || run.hits !== operation.hits || !run.mayRepeat) return false;
-    if (isClaim(operation)) return false;
+    if (isClaim(operation) || operation.metered !== run.isMetered) return false;
     run.repeat(position, number);
     return true;
   }
@@ -291,8 +317,8 @@ class Runs {
   /** @returns false if the batch already uses the counter, or the limit's run has another number of hits */
   join(operation: Operation, keyPlace: number, limitPlace: number, number: number): boolean {
     if (this.#positions[keyPlace] !== undefined) return false;
-    const run = this.#byLimit[limitPlace] ?? this.#begin(operation, limitPlace);
-    if (run.hits !== operation.hits) return false;
+    const run = this.#byLimit[Math.abs(limitPlace)] ?? this.#begin(operation, limitPlace);
+    if (run.hits !== operation.hits || run.limitPlace !== limitPlace) return false;
     this.#runs[keyPlace] = run;
     this.#positions[keyPlace] = run.add(keyPlace, number);
     return true;
@@ -310,7 +336,7 @@ class Runs {
 
   #begin(operation: Operation, limitPlace: number): OpenRun {
     const run = new OpenRun(operation, limitPlace);
-    this.#byLimit[limitPlace] = run;
+    this.#byLimit[Math.abs(limitPlace)] = run;
     this.all.push(run);
     return run;
   }

@@ -9,12 +9,15 @@
 
   KEYS     the counters, each once
   ARGV[1]  little-endian doubles; the number of limits, and per limit: algorithm (its place in `algorithms`), the
-           length of the limit, the limit; the number of runs, and per run: limit (its place among the limits), hits,
+           length of the limit, the limit; the number of runs, and per run: limit (its place among the limits; negative
+           if the hits are usage), hits,
            the number of counters with one spend and of those with several, the places in KEYS of the former, the place
-           in KEYS and the number of spends of each of the latter; then the requests
+           in KEYS and the number of spends of each of the latter; then the requests. The place of a limit is negative
+           in a run whose hits are usage
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  only in a settlement: its number; ARGV[4]: how long the number of the last settlement is kept (ms), under the
-           last of KEYS
+           last of KEYS but the usage
+  ARGV[5]  only if some hits are usage: its hash and its log are the last of KEYS
   Returns  little-endian doubles: the clock, and nothing else if the settlement was counted before; then per operation,
            in the packed order: outcome (1 accepted + 2 charged; or the loader's), the length of the report, the report.
            For a counter with several spends and a short state: STATE_BEFORE, the length of the state, the state before
@@ -45,11 +48,13 @@ end
 
 local now_ms = clock_ms()
 local settlement = ARGV[3] and tonumber(ARGV[3])
-if settlement and settlement <= (tonumber(call('GET', keys[#keys]) or '0') or 0) then
+local counter_keys = ARGV[5] and #keys - 2 or #keys -- with that of the settlement
+local settlement_key = keys[counter_keys]
+if settlement and settlement <= (tonumber(call('GET', settlement_key) or '0') or 0) then
   return pack_numbers({ now_ms })
 end
 local input, at = unpack_numbers(ARGV[1]), 1
-local stored = call('MGET', unpack(keys))
+local stored = call('MGET', unpack(keys, 1, counter_keys))
 
 local limits = {}
 for i = 1, input[1] do
@@ -91,11 +96,20 @@ local function add_reply(accepted, count, packed_report)
   parts = parts + 2
 end
 
-local function spend_once(key, limit, hits)
+local used = {} -- usage, by counter
+
+local function meter(key, hits)
+  used[key] = (used[key] or 0) + hits
+end
+
+local function spend_once(key, limit, hits, is_metered)
   local algorithm = limit.algorithm
   local before = state_of(key, algorithm.state_length)
   local accepted, state, ttl_ms, report = algorithm.step(limit.numbers, before, now_ms, hits, true)
   local packed = keep(key, before, state, ttl_ms, algorithm)
+  if is_metered then
+    meter(key, used_hits(limit, hits, accepted, report))
+  end
   if report then
     add_reply(accepted, #report, pack_numbers(report))
   else
@@ -104,7 +118,7 @@ local function spend_once(key, limit, hits)
 end
 
 -- The caller repeats the steps from the state before to learn the outcome of each.
-local function spend_repeatedly(key, limit, hits, count)
+local function spend_repeatedly(key, limit, hits, count, is_metered)
   local algorithm = limit.algorithm
   local before = state_of(key, algorithm.state_length)
   local length = before and #before or 0
@@ -116,6 +130,9 @@ local function spend_repeatedly(key, limit, hits, count)
   local state, accepted, ttl_ms, report = before
   for _ = 1, count do
     accepted, state, ttl_ms, report = algorithm.step(limit.numbers, state, now_ms, hits, true)
+    if is_metered then
+      meter(key, used_hits(limit, hits, accepted, report))
+    end
     if is_long then
       report = report or state
       add_reply(accepted, #report, pack_numbers(report))
@@ -127,23 +144,27 @@ end
 local runs = input[at]
 at = at + 1
 for _ = 1, runs do
-  local limit, hits, once, repeated = limits[input[at]], input[at + 1], input[at + 2], input[at + 3]
+  local is_metered = input[at] < 0
+  local limit, hits, once, repeated = limits[math.abs(input[at])], input[at + 1], input[at + 2], input[at + 3]
   at = at + 4
   for i = at, at + once - 1 do
-    spend_once(input[i], limit, hits)
+    spend_once(input[i], limit, hits, is_metered)
   end
   at = at + once
   for i = at, at + 2 * repeated - 1, 2 do
-    spend_repeatedly(input[i], limit, hits, input[i + 1])
+    spend_repeatedly(input[i], limit, hits, input[i + 1], is_metered)
   end
   at = at + 2 * repeated
 end
 
 if at <= #input then
-  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep, pack = pack_numbers, unpack = unpack_numbers, unpack_state = unpack_state, grace_ms = grace_ms }
+  local batch = { input = input, at = at, limits = limits, stored = stored, now_ms = now_ms, state_of = state_of, keep = keep, pack = pack_numbers, unpack = unpack_numbers, unpack_state = unpack_state, grace_ms = grace_ms, meter = meter }
   reply[parts + 1] = pack_numbers(decide_requests(batch))
 end
+if next(used) then
+  log_usage(keys[#keys - 1], keys[#keys], now_ms, used)
+end
 if settlement then
-  call('SET', keys[#keys], ARGV[3], 'PX', ARGV[4])
+  call('SET', settlement_key, ARGV[3], 'PX', ARGV[4])
 end
 return table.concat(reply)

@@ -3,6 +3,7 @@
   script.ts puts counters.lua and one algorithm before this text: `step`, `is_windowed`, `state_length`.
 
   KEYS[1]  the counter
+  KEYS[2]  only if the hits are usage: its hash
   ARGV[1]  little-endian doubles: the hits, the limit
   Returns  as the dispatcher for one spend: the clock, the outcome, the length of the report, the report
 ]]
@@ -20,6 +21,9 @@ if ttl_ms > 0 then
   store(key, before, state, packed, ttl_ms, is_windowed)
 elseif stored then
   call('DEL', key)
+end
+if KEYS[2] and accepted then
+  add_usage(KEYS[2], now_ms, key, hits)
 end
 local packed_report = report and pack_numbers(report) or packed
 return pack('<ddd', now_ms, accepted and ACCEPTED + CHARGED or CHARGED, #packed_report / 8) .. packed_report

@@ -3,7 +3,7 @@
   operations other than spends. Every changed counter is written once.
 
   Each request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of operations, and per operation:
-  key (its place in KEYS), limit (its place among the limits), hits, mode. The mode is 1 if the operation blocks + 2 *
+  key (its place in KEYS), limit (its place among the limits; negative if the hits are usage), hits, mode. The mode is 1 if the operation blocks + 2 *
   its kind, see KINDS. Kinds after PEEK only appear if each operation spends independently; + ALONE, for an operation
   that is counted even if its request is refused, only if they do not. REFUND and FORGET have two more numbers: the
   place in KEYS of the time when the counter was reset; the time of the charge (REFUND), or how long the former is
@@ -125,10 +125,10 @@ local function decide_requests(batch)
   end
 
   local function read_hit()
-    local key, limit = input[at], limits[input[at + 1]]
+    local key, limit = input[at], limits[math.abs(input[at + 1])]
     local alone = input[at + 3] >= ALONE
     local mode = alone and input[at + 3] - ALONE or input[at + 3]
-    local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2, alone = alone }
+    local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2, alone = alone, is_metered = input[at + 1] < 0 }
     at = at + 4
     if limit.algorithm.load then
       load(key, limit)
@@ -143,6 +143,9 @@ local function decide_requests(batch)
   end
 
   local function keep(hit, result)
+    if hit.is_metered then
+      batch.meter(hit.key, used_hits(hit.limit, hit.hits, result.accepted, result.report))
+    end
     set_state(hit.key, hit.limit, result.state)
     ttls_ms[hit.key], last_algorithms[hit.key] = result.ttl_ms, hit.limit.algorithm
   end
@@ -176,6 +179,14 @@ local function decide_requests(batch)
     return limit.algorithm.refund(limit.numbers, state_for(key, limit), now_ms, hits, input[at + 5])
   end
 
+  local function meter(kind, key, limit, hits, accepted, report)
+    if kind == KINDS.REFUND then
+      batch.meter(key, refunded_hits(limit, hits))
+    elseif kind == KINDS.COUNT or kind == KINDS.CHARGE then
+      batch.meter(key, used_hits(limit, hits, accepted or kind == KINDS.CHARGE, report))
+    end
+  end
+
   -- Returns whether the counter must be written, and the result of the step.
   local function run_kind(kind, key, limit, hits)
     local step, state = limit.algorithm.step, state_for(key, limit)
@@ -194,11 +205,14 @@ local function decide_requests(batch)
 
   local function run_each(count)
     for _ = 1, count do
-      local key, limit, kind = input[at], limits[input[at + 1]], math.floor(input[at + 3] / 2)
+      local key, limit, kind = input[at], limits[math.abs(input[at + 1])], math.floor(input[at + 3] / 2)
       if limit.algorithm.load then
         load(key, limit)
       end
       local is_written, accepted, state, ttl_ms, report = run_kind(kind, key, limit, input[at + 2])
+      if input[at + 1] < 0 then
+        meter(kind, key, limit, input[at + 2], accepted, report)
+      end
       at = at + (kind >= KINDS.REFUND and 6 or 4)
       if is_written then
         set_state(key, limit, state)

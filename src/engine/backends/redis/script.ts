@@ -47,7 +47,9 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
       const row = findRow(name);
-      const more = listTraits(name).map(([trait, value]) => `${trait} = ${value}`);
+      const more = [...listTraits(name), ['reserves', String(name === 'reservation')]].map(
+        ([trait, value]) => `${trait} = ${value}`,
+      );
       if (row.state.hasNodes) more.push(`children = ${name}_children`);
       return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
     }),

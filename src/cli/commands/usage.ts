@@ -1,0 +1,95 @@
+import { type Command, Option } from 'commander';
+import { parseTime } from '../../base/times.ts';
+import type { UsageAnswer } from '../../operate/answers/usage.ts';
+import { command, count, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
+import type { Paint } from './paint.ts';
+
+interface UsageFlags extends Target {
+  readonly json: boolean;
+  readonly csv: boolean;
+  readonly by: UsageAnswer['by'];
+  readonly per: UsageAnswer['per'];
+  readonly from?: string;
+  readonly to?: string;
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly key?: string;
+  readonly count?: number;
+}
+
+/** Rows that are listed for people, and those that programs get. */
+const SHOWN_ROWS = 50;
+const ALL_ROWS = 1_000_000;
+/** Many rows take seconds to sum up and send. */
+const TIMEOUT_MS = 120_000;
+
+/** Adds the command that reports admitted hits by domain, rule and key. */
+export function addUsageCommand(program: Command, { print, fail, ...around }: Surroundings): void {
+  command(program, 'usage', 'report what each key has used')
+    .description(
+      'Report admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL); default: since the first of this month.',
+    )
+    .addOption(new Option('--by <what>', 'what rows are sums of').choices(['domain', 'rule', 'key']).default('key'))
+    .addOption(new Option('--per <period>', 'one row each').choices(['total', 'day', 'hour']).default('total'))
+    .option('--from <time>', 'from this time, such as 2026-11-01 or 2026-11-01T00:00+01:00')
+    .option('--to <time>', 'before this time')
+    .option('--domain <name>', 'only of this domain')
+    .option('--rule <path>', 'only of this rule')
+    .option('--key <key>', 'only of this key: user=alice')
+    .option('--count <n>', 'how many rows; default: 50, and with --csv or --json all', count)
+    .option('--csv', 'print CSV', false)
+    .action(
+      guarded(fail, async ({ from, to, by, per, domain, rule, key, ...flags }: UsageFlags) => {
+        if (flags.csv && flags.json)
+          throw new CommandFailed('--csv and --json are mutually exclusive: remove one of them');
+        const rows = flags.count ?? (flags.csv || flags.json ? ALL_ROWS : SHOWN_ROWS);
+        const query = { from: asTime(from), to: asTime(to), by, per, domain, rule, key, count: rows };
+        const usage = await callApi(flags, { operation: 'GET /api/v1/usage', query, timeoutMs: TIMEOUT_MS });
+        if (flags.csv) print(renderCsv(usage));
+        else show(flags, usage, renderUsage, { print, ...around });
+      }),
+    );
+}
+
+/** A date is its midnight in UTC. */
+function asTime(written: string | undefined): string | undefined {
+  if (written === undefined) return undefined;
+  const whole = /^\d{4}-\d\d-\d\d$/.test(written) ? `${written}T00:00Z` : written;
+  if (parseTime(whole) !== undefined) return whole;
+  throw new CommandFailed(`expected a time such as 2026-11-01 or 2026-11-01T00:00Z, got '${written}'`);
+}
+
+function renderUsage({ from, to, hits, more, rows }: UsageAnswer, paint: Paint): string {
+  const head = `${paint.strong(String(hits))} hits from ${from} to ${to}`;
+  const width = Math.max(0, ...rows.map((row) => String(row.hits).length));
+  return [
+    head,
+    ...rows.map(({ at, domain, rule, key, hits: own }) =>
+      [
+        ...(at === undefined ? [] : [at]),
+        String(own).padStart(width),
+        paint.strong(key === undefined ? (rule ?? domain) : key === '' ? '(others)' : key),
+        ...(key === undefined ? [] : [paint.dim(rule === '' ? `${domain}, no applicable rule` : (rule ?? domain))]),
+      ].join('  '),
+    ),
+    ...(more > 0 ? [`and ${more} more: --count`] : []),
+  ].join('\n');
+}
+
+/** CSV as in RFC 4180, with a head. */
+function renderCsv({ by, per, rows }: UsageAnswer): string {
+  const columns = (['at', 'domain', 'rule', 'key', 'hits'] as const).filter(
+    (name) =>
+      (name !== 'at' || per !== 'total') && (name !== 'rule' || by !== 'domain') && (name !== 'key' || by === 'key'),
+  );
+  return [columns, ...rows.map((row) => columns.map((name) => csvCell(String(row[name] ?? ''))))]
+    .map((cells) => cells.join(','))
+    .join('\n');
+}
+
+/** Text that a spreadsheet would take for a formula is preceded by an apostrophe: callers choose keys. */
+function csvCell(cell: string): string {
+  const plain = /^[=+@\t\r]|^-(?!\d+$)/.test(cell) ? `'${cell}` : cell;
+  return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}

@@ -1,0 +1,29 @@
+import { MAX_WINDOW_MS } from '../algorithms/limit.ts';
+import { isReservation } from '../holds/limits.ts';
+import type { Debit } from '../ledger/debit.ts';
+import type { RuleLimit } from '../rules/match/tree.ts';
+
+/**
+ * The limit of a match whose hits are its usage, if usage is counted: of several, one whose hits are reserved first, else
+ * the one with the longest window, limits in shadow mode last. Requests in flight have no usage.
+ */
+export function findMetered(
+  { metersUsage = false }: { readonly metersUsage?: boolean },
+  limits: readonly RuleLimit[],
+): RuleLimit | undefined {
+  if (!metersUsage) return undefined;
+  let found: RuleLimit | undefined;
+  for (const one of limits) {
+    if (one.limit.algorithm === 'in_flight') continue;
+    if (found === undefined || rank(one) > rank(found)) found = one;
+  }
+  return found;
+}
+
+function rank({ limit, policy }: RuleLimit): number {
+  if (isReservation(limit)) return MAX_WINDOW_MS + limit.windowMs; // a request and its commit have these in common
+  return policy.shadow ? 0 : limit.windowMs;
+}
+
+/** The debit with its hits as usage. */
+export const meteredDebit = (debit: Debit): Debit => ({ ...debit, metered: true });

@@ -1,0 +1,138 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import { parseTime, rfc3339 } from '../../base/times.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import type { ForgottenUsage, UsageAnswer } from '../answers/usage.ts';
+import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from '../usage/usage-store.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { Audit } from './audit.ts';
+import { type ChangeBody, descriptor, domain, noQuery, pageSize, reason, refuseHashes, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { shownBy, shownEntries } from './shown.ts';
+
+const MAX_ROWS = 1_000_000;
+const DEFAULT_ROWS = 1_000;
+
+interface UsageOptions {
+  /** Undefined: this instance keeps no usage. */
+  readonly store: Pick<UsageStore, 'report' | 'forget'> | undefined;
+  /** The time until usage that was counted is kept, at most. */
+  readonly latenessMs: number;
+  readonly audit: Audit;
+  readonly hash: Hash | undefined;
+  readonly clock: Clock;
+}
+
+/** Operations on what customers have used. */
+export function usageOperations(options: UsageOptions): readonly ApiOperation[] {
+  const time = { type: 'string', maxLength: 40 } as const;
+  return [
+    operation({
+      path: '/api/v1/usage',
+      method: 'GET',
+      summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
+      need: 'read',
+      query: object(
+        {
+          from: { ...time, description: 'RFC 3339, rounded down to an hour; default: the first of this month in UTC' },
+          to: { ...time, description: 'RFC 3339, rounded up to an hour; default: now' },
+          by: { type: 'string', maxLength: 10, enum: usageGroups, description: 'domain, rule, or key (the default)' },
+          per: {
+            type: 'string',
+            maxLength: 10,
+            enum: usagePeriods,
+            description: 'total (the default), day in UTC, or hour',
+          },
+          domain: { ...domain, description: 'only this domain' },
+          rule: { ...text, description: 'the path of one rule' },
+          key: { ...text, description: 'one key, as reports show it: `user=alice`' },
+          count: pageSize(MAX_ROWS),
+        },
+        [],
+      ),
+      answers:
+        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
+      answer: ({ query }) => report(options, query),
+    }),
+    operation({
+      path: '/api/v1/usage/forget',
+      method: 'POST',
+      summary: 'deletes the usage of a descriptor, and of those that begin with it',
+      need: 'operate',
+      query: noQuery,
+      body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
+      answers: '`rows`: how many were deleted. What was counted in the last `againAfterMs` may be kept afterwards.',
+      answer: ({ client, body }) => forget(options, client.name, body),
+    }),
+  ];
+}
+
+interface Asked {
+  readonly from?: string;
+  readonly to?: string;
+  readonly by?: string;
+  readonly per?: string;
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly key?: string;
+  readonly count?: number;
+}
+
+async function report({ store, clock }: UsageOptions, asked: Asked): Promise<UsageAnswer> {
+  if (!store) throw noUsage();
+  const nowMs = clock();
+  const { from, to, count = DEFAULT_ROWS, ...only } = asked;
+  const by = usageGroups.find((one) => one === asked.by) ?? 'key';
+  const per = usagePeriods.find((one) => one === asked.per) ?? 'total';
+  const fromHour = Math.floor((from === undefined ? startOfMonth(nowMs) : readTime('from', from)) / unitMs.HOUR);
+  const toHour = Math.ceil((to === undefined ? nowMs : readTime('to', to)) / unitMs.HOUR);
+  const query: UsageQuery = { ...only, by, per, count, fromHour, toHour };
+  const { rows, more, hits } = await store.report(query).catch(refuseFailed);
+  return {
+    from: rfc3339(fromHour * unitMs.HOUR),
+    to: rfc3339(toHour * unitMs.HOUR),
+    by,
+    per,
+    hits,
+    more,
+    rows: rows.map((row) => ({
+      domain: row.domain,
+      ...(by !== 'domain' && { rule: row.rule }),
+      ...(by === 'key' && { key: row.key }),
+      ...(row.hour !== undefined && { at: rfc3339(row.hour * unitMs.HOUR) }),
+      hits: row.hits,
+    })),
+  };
+}
+
+function refuseFailed(error: Error): never {
+  throw new ApiProblem(503, `usage cannot be read or written: ${error.message}`);
+}
+
+const noUsage = (): ApiProblem => new ApiProblem(404, 'this instance keeps no usage: set USAGE_DIR or USAGE_URL');
+
+async function forget(
+  { store, latenessMs, audit, hash }: UsageOptions,
+  who: string,
+  { domain: name, descriptor: entries, reason: why }: ChangeBody,
+): Promise<ForgottenUsage> {
+  if (!store) throw noUsage();
+  refuseHashes(entries, hash);
+  const key = descriptorText(shownEntries(entries, shownBy(true, hash)));
+  const what = { domain: name, descriptor: key };
+  const change = { who, change: 'forget', reason: why, what, before: null, after: null };
+  const rows = await audit.change(change, () => store.forget(name, key).catch(refuseFailed));
+  return { ...what, rows, againAfterMs: latenessMs };
+}
+
+/** @throws ApiProblem  400 */
+function readTime(name: string, written: string): number {
+  const atMs = parseTime(written);
+  if (atMs === undefined)
+    throw new ApiProblem(400, `${name} must be a time such as 2026-11-01T00:00Z, got '${written}'`);
+  return atMs;
+}
+
+const startOfMonth = (nowMs: number): number => parseTime(`${rfc3339(nowMs).slice(0, 7)}-01T00:00Z`) ?? nowMs;

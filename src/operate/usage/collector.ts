@@ -1,0 +1,115 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/usage.ts';
+import { readTexts } from '../../engine/decide/counter-key.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { UsageRow, UsageStore } from './usage-store.ts';
+
+/** The usage of all deciders: see `UsageSource`. Every method may reject. */
+export interface UsageSources {
+  setAside(collector: string): Promise<readonly UsageBatch[]>;
+  /** @returns undefined  no decider has the batch, or the one that has it did not reply */
+  read(id: string, after: string | undefined): Promise<UsagePage | undefined>;
+  drop(id: string): Promise<void>;
+}
+
+interface CollectorOptions {
+  readonly sources: UsageSources;
+  readonly store: UsageStore;
+  /** How long a batch is set aside before it is kept: a store that fails over must not bring it back uncollected. */
+  readonly settleMs: number;
+  /** How long usage is kept. */
+  readonly keepMs: number;
+  readonly rules: () => RuleTree | undefined;
+  readonly hash: Hash | undefined;
+  readonly clock: Clock;
+}
+
+/** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
+export class UsageCollector {
+  readonly #options: CollectorOptions;
+  #running: Promise<void> | undefined;
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+  }
+
+  /** Collects what has been set aside for long enough, and sets aside the rest. */
+  collect(): Promise<void> {
+    this.#running ??= this.#collect().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #collect(): Promise<void> {
+    const { sources, store, settleMs, keepMs, clock } = this.#options;
+    for (const { id, ageMs } of await sources.setAside(store.collector)) if (ageMs >= settleMs) await this.#take(id);
+    const nowMs = clock();
+    await store.tidy(Math.floor((nowMs - keepMs) / unitMs.HOUR), Math.floor(nowMs / unitMs.HOUR));
+  }
+
+  async #take(id: string): Promise<void> {
+    const { sources, store } = this.#options;
+    const entries = new Map<string, UsageEntry>(); // one may be on several pages
+    const added = new Map<string, UsageEntry>();
+    let after: string | undefined;
+    do {
+      const page = await sources.read(id, after);
+      if (!page) return; // the next round begins again
+      for (const entry of page.entries) entries.set(nameEntry(entry), entry);
+      for (const entry of page.added ?? []) addTo(added, entry);
+      after = page.next;
+    } while (after !== undefined);
+    for (const entry of entries.values()) addTo(added, entry);
+    await store.add(id, Array.from(added.values(), this.#describe));
+    await sources.drop(id);
+  }
+
+  readonly #describe = ({ hour, key, hits }: UsageEntry): UsageRow => {
+    const { rules, hash } = this.#options;
+    return { hour, ...describeCounter(key, rules(), hash), hits };
+  };
+}
+
+const nameEntry = ({ hour, key }: UsageEntry): string => `${hour}|${key}`;
+
+function addTo(sums: Map<string, UsageEntry>, entry: UsageEntry): void {
+  const name = nameEntry(entry);
+  const known = sums.get(name);
+  sums.set(name, known ? { ...entry, hits: known.hits + entry.hits } : entry);
+}
+
+/**
+ * The domain, rule and entries in the name of a counter. A name that is too long for a key contains only its digest,
+ * which takes the place of the entries.
+ *
+ * @param hash  hashes values that callers sent; undefined to keep them unchanged
+ */
+function describeCounter(
+  key: string,
+  rules: RuleTree | undefined,
+  hash: Hash | undefined,
+): Pick<UsageRow, 'domain' | 'rule' | 'key'> {
+  for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
+    const texts = readTexts(key, bar);
+    if (!texts || texts.length % 2 === 0) continue;
+    const [domain = '', ...rest] = texts;
+    const entries: Entry[] = [];
+    for (let at = 0; at < rest.length; at += 2) entries.push({ key: rest[at] ?? '', value: rest[at + 1] ?? '' });
+    const shown = hash ? entries.map((one) => ({ ...one, value: hash(one.value) })) : entries;
+    return { domain, rule: rules ? findRule(rules, domain, entries) : '', key: descriptorText(shown) };
+  }
+  return { domain: '', rule: '', key: key.slice(key.lastIndexOf('|') + 1) };
+}
+
+function findRule(rules: RuleTree, domain: string, entries: readonly Entry[]): string {
+  for (const sent of [entries, ...withIds(rules, domain, entries)]) {
+    const found = match(rules, domain, { entries: sent, requestLimit: undefined });
+    if (found.kind === 'limited' && found.entries.length === entries.length) return found.rule.path;
+  }
+  return '';
+}

@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { Pool, type PoolClient } from 'pg';
+import type { UsageGroup, UsagePeriod, UsageQuery, UsageReport, UsageRow, UsageStore } from './usage-store.ts';
+
+/** Each step is run once, in order. A later version of the service appends to them, and changes none. */
+const MIGRATIONS = [
+  `CREATE TABLE weir_usage (
+     hour bigint NOT NULL, domain text NOT NULL, rule text NOT NULL, key text NOT NULL, hits bigint NOT NULL,
+     id bytea NOT NULL, PRIMARY KEY (hour, id))`,
+  `CREATE TABLE weir_usage_batches (batch text PRIMARY KEY, added_at timestamptz NOT NULL DEFAULT now())`,
+] as const;
+
+/** The lock of migrations, in the database. */
+const LOCK = 0x77_65_69_72; // "weir"
+/** Rows in one statement. */
+const SLICE = 5_000;
+/** A batch is not delivered again after this time. */
+const BATCHES_KEPT = '30 days';
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 60_000;
+
+/** Usage in PostgreSQL, which all instances may share: a row for each key and hour, a transaction for each batch. */
+export class PostgresUsage implements UsageStore {
+  /** All instances with this database are one collector. */
+  readonly collector = 'postgres';
+  readonly #pool: Pool;
+  #migrated: Promise<void> | undefined;
+
+  /**
+   * Connects when it is first used, and then creates or migrates the tables: the service starts without the database.
+   *
+   * @param url      `postgres://user:password@host:port/database`
+   * @param onError  called when an idle connection is lost
+   */
+  constructor(url: string, onError: (error: Error) => void) {
+    this.#pool = new Pool({
+      connectionString: url,
+      max: 2,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+    });
+    this.#pool.on('error', onError);
+  }
+
+  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
+    const sums = sumRows(rows);
+    await this.#migrate();
+    await this.#inTransaction(async (client) => {
+      const known = await client.query('INSERT INTO weir_usage_batches (batch) VALUES ($1) ON CONFLICT DO NOTHING', [
+        batch,
+      ]);
+      if (known.rowCount === 0) return;
+      for (let at = 0; at < sums.length; at += SLICE) await insert(client, sums.slice(at, at + SLICE));
+    });
+  }
+
+  async report({ fromHour, toHour, by, per, count, ...only }: UsageQuery): Promise<UsageReport> {
+    await this.#migrate();
+    const columns = groupColumns[by];
+    const period = periods[per];
+    const values: (string | number)[] = [fromHour, toHour];
+    const filters = (['domain', 'rule', 'key'] as const).flatMap((name) => {
+      const value = only[name];
+      return value === undefined ? [] : [`AND ${name} = $${values.push(value)}`];
+    });
+    const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
+    const { rows } = await this.#pool.query<ReportedRow>(
+      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits,
+         sum(sum(hits)) OVER () AS total, count(*) OVER () AS rows
+       FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')}
+       GROUP BY ${groups}
+       ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
+       LIMIT $${values.push(count)}`,
+      values,
+    );
+    return {
+      rows: rows.map(({ hour, domain, rule = '', key = '', hits }) => ({
+        hour: hour === null ? undefined : Number(hour),
+        domain,
+        rule,
+        key,
+        hits: Number(hits),
+      })),
+      more: rows[0] ? Number(rows[0].rows) - rows.length : 0,
+      hits: Number(rows[0]?.total ?? 0),
+    };
+  }
+
+  async forget(domain: string, key: string): Promise<number> {
+    await this.#migrate();
+    const { rowCount } = await this.#pool.query(
+      'DELETE FROM weir_usage WHERE domain = $1 AND (key = $2 OR starts_with(key, $3))',
+      [domain, key, `${key},`],
+    );
+    return rowCount ?? 0;
+  }
+
+  async tidy(keptFromHour: number): Promise<void> {
+    await this.#migrate();
+    await this.#pool.query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
+    await this.#pool.query(`DELETE FROM weir_usage_batches WHERE added_at < now() - interval '${BATCHES_KEPT}'`);
+  }
+
+  close(): Promise<void> {
+    return this.#pool.end();
+  }
+
+  #migrate(): Promise<void> {
+    this.#migrated ??= this.#inTransaction(migrate).catch((error: unknown) => {
+      this.#migrated = undefined;
+      throw error;
+    });
+    return this.#migrated;
+  }
+
+  async #inTransaction(run: (client: PoolClient) => Promise<void>): Promise<void> {
+    const client = await this.#pool.connect();
+    let failure: Error | undefined;
+    try {
+      await client.query('BEGIN');
+      await run(client);
+      await client.query('COMMIT');
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error));
+      await client.query('ROLLBACK').catch(() => {}); // the connection may be lost, which rolls back as well
+      throw failure;
+    } finally {
+      client.release(failure);
+    }
+  }
+}
+
+interface ReportedRow {
+  readonly hour: string | null;
+  readonly domain: string;
+  readonly rule?: string;
+  readonly key?: string;
+  readonly hits: string;
+  readonly total: string;
+  readonly rows: string;
+}
+
+const groupColumns: Readonly<Record<UsageGroup, readonly string[]>> = {
+  domain: ['domain'],
+  rule: ['domain', 'rule'],
+  key: ['domain', 'rule', 'key'],
+};
+
+const periods: Readonly<Record<UsagePeriod, string>> = { total: '', day: '(hour / 24 * 24)', hour: 'hour' };
+
+async function migrate(client: PoolClient): Promise<void> {
+  await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
+  await client.query('CREATE TABLE IF NOT EXISTS weir_usage_schema (version integer NOT NULL)');
+  const { rows } = await client.query<{ version: number }>('SELECT version FROM weir_usage_schema');
+  const version = rows[0]?.version ?? 0;
+  for (const step of MIGRATIONS.slice(version)) await client.query(step);
+  if (rows.length === 0) await client.query('INSERT INTO weir_usage_schema VALUES ($1)', [MIGRATIONS.length]);
+  else await client.query('UPDATE weir_usage_schema SET version = greatest(version, $1)', [MIGRATIONS.length]);
+}
+
+/** Identifies the domain, rule and key of a row; an index of keys of any length would have a maximum. */
+const rowId = ({ domain, rule, key }: UsageRow): Buffer =>
+  createHash('sha256')
+    .update(JSON.stringify([domain, rule, key]))
+    .digest();
+
+interface Sum extends UsageRow {
+  readonly id: Buffer;
+}
+
+/** One row for each hour and key, in an order in which concurrent transactions do not wait for each other's rows. */
+function sumRows(rows: readonly UsageRow[]): readonly Sum[] {
+  const sums = new Map<string, Sum>();
+  for (const row of rows) {
+    const id = rowId(row);
+    const name = `${row.hour} ${id.toString('hex')}`;
+    sums.set(name, { ...row, id, hits: row.hits + (sums.get(name)?.hits ?? 0) });
+  }
+  return Array.from(sums)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, sum]) => sum);
+}
+
+async function insert(client: PoolClient, rows: readonly Sum[]): Promise<void> {
+  await client.query(
+    `INSERT INTO weir_usage (hour, domain, rule, key, hits, id)
+     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[])
+     ON CONFLICT (hour, id) DO UPDATE SET hits = weir_usage.hits + excluded.hits`,
+    [
+      rows.map(({ hour }) => hour),
+      rows.map(({ domain }) => withoutNul(domain)),
+      rows.map(({ rule }) => withoutNul(rule)),
+      rows.map(({ key }) => withoutNul(key)),
+      rows.map(({ hits }) => hits),
+      rows.map(({ id }) => id),
+    ],
+  );
+}
+
+/** PostgreSQL has no texts with the character 0. */
+const withoutNul = (text: string): string => text.replaceAll('\0', '\uFFFD');

@@ -1,0 +1,133 @@
+/** The hits that a key has used under a rule in an hour, less those given back. */
+export interface UsageRow {
+  /** Hours since the epoch. */
+  readonly hour: number;
+  readonly domain: string;
+  /** The path of the rule; empty if no rule had the counter when the usage was collected. */
+  readonly rule: string;
+  /** The entries of the counter: `user=alice`. Empty for the sum of counters that were too many. */
+  readonly key: string;
+  readonly hits: number;
+}
+
+/** What rows of a report are sums of. */
+export const usageGroups = ['domain', 'rule', 'key'] as const;
+export type UsageGroup = (typeof usageGroups)[number];
+export const usagePeriods = ['total', 'day', 'hour'] as const;
+export type UsagePeriod = (typeof usagePeriods)[number];
+
+/** Selects and sums up usage. */
+export interface UsageQuery {
+  /** Hours since the epoch; `toHour` is excluded. */
+  readonly fromHour: number;
+  readonly toHour: number;
+  readonly by: UsageGroup;
+  /** Days are those of UTC. */
+  readonly per: UsagePeriod;
+  readonly domain?: string | undefined;
+  readonly rule?: string | undefined;
+  readonly key?: string | undefined;
+  /** Maximum number of rows. */
+  readonly count: number;
+}
+
+export interface UsageSum {
+  readonly domain: string;
+  /** Empty unless the report is by rule or key. */
+  readonly rule: string;
+  /** Empty unless the report is by key. */
+  readonly key: string;
+  /** First hour of the period; undefined for the total. */
+  readonly hour: number | undefined;
+  readonly hits: number;
+}
+
+export interface UsageReport {
+  /** By period, then the most hits first. */
+  readonly rows: readonly UsageSum[];
+  /** Rows beyond the maximum. */
+  readonly more: number;
+  /** Hits of all rows. */
+  readonly hits: number;
+}
+
+/** Keeps usage. Methods reject if it cannot be read or written. */
+export interface UsageStore {
+  /** Identifies this store to the deciders, also after a restart. */
+  readonly collector: string;
+  /** Adds the rows of a batch, once: a batch with a known id has no effect. */
+  add(batch: string, rows: readonly UsageRow[]): Promise<void>;
+  report(query: UsageQuery): Promise<UsageReport>;
+  /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
+  forget(domain: string, key: string): Promise<number>;
+  /** Compacts what is kept, and deletes usage from before this hour. */
+  tidy(keptFromHour: number, nowHour: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Whether the entries of a key are those of another one, or begin with them. */
+export const isPartOf = (key: string, whole: string): boolean => whole === key || whole.startsWith(`${key},`);
+
+const HOURS_A_DAY = 24;
+
+/** The first hour of a row's period. */
+const periodOf = (hour: number, per: UsagePeriod): number | undefined =>
+  per === 'total' ? undefined : per === 'day' ? Math.floor(hour / HOURS_A_DAY) * HOURS_A_DAY : hour;
+
+type Sum = { -readonly [K in keyof UsageSum]: UsageSum[K] };
+
+/** Sums up rows. */
+export class UsageSums {
+  readonly #query: UsageQuery;
+  /** By period, domain and rule, then by key: a joined text for each row would take most of the time. */
+  readonly #sums = new Map<string, Map<string, Sum>>();
+  #last: { readonly row: UsageRow; readonly sums: Map<string, Sum> } | undefined;
+  #hits = 0;
+
+  constructor(query: UsageQuery) {
+    this.#query = query;
+  }
+
+  /** Adds a row, if the query selects it. */
+  add(row: UsageRow): void {
+    const { by, ...only } = this.#query;
+    const { hour, domain, rule, hits } = row;
+    if (hour < only.fromHour || hour >= only.toHour) return;
+    if (only.domain !== undefined && domain !== only.domain) return;
+    if (only.rule !== undefined && rule !== only.rule) return;
+    if (only.key !== undefined && row.key !== only.key) return;
+    const key = by === 'key' ? row.key : '';
+    const sums = this.#findSums(row);
+    const known = sums.get(key);
+    if (known) known.hits += hits;
+    else sums.set(key, { domain, rule: by === 'domain' ? '' : rule, key, hour: periodOf(hour, only.per), hits });
+    this.#hits += hits;
+  }
+
+  report(): UsageReport {
+    const all = Array.from(this.#sums.values(), (sums) => [...sums.values()]).flat();
+    const rows = all.sort(
+      (one, other) => (one.hour ?? 0) - (other.hour ?? 0) || other.hits - one.hits || compare(one, other),
+    );
+    const { count } = this.#query;
+    return { rows: rows.slice(0, count), more: Math.max(rows.length - count, 0), hits: this.#hits };
+  }
+
+  /** The sums of the row's period, domain and rule, which are mostly those of the row before. */
+  #findSums(row: UsageRow): Map<string, Sum> {
+    const { hour, domain, rule } = row;
+    const last = this.#last;
+    if (last?.row.hour === hour && last.row.domain === domain && last.row.rule === rule) return last.sums;
+    const { by, per } = this.#query;
+    const name = JSON.stringify([periodOf(hour, per), domain, by === 'domain' ? '' : rule]);
+    const sums = this.#sums.get(name) ?? new Map<string, Sum>();
+    this.#sums.set(name, sums);
+    this.#last = { row, sums };
+    return sums;
+  }
+}
+
+function compare(one: UsageSum, other: UsageSum): number {
+  for (const name of usageGroups) if (one[name] !== other[name]) return one[name] < other[name] ? -1 : 1;
+  return 0;
+}

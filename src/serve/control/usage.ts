@@ -1,0 +1,87 @@
+import { every } from '../../base/clock.ts';
+import { UsageCollector, type UsageSources } from '../../operate/usage/collector.ts';
+import { FileUsage } from '../../operate/usage/files.ts';
+import type { UsageStore } from '../../operate/usage/usage-store.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Responders } from '../link/responders.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { CannotStart, openParts, type Part, start } from '../parts/start-up.ts';
+import type { ControlCore } from './core.ts';
+
+/** Package that usage in PostgreSQL needs in addition: an optional peer dependency. */
+const PACKAGE = 'pg';
+
+interface UsageContext extends Pick<Responders, 'ask' | 'askOne'> {
+  readonly core: Pick<ControlCore, 'rules' | 'hash'>;
+  /** The counters are in the memory of each decider. */
+  readonly isInMemory: boolean;
+}
+
+/**
+ * Collects usage and keeps it. Only loaded if this instance keeps usage.
+ *
+ * @throws CannotStart if the directory cannot be used, or the client of the database is not installed
+ */
+export function openUsage(
+  { at, ...settings }: NonNullable<Settings['usage']>,
+  { ask, askOne, core, isInMemory }: UsageContext,
+  { clock, log }: ProcessContext,
+): Promise<Part & { readonly store: UsageStore }> {
+  return openParts(async (add) => {
+    const store = add(await openStore(at, log));
+    const collector = new UsageCollector({
+      ...settings,
+      sources: askDeciders({ ask, askOne, isInMemory }),
+      store,
+      rules: core.rules.book.rules,
+      hash: core.hash,
+      clock,
+    });
+    let isFailing = false;
+    const collect = async (): Promise<void> => {
+      try {
+        await collector.collect();
+        if (isFailing) log.warn('usage is collected again');
+        isFailing = false;
+      } catch (error) {
+        if (!isFailing) log.error({ err: error }, 'usage cannot be collected; retrying');
+        isFailing = true;
+      }
+    };
+    add({ close: every(settings.intervalMs, () => void collect()) }); // what is left is collected after the next start
+    return { store };
+  });
+}
+
+async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessContext['log']): Promise<UsageStore> {
+  const { url } = at;
+  if (url === undefined)
+    return start('USAGE_DIR', `${at.directory} cannot be used`, () => FileUsage.open(at.directory));
+  const { PostgresUsage } = await import('../../operate/usage/postgres.ts').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new CannotStart(
+      `USAGE_URL: the client of PostgreSQL is not installed: npm install ${PACKAGE} (${error.message})`,
+    );
+  });
+  const onError = (error: Error): void => log.warn(`the connection to USAGE_URL was lost: ${error.message}`);
+  return new PostgresUsage(url, onError);
+}
+
+/** Usage in Redis is asked of one decider, and that in memory of each. */
+function askDeciders({ ask, askOne, isInMemory }: Omit<UsageContext, 'core'>): UsageSources {
+  type Call = Extract<Parameters<typeof ask>[0], { kind: 'usage' }>['call'];
+  const call = async (one: Call) => {
+    const question = { kind: 'usage', call: one } as const;
+    if (isInMemory) return (await ask(question)).map(({ reply }) => reply);
+    const reply = await askOne(question);
+    if (!reply) throw new Error('no process that answers requests has replied');
+    return [reply];
+  };
+  return {
+    setAside: async (collector) => (await call({ method: 'set_aside', collector })).flatMap(({ batches }) => batches),
+    read: async (id, after) => (await call({ method: 'read', id, after })).find(({ page }) => page)?.page,
+    async drop(id) {
+      await call({ method: 'drop', id });
+    },
+  };
+}

@@ -1,0 +1,221 @@
+import { randomUUID } from 'node:crypto';
+import { unitMs } from '../../../src/engine/algorithms/limit.ts';
+import type { Operation } from '../../../src/engine/backends/backend.ts';
+import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
+import {
+  ABANDONED_MS,
+  MAX_USAGE_ENTRIES,
+  MemoryUsage,
+  type UsagePage,
+  type UsageSource,
+} from '../../../src/engine/backends/usage.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { fixedWindowOf, limitsOfEach, reservationOf } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
+import fc from '../../helpers/property.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+
+const START_MS = 1_700_000_000_000;
+const HOUR = Math.floor(START_MS / unitMs.HOUR);
+const YEAR_MS = 365 * unitMs.DAY;
+const how = { spend: 'each', timeoutMs: 10_000 } as const;
+
+let server: Redis;
+let redis: Awaited<ReturnType<typeof openReady>>;
+const opened: RedisBackend[] = [];
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await openReady(server);
+  redis.setMaxListeners(100); // of the backends
+});
+afterAll(async () => {
+  for (const backend of opened) await backend.close();
+  await server.stop();
+});
+
+/** A backend in Redis that counts usage under the prefix. */
+function openRedis(prefix: string, clock: () => number, replay: boolean): RedisBackend {
+  const backend = new RedisBackend(redis, clock, { replay, slowMs: 60_000, prefix, usageKeys: usageKeys(prefix) });
+  opened.push(backend);
+  return backend;
+}
+
+/** Takes all usage of a source, as texts in order. */
+async function drain(source: UsageSource): Promise<readonly string[]> {
+  const batch = await source.setAside('test');
+  if (!batch) return [];
+  const entries = await readAll(source, batch.id);
+  await source.drop(batch.id);
+  return entries;
+}
+
+/** All pages of a batch, as texts in order. */
+async function readAll(source: UsageSource, id: string): Promise<readonly string[]> {
+  const [whole, sums] = [new Map<string, number>(), new Map<string, number>()];
+  const add = (name: string, hits: number): void => void sums.set(name, (sums.get(name) ?? 0) + hits);
+  let after: string | undefined;
+  do {
+    const page: UsagePage | undefined = await source.read(id, after);
+    for (const { hour, key, hits } of page?.entries ?? []) whole.set(`${hour} ${key}`, hits);
+    for (const { hour, key, hits } of page?.added ?? []) add(`${hour} ${key}`, hits);
+    after = page?.next;
+  } while (after !== undefined);
+  for (const [name, hits] of whole) add(name, hits);
+  return Array.from(sums, ([name, hits]) => `${name} ${hits}`).sort();
+}
+
+const anyRequest = fc.record({
+  waitMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: unitMs.HOUR })),
+  spend: fc.constantFrom('each', 'each', 'all_or_nothing', 'spare_others'),
+  operations: fc.array(
+    fc.record({
+      counter: fc.constantFrom('a', 'a', 'b'),
+      kind: fc.constantFrom('spend', 'spend', 'spend', 'peek', 'give_back', 'charge', 'refund'),
+      hits: fc.integer({ min: 1, max: 9 }),
+      holder: fc.integer({ min: 1, max: 3 }),
+      commits: fc.boolean(),
+      isMetered: fc.constantFrom(true, true, false),
+    } as const),
+    { minLength: 1, maxLength: 4 },
+  ),
+} as const);
+
+type AnyRequest = typeof anyRequest extends fc.Arbitrary<infer T> ? T : never;
+
+function operationsOf({ operations, spend }: AnyRequest, limit: Limit, prefix: string): readonly Operation[] {
+  return operations.map(({ counter, kind, hits, holder, commits, isMetered }): Operation => {
+    const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value: counter }]);
+    const claim = limit.algorithm === 'reservation' ? { holder, commits } : {};
+    const common = { key, limit, hits, blocks: true, ...claim, ...(isMetered && { metered: true as const }) };
+    // sets have no operations but these
+    if (spend !== 'each' && kind !== 'peek' && kind !== 'give_back') return { ...common, kind: 'spend' };
+    return kind === 'refund' ? { ...common, kind, chargedAtMs: START_MS } : { ...common, kind };
+  });
+}
+
+test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, unitMs.HOUR))])(
+  'Redis and memory count the same usage, by $algorithm',
+  async (limit) => {
+    const clock = fakeClock(START_MS);
+    const prefix = `${randomUUID()}:`;
+    const stored = openRedis(prefix, clock, true);
+    const usage = new RedisUsage(redis, prefix);
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyRequest, { minLength: 1, maxLength: 12 }), async (requests) => {
+        clock.set(START_MS);
+        const run = randomUUID(); // names its counters
+        const inMemory = new MemoryUsage(clock, randomUUID);
+        const memory = createMemoryBackend(clock, { maxCounters: 100 }, undefined, inMemory);
+        for (const request of requests) {
+          clock.advance(request.waitMs);
+          const operations = operationsOf(request, limit, `${prefix}${run}`);
+          const asked = { spend: request.spend, timeoutMs: 10_000 };
+          await memory.run(operations, asked);
+          await stored.run(operations, asked);
+        }
+        const zero = / 0$/; // an entry may be kept when its hits have been given back
+        const expected = (await drain(inMemory)).filter((entry) => !zero.test(entry));
+        expect((await drain(usage)).filter((entry) => !zero.test(entry))).toEqual(expected);
+      }),
+      { numRuns: 40 },
+    );
+  },
+);
+
+/** A store with its usage. */
+const stores = {
+  memory() {
+    const usage = new MemoryUsage(() => START_MS, randomUUID);
+    const backend = createMemoryBackend(() => START_MS, { maxCounters: 1_000 }, undefined, usage);
+    return { backend, usage, prefix: '' };
+  },
+  Redis() {
+    const prefix = `${randomUUID()}:`;
+    const backend = openRedis(prefix, Date.now, false);
+    return { backend, usage: new RedisUsage(redis, prefix), prefix };
+  },
+};
+
+const lasting = fixedWindowOf(100, YEAR_MS);
+const spendOf = (prefix: string, user: string, hits = 1): Operation => ({
+  ...operationOf({ key: createCounterKeys(prefix)(lasting, 'd', [{ key: 'user', value: user }]) }, lasting, hits, true),
+  metered: true,
+});
+const sumOf = (entries: readonly string[]): number =>
+  entries.reduce((sum, entry) => sum + Number(entry.slice(entry.lastIndexOf(' ') + 1)), 0);
+
+describe.each(Object.entries(stores))('usage in %s', (_, open) => {
+  test('counts what is admitted, alone and in one call with others, and nothing that is refused', async () => {
+    const { backend, usage, prefix } = open();
+    await backend.run([spendOf(prefix, 'alice', 99)], how);
+    await backend.run([spendOf(prefix, 'alice', 2)], how); // refused
+    await Promise.all(Array.from({ length: 50 }, () => backend.run([spendOf(prefix, 'bob')], how)));
+    const { metered: _, ...unmetered } = spendOf(prefix, 'carol');
+    await backend.run([unmetered], how);
+    const entries = await drain(usage);
+    expect(entries.map((entry) => /user\|\d+:(\w+) (\d+)$/.exec(entry)?.slice(1))).toEqual([
+      ['bob', '50'],
+      ['alice', '99'],
+    ]);
+    expect(await drain(usage)).toEqual([]);
+  });
+
+  test('keeps a batch until it is dropped by its id, and counts on meanwhile', async () => {
+    const { backend, usage, prefix } = open();
+    expect(await usage.setAside('one')).toBeUndefined();
+    await backend.run([spendOf(prefix, 'alice', 5)], how);
+    const batch = await usage.setAside('one');
+    await backend.run([spendOf(prefix, 'alice', 3)], how);
+    const again = await usage.setAside('one');
+    expect(again?.id).toBe(batch?.id);
+    await usage.drop(randomUUID());
+    expect(await usage.read(randomUUID(), undefined)).toBeUndefined();
+    expect(sumOf(await readAll(usage, batch?.id ?? ''))).toBe(5);
+    await usage.drop(batch?.id ?? '');
+    await usage.drop(batch?.id ?? '');
+    expect(sumOf(await drain(usage))).toBe(3);
+  });
+});
+
+test('a settlement is counted once, however often it is sent', async () => {
+  const { backend, usage, prefix } = stores.Redis();
+  const operations = [{ ...spendOf(prefix, 'alice', 7), kind: 'charge' as const }];
+  for (const number of [1, 1, 2, 1]) await backend.settle({ instance: 'a', number, operations }, 10_000);
+  expect(sumOf(await drain(usage))).toBe(14);
+});
+
+test('another collector takes a batch over only when it was abandoned', async () => {
+  const { backend, usage, prefix } = stores.Redis();
+  await backend.run([spendOf(prefix, 'alice', 5)], how);
+  const batch = await usage.setAside('one');
+  expect(await usage.setAside('other')).toBeUndefined();
+  const since = await redis.hget(`${usageKeys(prefix)[0]}|aside`, '#since');
+  await redis.hset(`${usageKeys(prefix)[0]}|aside`, '#since', Number(since) - ABANDONED_MS);
+  expect((await usage.setAside('other'))?.id).toBe(batch?.id);
+});
+
+test('hits of counters beyond the maximum are summed up', async () => {
+  const { backend, prefix } = stores.Redis();
+  const [key] = usageKeys(prefix);
+  const fill = "for i = ARGV[1], ARGV[1] + 9999 do redis.call('HSET', KEYS[1], i .. '|x', 0) end";
+  for (let from = 0; from < MAX_USAGE_ENTRIES; from += 10_000) await redis.eval(fill, 1, key, from);
+  await backend.run([spendOf(prefix, 'alice', 5)], how);
+  await backend.run([spendOf(prefix, 'bob', 6)], how);
+  await redis.hset(key, '#log', 2 ** 30); // a full log
+  await backend.run([spendOf(prefix, 'bob', 3), spendOf(prefix, 'carol', 4)], how);
+  const [, found] = await redis.hscan(key, 0, 'MATCH', '*|', 'COUNT', 2 * MAX_USAGE_ENTRIES);
+  expect(found).toEqual([expect.anything(), '18']);
+  expect(await redis.hlen(key)).toBe(MAX_USAGE_ENTRIES + 2);
+  await redis.del(key);
+
+  const inMemory = new MemoryUsage(() => START_MS, randomUUID);
+  for (let at = 0; at < MAX_USAGE_ENTRIES + 3; at++) inMemory.add(String(at) as CounterKey, 2, START_MS);
+  const { id = '' } = (await inMemory.setAside()) ?? {};
+  const last = await inMemory.read(id, String(MAX_USAGE_ENTRIES));
+  expect(last?.entries).toEqual([{ hour: HOUR, key: '', hits: 6 }]);
+});
