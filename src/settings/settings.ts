@@ -35,10 +35,7 @@ export async function readSettings(env: Environment, rules?: string) {
       decisions: values.DECISION_LOG,
       maxPerSecond: Math.max(Math.floor(values.DECISION_LOG_MAX_PER_SECOND / workers), 1),
     },
-    overload: {
-      maxInFlight: values.MAX_IN_FLIGHT_CALLS,
-      memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
-    },
+    overload: readOverload(values),
     /** Shares of limits for proxies that decide by themselves. */
     rlqs: readQuotas(values),
     /** Other sites; undefined if this is the only site. */
@@ -88,6 +85,11 @@ export async function readSettings(env: Environment, rules?: string) {
     tracing: values.TRACING_ENABLED ? readTracing(values) : undefined,
   };
 }
+
+const readOverload = ({ MAX_IN_FLIGHT_CALLS, CALLER_MEMORY_BYTES: memoryBytes, WORKERS }: CheckedValues) => ({
+  maxInFlight: MAX_IN_FLIGHT_CALLS,
+  memoryBytes: memoryBytes && Math.floor(memoryBytes / WORKERS),
+});
 
 function readRules(values: CheckedValues, path: string | undefined) {
   return {
