@@ -2,20 +2,20 @@ import { fields, listOf, oneOf, text, time, type ValueOf } from '../../base/shap
 import { entries } from '../../engine/rules/match/shapes.ts';
 
 /** What may be wrong with the configuration of a proxy. */
-export const findingKinds = [
+const findingKind = oneOf(
   'call_without_descriptors',
   'check_without_charge',
   'release_without_acquire',
   'descriptor_missing_at_proxy',
   'placeholder_values',
   'cardinality_jump',
-] as const;
-export type FindingKind = (typeof findingKinds)[number];
+);
+export type FindingKind = ValueOf<typeof findingKind>;
 
 /** A likely mistake in the configuration of a proxy. */
 const finding = fields(
   {
-    kind: oneOf(...findingKinds),
+    kind: findingKind,
     since: time,
     confirmed: time,
     domain: text,

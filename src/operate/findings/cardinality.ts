@@ -1,5 +1,5 @@
 import { mixed } from '../../lab/sketches/top-name.ts';
-import { keptText, type NamedProxy } from './proxies.ts';
+import { keptText, MAX_TEXT_LENGTH, type NamedProxy } from './proxies.ts';
 
 /** A key that has many more different values than before. */
 export interface CardinalityJump {
@@ -59,7 +59,7 @@ export class Cardinality {
     if (this.#values >= SAMPLE) return;
     this.#values++;
     const before = this.#hashes.size;
-    this.#hashes.add(mixed(0, value));
+    this.#hashes.add(mixed(value.length, value.slice(0, MAX_TEXT_LENGTH)));
     if (this.#hashes.size === before) return;
     this.#by = by;
     this.#example = value;

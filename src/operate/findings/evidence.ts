@@ -81,6 +81,8 @@ const MAX_NAMED = 256;
 const MAX_PAIRS = 1_000;
 const MAX_SHAPES = 16;
 const MAX_KEYS = 32;
+/** What is examined of a sampled request, and kept as an example. */
+const MAX_DESCRIPTORS = 8;
 const MAX_ENTRIES = 8;
 
 /** Requests that are sampled in ten seconds, at least half of which are sampled at any higher rate. */
@@ -144,7 +146,7 @@ export class Evidence {
 
   /** To be called when a reservation is committed by another service than the one that reserves. */
   committed(domain: string): void {
-    const known = ensure(this.#committed, domain, MAX_NAMED, newSlots);
+    const known = ensure(this.#committed, keptText(domain), MAX_NAMED, newSlots);
     if (known) addTo(known);
   }
 
@@ -224,7 +226,8 @@ export class Evidence {
     }));
     if (!traffic) return;
     addTo(traffic.requests);
-    for (const { entries } of descriptors) {
+    for (const descriptor of descriptors.slice(0, MAX_DESCRIPTORS)) {
+      const entries = descriptor.entries.slice(0, MAX_ENTRIES);
       this.#addShape(traffic, entries);
       for (const entry of entries) this.#addValue(traffic, entry);
     }
@@ -245,7 +248,7 @@ export class Evidence {
     addTo(known.values);
     if (isPlaceholder(value)) {
       addTo(known.placeholders);
-      known.placeholder = inOnePiece(value);
+      known.placeholder = keptText(value);
       known.sinceMs ??= this.#clock();
     } else known.sinceMs = undefined;
     const create = (): Cardinality => new Cardinality(domain, inOnePiece(key), by, this.#clock());
@@ -254,7 +257,8 @@ export class Evidence {
 }
 
 /** A name within a domain or a rule. */
-export const nameIn = (scope: string, name: string): string => `${scope.length}:${scope}${name}`;
+export const nameIn = (scope: string, name: string): string =>
+  `${scope.length}:${scope.slice(0, MAX_TEXT_LENGTH)}${name}`;
 
 /** The entry of a map; a new one if there is room. */
 function ensure<T>(map: Map<string, T>, name: string, maximum: number, create: () => T): T | undefined {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { type FindingKind, findingKinds } from '../answers/findings.ts';
+import type { FindingKind } from '../answers/findings.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
 
@@ -38,10 +38,17 @@ export class Findings {
   }
 
   /** Numbers of findings, for all kinds. */
-  counts(): ReadonlyMap<FindingKind, number> {
-    const counts = new Map(findingKinds.map((kind): [FindingKind, number] => [kind, 0]));
-    for (const { kind } of this.#standing.values()) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-    return counts;
+  counts(): ReadonlyMap<string, number> {
+    const counts: Record<FindingKind, number> = {
+      call_without_descriptors: 0,
+      check_without_charge: 0,
+      release_without_acquire: 0,
+      descriptor_missing_at_proxy: 0,
+      placeholder_values: 0,
+      cardinality_jump: 0,
+    };
+    for (const { kind } of this.#standing.values()) counts[kind]++;
+    return new Map(Object.entries(counts));
   }
 
   /** Judges anew; concurrent calls share one judgement. */

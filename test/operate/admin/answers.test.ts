@@ -99,10 +99,11 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     await ask(request);
     await ask({ domain: 'demo', descriptors: [{ entries: [pair('user', 'b')] }] });
     await ask({ domain: 'other', descriptors: [{ entries: [pair('user', 'b')] }] });
+    await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: '{"domain": "demo"}' }); // a finding
   }
-  for (const path of ['/api/v1/candidate', '/api/v1/advice']) {
-    const isFilled = (answer: { readonly rules?: readonly object[]; readonly limits?: readonly object[] }): boolean =>
-      (answer.rules ?? answer.limits ?? []).length > 0;
+  for (const path of ['/api/v1/candidate', '/api/v1/advice', '/api/v1/findings']) {
+    const isFilled = (answer: { readonly [list in 'rules' | 'limits' | 'findings']?: readonly object[] }): boolean =>
+      (answer.rules ?? answer.limits ?? answer.findings ?? []).length > 0;
     await until(`${path} is filled`, async () => {
       await ask(request);
       return isFilled((await call('GET', path)).answer);
@@ -113,6 +114,7 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     ['POST', '/api/v1/explain', { domain: 'other', descriptors: [{ entries: [pair('user')] }] }],
     ['POST', '/api/v1/explain', { domain: 'demo', descriptors: 7 }],
     ['GET', '/api/v1/unmatched'],
+    ['GET', '/api/v1/findings'],
     ['GET', '/api/v1/top'],
     ['GET', '/api/v1/refusals'],
     ['GET', `/api/v1/refusals?since=${(await call('GET', '/api/v1/refusals')).answer.next}`],

@@ -1,5 +1,9 @@
 import '../../helpers/realm.ts';
+import { serialize } from 'node:v8';
 import type { FindingKind } from '../../../src/operate/answers/findings.ts';
+import { Evidence } from '../../../src/operate/findings/evidence.ts';
+import { Proxies } from '../../../src/operate/findings/proxies.ts';
+import { fakeClock } from '../../helpers/clock.ts';
 import { zipf } from '../../helpers/numbers.ts';
 import { createProxiedTraffic, type ProxiedTraffic, sent } from '../../helpers/proxied-traffic.ts';
 
@@ -160,4 +164,31 @@ test('proxies that serve different routes are not compared, nor those with few r
     return false;
   });
   expect(traffic.findings.list()).toEqual([]);
+});
+
+test('callers that invent domains, keys, values and names fill a bounded amount of memory', async () => {
+  const evidence = new Evidence(fakeClock());
+  const long = 'x'.repeat(16_000);
+  for (let at = 0; at < 5_000; at++) {
+    const caller = { header: () => `${at}${long}`, connection: { address: undefined } };
+    const entries = Array.from({ length: 64 }, (_, key) => ({ key: `${key}-${at}`, value: `${at}${long}` }));
+    const descriptors = Array.from({ length: 16 }, () => ({ ...sent({}), entries }));
+    const request = { domain: `${at}${long}`, descriptors, hits_addend: 1 };
+    evidence.answered(request, { overallCode: 'OK', verdicts: [], shadowed: false, delayMs: 0 }, caller);
+    evidence.invalid({ ...request, descriptors: [] }, caller);
+    evidence.committed(request.domain);
+    if (at % 1_000 === 0) evidence.rotate();
+  }
+  const report = evidence.report();
+  for (const { length } of [report.calls, report.traffic, report.committed]) expect(length).toBeLessThanOrEqual(256);
+  expect(serialize(report).length).toBeLessThan(2_000_000);
+});
+
+test.each([
+  [{ 'x-weir-proxy': 'edge-1', 'x-envoy-downstream-service-node': 'node-1' }, 'edge-1'],
+  [{ 'x-envoy-downstream-service-node': 'node-1' }, 'node-1'],
+  [{}, '2001:db8::1'],
+])('a proxy with the headers %j is named %s', (headers: Readonly<Record<string, string>>, proxy) => {
+  const caller = { header: (name: string) => headers[name], connection: { address: { host: '2001:db8::1', port: 7 } } };
+  expect(new Proxies().identify(caller)).toEqual({ proxy, connection: '[2001:db8::1]:7' });
 });
