@@ -385,7 +385,7 @@ const decisions: readonly Mutants[] = [
     file: 'src/engine/rules/match/required-keys.ts',
     tests: ['test/engine/decide/unmet'],
     changes: [
-      ["bit !== undefined && value !== ''", 'bit !== undefined'],
+      ["bit === undefined || value === ''", 'bit === undefined'],
       ['(carried & bits) === bits', '(carried & bits) !== 0'],
     ],
   },

@@ -3,6 +3,7 @@ import { type Descriptor, type Entry, findNode, match } from '../rules/match/mat
 import type { RequiredKeys } from '../rules/match/required-keys.ts';
 import type { Domain, Level, RuleTree } from '../rules/match/tree.ts';
 import type { Requirement } from '../rules/read/node-source.ts';
+import { appended } from './appended.ts';
 
 /** A descriptor, and the hits that it counts. */
 interface Counting extends Descriptor {
@@ -39,9 +40,9 @@ export function findUnmet(
 ): Unmet | undefined {
   const domain = rules.domains.get(name);
   if (!domain?.requirements) return undefined;
+  if (domain.requirements.length === 1 && domain.root.required?.areIn(descriptors)) return undefined; // the common case
   const missing = findMissing(domain, descriptors, work);
-  if (missing.length === 0 || descriptors.every(({ hits }) => hits < 0) || descriptors.some(isInvalid))
-    return undefined;
+  if (!missing || descriptors.every(({ hits }) => hits < 0) || descriptors.some(isInvalid)) return undefined;
   const counted = [...descriptors];
   const hits = descriptors.reduce((most, one) => Math.max(most, one.hits), 0);
   const findFree = (): number => counted.findIndex((one) => match(rules, name, one, { work }).kind === 'no_rule');
@@ -65,21 +66,21 @@ function findMissing(
   { root, requirements = [] }: Domain,
   descriptors: readonly Counting[],
   work: RequestWork | undefined,
-): readonly MissingKeys[] {
-  const missing = new Map<RequiredKeys, MissingKeys>();
-  const check = ({ required }: Level, above: readonly Entry[]): void => {
-    if (!required || missing.has(required) || required.areIn(descriptors)) return;
-    const entries = required.counterEntries(above, descriptors);
-    missing.set(required, { requirement: required.requirement, entries });
+): readonly MissingKeys[] | undefined {
+  let missing: MissingKeys[] | undefined;
+  const add = (required: RequiredKeys, above: readonly Entry[]): void => {
+    const { requirement } = required;
+    if (missing?.some((one) => one.requirement === requirement) || required.areIn(descriptors)) return;
+    missing = appended(missing, { requirement, entries: required.counterEntries(above, descriptors) });
   };
-  check(root, []);
-  if (requirements.length === 1 && root.required) return [...missing.values()];
+  if (root.required) add(root.required, []);
+  if (requirements.length === 1 && root.required) return missing;
   for (const { entries } of descriptors) {
     let level: Level | undefined = root;
     for (let depth = 0; level && depth < entries.length; depth++) {
       level = findNode(level, entries[depth] as Entry, work)?.children; // in range
-      if (level) check(level, entries.slice(0, depth + 1));
+      if (level?.required) add(level.required, entries.slice(0, depth + 1));
     }
   }
-  return [...missing.values()];
+  return missing;
 }

@@ -34,10 +34,11 @@ export class RequiredKeys {
     for (const { entries } of descriptors)
       for (const { key, value } of entries) {
         const bit = this.#bits.get(key);
-        if (bit !== undefined && value !== '') carried |= bit;
+        if (bit === undefined || value === '') continue;
+        carried |= bit;
+        for (const bits of this.#alternatives) if ((carried & bits) === bits) return true;
       }
-    if (carried === 0) return false;
-    return this.#alternatives.some((bits) => (carried & bits) === bits);
+    return false;
   }
 
   /** Whether an entry leads to the node that counts requests without the keys. */
