@@ -206,6 +206,25 @@ test('rules that were sent to another process require the same', async () => {
   expect(sent.domains.get(DOMAIN)?.requirements).toEqual(rulesFrom(PACKED).domains.get(DOMAIN)?.requirements);
 });
 
+test('an overlay changes the limit of a requirement, but not the requirement', async () => {
+  const text = `domain: ${DOMAIN}
+require: { keys: [customer], per: [address], limit: { unit: minute, requests_per_unit: 1 } }
+`;
+  const node =
+    '{ key: missing, value: customer, descriptors: [{ key: address, rate_limit: { unit: minute, requests_per_unit: 2 } }] }';
+  const laid = (overlay: string) =>
+    loadText(text, { overlay: [{ name: 'overlay.yaml', text: `domain: ${DOMAIN}\n${overlay}\n` }] });
+  const loaded = laid(`descriptors: [${node}]`);
+  if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join());
+  const decider = deciderOf(loaded.rules);
+  const codes = [1, 2, 3].map(() => ask(decider, 'address=a').then(({ overallCode }) => overallCode));
+  expect(await Promise.all(codes)).toEqual(['OK', 'OK', 'OVER_LIMIT']);
+  const refused = laid('require: [user]');
+  expect(refused.ok ? [] : refused.problems.map(({ message }) => message)).toEqual([
+    'require cannot be overlaid: only the rules define which limits and counters exist',
+  ]);
+});
+
 test('two files of a domain cannot both have require', () => {
   const files = ['customer', 'user'].map((key, at) => ({
     path: `${at}.yaml`,
