@@ -133,7 +133,7 @@ function valueSchema(field: Field): object {
 
 /** Free text may be written like a number or boolean: `value: 404` is the text 404. */
 function textSchema({ choices, anyCase, pattern, required }: Extract<Field, { type: 'text' }>): object {
-  if (pattern) return { type: 'string', pattern };
+  if (pattern) return { type: new RegExp(pattern).test('1') ? ['string', 'integer'] : 'string', pattern };
   if (!choices) return { type: ['string', 'integer', 'boolean'], minLength: required ? 1 : undefined };
   if (!anyCase) return { enum: choices };
   const letters = choices.map((word) => word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`));
@@ -145,8 +145,13 @@ function neighbourSchema({ insteadOf, goesWith }: Field): object | undefined {
   if (insteadOf) return { properties: Object.fromEntries(insteadOf.map((key) => [key, false])) };
   if (!goesWith) return undefined;
   const [byDefault] = format.rate_limit.algorithm.choices;
-  const required = byDefault && goesWith.includes(byDefault) ? undefined : ['algorithm'];
-  return { required, properties: { algorithm: { enum: goesWith } } };
+  const properties = { algorithm: { enum: goesWith } };
+  if (byDefault && goesWith.includes(byDefault)) return { properties };
+  // with share, the default is token_bucket
+  const isImplied = goesWith.includes('token_bucket');
+  return isImplied
+    ? { anyOf: [{ required: ['algorithm'] }, { required: ['share'] }], properties }
+    : { required: ['algorithm'], properties };
 }
 
 const usage = `Usage: npm run docs [-- scenarios | client-reference]
