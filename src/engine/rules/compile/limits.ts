@@ -68,6 +68,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
   const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
   const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
+  const policy = readPolicy(values, modes, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
     return report(
@@ -81,7 +82,6 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
-  const policy = readPolicy(values, modes, report);
   if (policy?.onStoreFailure === 'local' && algorithm === 'in_flight')
     return report(
       'on_store_failure',

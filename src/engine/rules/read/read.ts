@@ -5,7 +5,8 @@ import { ADDRESS_BLOCK, type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { parseFlag, parseInteger, parseYaml, type ScalarType, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
+import { parseFlag, parseInteger, type ScalarType, type YamlMap, type YamlNode } from './yaml.ts';
+import { type Gap, parseAroundErrors } from './yaml-recovery.ts';
 
 /** A block of a rule file, checked against the format: its values, and their places. */
 export interface Block<S extends Shape> extends MayBeOverlaid {
@@ -47,28 +48,23 @@ const referenceKeys = new Set(
 );
 
 /**
- * Parses the text of a rule file, or a text in the same format: returns its block, or none if the text is not valid
- * YAML. All errors go to `problems`.
+ * Parses the text of a rule file, or a text in the same format: returns its block, or none if nothing of the text is
+ * valid YAML. All errors go to `problems`.
  */
 export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
-  try {
-    const { root, moreDocumentsAt } = parseYaml(text);
-    for (const line of moreDocumentsAt)
-      problems.warn({ file, line, path: '' }, 'only the first YAML document of a file is read; this one is ignored');
-    const block = readFile(file, root, problems);
-    return block ? [block] : [];
-  } catch (thrown) {
-    if (!(thrown instanceof YamlError)) throw thrown;
-    const { line, column } = thrown;
-    problems.error({ file, line, column, path: '' }, `error loading config file: ${thrown.message}`);
-    return [];
-  }
+  const { parsed, errors, gaps } = parseAroundErrors(text);
+  for (const { line, column, message } of errors)
+    problems.error({ file, line, column, path: '' }, `error loading config file: ${message}`);
+  if (!parsed) return [];
+  for (const line of parsed.moreDocumentsAt)
+    problems.warn({ file, line, path: '' }, 'only the first YAML document of a file is read; this one is ignored');
+  const block = readFile(new Reader(file, gaps, problems), parsed.root);
+  return block ? [block] : [];
 }
 
-/** Reads the root of a rule file. All errors go to `problems`; the block has the valid values. */
-function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
-  const reader = new Reader(file, problems);
-  const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
+/** Reads the root of a rule file. All errors go to the reader's problems; the block has the valid values. */
+function readFile(reader: Reader, root: YamlNode | undefined): Block<'file'> | undefined {
+  const place = reader.at(root ?? emptyMap(1), '');
   if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);
   return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
 }
@@ -81,10 +77,13 @@ interface ReadEntries {
 
 class Reader {
   private readonly file: string;
+  private readonly gaps: readonly Gap[];
   private readonly problems: Problems;
+  private readonly lastLines = new Map<YamlNode, number>();
 
-  constructor(file: string, problems: Problems) {
+  constructor(file: string, gaps: readonly Gap[], problems: Problems) {
     this.file = file;
+    this.gaps = gaps;
     this.problems = problems;
   }
 
@@ -93,15 +92,39 @@ class Reader {
     for (const entry of map.entries) this.entry(shape, entry, place.path, read);
     const { values, keys } = read;
     const right = [...values].filter(([, value]) => value !== undefined && value !== null);
+    const lost = this.hasGap(map, place.path) ? Object.keys(shapes[shape] ?? {}) : [];
     return {
       values: Object.fromEntries(right) as Block<S>['values'], // each was read according to the format
-      invalid: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
+      invalid: new Set([...lost, ...values.keys()].filter((key) => values.get(key) === undefined)),
       empty: new Set([...values.keys()].filter((key) => values.get(key) === null)),
       place: (key) =>
         key === undefined
           ? place
           : { ...place, ...findPosition(keys.get(String(key))), path: pathOfKey(place.path, String(key)) },
     };
+  }
+
+  /** Whether keys of the mapping may be in lines that were left out. */
+  private hasGap(map: YamlMap, path: string): boolean {
+    if (this.gaps.length === 0) return false;
+    const [from, to, column = 1] = [map.line, this.lastLine(map), map.column];
+    return (
+      path === '' ||
+      this.gaps.some(
+        ({ first, last, indent }) =>
+          last >= from - 1 && first <= to + 1 && ((first > from && last < to) || indent >= column - 1),
+      )
+    );
+  }
+
+  private lastLine(node: YamlNode): number {
+    if (node.kind === 'scalar') return node.line;
+    const known = this.lastLines.get(node);
+    if (known !== undefined) return known;
+    const below = node.kind === 'list' ? node.items : node.entries.map(({ value }) => value);
+    const last = below.reduce((latest, one) => Math.max(latest, this.lastLine(one)), node.line);
+    this.lastLines.set(node, last);
+    return last;
   }
 
   private entry(
@@ -233,7 +256,7 @@ class Reader {
     return undefined;
   }
 
-  private at(node: YamlNode, path: string): Place {
+  at(node: YamlNode, path: string): Place {
     return { file: this.file, line: node.line, column: node.column, path };
   }
 }

@@ -33,7 +33,7 @@ export interface YamlScalar {
   readonly type: ScalarType;
 }
 
-interface YamlFile {
+export interface YamlFile {
   /** The first document; undefined if the file has none. */
   readonly root: YamlNode | undefined;
   /** The lines at which further documents begin, which are not read. */
@@ -48,15 +48,24 @@ const VALUE_CHARACTERS = 64;
 const MAX_DEPTH = 100;
 const TOO_DEEP = `values are nested more than ${MAX_DEPTH} levels deep`;
 
-/** A syntax error in a YAML text, with its position. */
+/**
+ * syntax  the text cannot be read beyond the error
+ * content an alias or a merge that is not valid
+ * size    too many values, or nested too deep
+ */
+type YamlErrorKind = 'syntax' | 'content' | 'size';
+
+/** An error in a YAML text, with its position. */
 export class YamlError extends Error {
   override readonly name = 'YamlError';
   readonly line: number;
   readonly column: number | undefined;
-  constructor(message: string, line: number, column?: number) {
+  readonly kind: YamlErrorKind;
+  constructor(message: string, line: number, column?: number, kind: YamlErrorKind = 'content') {
     super(message);
     this.line = line;
     this.column = column;
+    this.kind = kind;
   }
 }
 
@@ -95,8 +104,9 @@ function readEvents(text: string): readonly Event[] {
     if (!(error instanceof YAMLException)) throw error;
     const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
     const { line = 0, column = 0 } = error.mark ?? {};
-    if (reason !== DEFICIENT && isIndentedByTab(text, line)) throw new YamlError(TAB, line + 1, column + 1);
-    throw new YamlError(`${reason}${hintFor(reason)}`, line + 1, column + 1);
+    if (reason !== DEFICIENT && isIndentedByTab(text, line)) throw new YamlError(TAB, line + 1, column + 1, 'syntax');
+    const kind = reason === TOO_DEEP ? 'size' : 'syntax';
+    throw new YamlError(`${reason}${hintFor(reason)}`, line + 1, column + 1, kind);
   }
 }
 
@@ -192,7 +202,7 @@ class Composer {
     }
     const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each anchored node has one
     this.deepest = Math.max(this.deepest, this.depth + depth);
-    if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line);
+    if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line, undefined, 'size');
     this.count(values);
     return node;
   }
@@ -221,7 +231,12 @@ class Composer {
   private count(values: number): void {
     this.values += values;
     if (this.values > MAX_VALUES)
-      throw new YamlError(`the file holds more than ${MAX_VALUES} values, aliases written out`, this.line);
+      throw new YamlError(
+        `the file holds more than ${MAX_VALUES} values, aliases written out`,
+        this.line,
+        undefined,
+        'size',
+      );
   }
 
   private keep<N extends YamlNode>(event: { anchorStart: number; anchorEnd: number }, node: N, extent: Extent): N {
