@@ -93,6 +93,7 @@ export function limitText(limit: {
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
   if (limit.algorithm === 'in_flight') return `${exact(requests)} at once`;
+  if (limit.algorithm === 'allocation') return `${exact(requests)} until given back`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
   return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
@@ -105,6 +106,7 @@ const algorithmTexts = {
   token_bucket: 'token bucket',
   leaky_bucket: 'leaky bucket',
   in_flight: 'requests in flight',
+  allocation: 'allocation',
 } as const satisfies Readonly<Record<NamedAlgorithm, string>>;
 
 export const algorithmText = (name: NamedAlgorithm): string => algorithmTexts[name];

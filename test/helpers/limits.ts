@@ -8,6 +8,7 @@ import {
   MAX_WINDOW_MS,
   unitMs,
 } from '../../src/engine/algorithms/limit.ts';
+import type { AllocationLimit } from '../../src/engine/holds/allocation.ts';
 import type { Claim } from '../../src/engine/holds/claim.ts';
 import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
 import type { Limit } from '../../src/engine/holds/limits.ts';
@@ -143,6 +144,13 @@ export const inFlightOf = (
   ttlMs: number = MINUTE,
   more: Partial<InFlightLimit> = {},
 ): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', ...more });
+
+/** Hits until they are given back. */
+export const allocationOf = (hits: number, more: Partial<AllocationLimit> = {}): AllocationLimit => ({
+  ...limitOf('allocation', hits, MAX_WINDOW_MS),
+  counter: 'allocation',
+  ...more,
+});
 
 /** Counted by another limit; by default for a minute, and all usage is charged. */
 export const reservationOf = (inner: RateLimit, more: Partial<ReservationLimit> = {}): ReservationLimit => ({
@@ -329,6 +337,10 @@ const anyInFlight: fc.Arbitrary<InFlightLimit> = fc
   })
   .map(({ slots, ttlMs, soft }) => inFlightOf(slots, ttlMs, { soft }));
 
+const anyAllocation: fc.Arbitrary<AllocationLimit> = fc
+  .record({ hits: anyRequestsPerUnit, soft: anySoft })
+  .map(({ hits, soft }) => allocationOf(hits, { soft }));
+
 /** Rules do not delay requests for reservations. */
 const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   .record({
@@ -441,6 +453,7 @@ export const anyLimitOf = {
   in_flight: anyInFlight,
   reservation: anyReservation,
   site_share: anySiteShare,
+  allocation: anyAllocation,
 } as const satisfies {
   // shared limits have several counters: see test/engine/backends/fair-share.test.ts
   readonly [N in Exclude<Limit['algorithm'], 'fair_share'>]: fc.Arbitrary<Extract<Limit, { algorithm: N }>>;

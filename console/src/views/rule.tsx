@@ -183,10 +183,12 @@ function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
             <dd>{limit.name}</dd>
           </div>
         )}
-        <div>
-          <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
-          <dd>{duration(limit.window_ms)}</dd>
-        </div>
+        {limit.algorithm !== 'allocation' && (
+          <div>
+            <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
+            <dd>{duration(limit.window_ms)}</dd>
+          </div>
+        )}
         {policyTexts.map(([name, of]) => {
           const text = of(limit);
           return (
@@ -199,7 +201,9 @@ function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
           );
         })}
       </dl>
-      {limit.algorithm !== 'in_flight' && <Illustration path={path} at={at} limit={limit} />}
+      {limit.algorithm !== 'in_flight' && limit.algorithm !== 'allocation' && (
+        <Illustration path={path} at={at} limit={limit} />
+      )}
     </article>
   );
 }

@@ -132,6 +132,7 @@ function ietfHeaders(answer: Answer): readonly WireHeader[] {
 function describePolicy({ name, limit }: Policy): string {
   const quota = `${sfString(name)};q=${limit.requestsPerUnit}`;
   if (limit.algorithm === 'in_flight') return `${quota};qu="concurrent-requests"`;
+  if (limit.algorithm === 'allocation') return quota;
   return `${quota};w=${toWholeSeconds(limit.windowMs)}`;
 }
 
@@ -203,10 +204,10 @@ function policyName(rule: Rule, limit: Limit): string {
 
 /**
  * Upper bound of the milliseconds until more hits can pass. After a refusal, only limits that refuse have a value, so
- * that no client waits longer than necessary, as `Retry-After` must not be earlier. Slots may become free at any time.
+ * that no client waits longer than necessary, as `Retry-After` must not be earlier. What is held may come back any time.
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
-  if (limit.algorithm === 'in_flight') return undefined;
+  if (limit.algorithm === 'in_flight' || limit.algorithm === 'allocation') return undefined;
   const { code, retryAfterMs, durationUntilResetMs } = decision;
   if (code === 'OVER_LIMIT') return retryAfterMs === NEVER_MS || retryAfterMs > waitMs ? undefined : retryAfterMs;
   if (waitMs > 0) return undefined;

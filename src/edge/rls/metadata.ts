@@ -141,7 +141,7 @@ function collectFacts({ verdicts, delayMs }: Answer): JsonObject | undefined {
       ...(decision.soft && { soft: true }),
       ...(decision.degraded && { degraded: decision.degraded }),
       ...(delayMs > 0 && !policy.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
-      ...(label.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
+      ...(label.unit === 'UNKNOWN' && limit.algorithm !== 'allocation' && { window_ms: limit.windowMs }),
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
   });

@@ -1,5 +1,6 @@
 import { algorithms, type RateLimit, type RateName, rateFor, rateNames } from '../algorithms/index.ts';
 import type { AlgorithmValues, AnyLimit } from '../algorithms/limit.ts';
+import { type AllocationLimit, allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import type { Counting, NamedCounting } from './counting.ts';
 import { type FairShareLimit, fairShare } from './fair-share.ts';
@@ -7,15 +8,17 @@ import { type InFlightLimit, inFlight } from './in-flight.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
 
-/** The numbers of one limit, discriminated by its algorithm: on a rate, or on hits with holders or of one site. */
-export type Limit = RateLimit | InFlightLimit | ReservationLimit | SiteShareLimit | FairShareLimit;
+/** The numbers of one limit, discriminated by its algorithm: on a rate, on what is held, or of one site. */
+export type Limit = RateLimit | InFlightLimit | AllocationLimit | ReservationLimit | SiteShareLimit | FairShareLimit;
 
 export type AlgorithmName = Limit['algorithm'];
 
 /** The algorithms that rules name; another key of a rule selects each of the others. */
-export type NamedAlgorithm = RateName | 'in_flight';
+export type NamedAlgorithm = RateName | 'in_flight' | 'allocation';
 
-const named = { ...algorithms, in_flight: inFlight } satisfies Readonly<Record<NamedAlgorithm, NamedCounting>>;
+const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Readonly<
+  Record<NamedAlgorithm, NamedCounting>
+>;
 
 const rows = {
   ...named,
@@ -27,7 +30,7 @@ const rows = {
 /** All names, in the order of the scripts: first the rates. */
 export const algorithmNames = Object.keys(rows) as readonly AlgorithmName[]; // exactly the table's keys
 
-export const namedAlgorithms: readonly NamedAlgorithm[] = [...rateNames, 'in_flight'];
+export const namedAlgorithms: readonly NamedAlgorithm[] = [...rateNames, 'in_flight', 'allocation'];
 
 /** The row of an algorithm that rules name. */
 export const findNamedRow = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;

@@ -168,6 +168,8 @@ function notARate({ limit }: RuleLimit): string | undefined {
   switch (limit.algorithm) {
     case 'in_flight':
       return 'in_flight limits concurrency, not a rate';
+    case 'allocation':
+      return 'allocation limits what is held, not a rate';
     case 'reservation':
       return 'the hits of a reservation are known only when it is committed';
     case 'fair_share':

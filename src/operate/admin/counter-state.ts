@@ -37,6 +37,7 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
   switch (limit.algorithm) {
     case 'token_bucket':
     case 'leaky_bucket':
+    case 'allocation':
       return { kind: 'level', capacity };
     case 'sliding_window_counter': {
       const { state: now } = algorithms.sliding_window_counter.step(limit, state, nowMs, 0, false);
@@ -128,6 +129,7 @@ const accounts: Accounts = {
     const used = hitsUsed(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
+  allocation: whole,
   reservation(limit, state, nowMs) {
     const { hitsBefore, reservation } = describe(limit, state, nowMs);
     const held = reservation?.held ?? 0;

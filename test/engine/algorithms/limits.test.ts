@@ -20,6 +20,7 @@ function written(limit: Limit): string {
   const alignment = anchor === undefined ? own.alignment : { anchor, timezone };
   const max_delay = maxDelayMs === undefined ? undefined : `${maxDelayMs}ms`;
   if (algorithm === 'in_flight') return JSON.stringify({ ...common, ttl: window });
+  if (algorithm === 'allocation') return JSON.stringify(common);
   return JSON.stringify({ ...common, window, alignment, count_denied, rounding, buckets, burst, refill, max_delay });
 }
 

@@ -38,6 +38,7 @@ test('a new algorithm needs one row, one pair of files, and a line in each table
     'config',
     'proof',
     'client',
+    'conformance',
     'console',
     'deploy',
     'docs',

@@ -13,6 +13,7 @@ import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
+  allocationOf,
   calendarWindowOf,
   fixedWindowOf,
   inFlightOf,
@@ -120,6 +121,7 @@ const limits = [
   ...limitsOfEach(20, HOUR_MS).filter((limit) => !('countDenied' in limit && limit.countDenied)),
   calendarWindowOf(20, 'DAY', 'Europe/Berlin'),
   inFlightOf(20, HOUR_MS),
+  allocationOf(20),
   reservationOf(fixedWindowOf(20, HOUR_MS), { ttlMs: HOUR_MS }),
 ].filter(({ counter }, at, all) => all.findIndex((other) => other.counter === counter) === at);
 

@@ -9,7 +9,7 @@ const FIXTURES = fileURLToPath(new URL('./fixtures/', import.meta.url));
 
 /** The list of algorithms in messages. */
 const ALGORITHMS =
-  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight';
+  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight, allocation';
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';

@@ -255,7 +255,7 @@ test.each([
   ],
   [
     '    rate_limit: { algorithm: in_flight, ttl: 9s, requests_per_unit: 5, active: { days: sun } }\n',
-    [expect.stringContaining('4: in_flight and reserve require one counter at all times')],
+    [expect.stringContaining('4: in_flight, allocation and reserve require one counter at all times')],
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, alignment: { anchor: 2026-11-27 } }\n',

@@ -106,11 +106,11 @@ function checkHolders(
   block: LimitBlock,
   problems: Problems,
 ): boolean {
-  if (!hasHolders(own.limit)) return true;
+  if (!hasHolders(own.limit) && own.limit.algorithm !== 'allocation') return true;
   const isAlways = all.at(-1)?.active === undefined;
   if (isAlways && all.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =
-    'in_flight and reserve require one counter at all times, since a request may end after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset';
+    'in_flight, allocation and reserve require one counter at all times, since hits may come back after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset';
   problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
   return false;
 }

@@ -11,6 +11,7 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
+import { ALLOCATION_MEMORY_MS } from '../../holds/allocation.ts';
 import {
   algorithmFor,
   findNamedRow,
@@ -67,7 +68,12 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const byDefault = values.share ? 'token_bucket' : DEFAULT_ALGORITHM;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
   const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
-  const window = hasTtl ? readTtl(block, algorithm, report) : readWindow(block, report);
+  const window =
+    algorithm === 'allocation'
+      ? readNoWindow(block, report)
+      : hasTtl
+        ? readTtl(block, algorithm, report)
+        : readWindow(block, report);
   const policy = readPolicy(values, modes, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
@@ -82,7 +88,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
-  if (policy?.onStoreFailure === 'local' && algorithm === 'in_flight')
+  if (policy?.onStoreFailure === 'local' && (algorithm === 'in_flight' || algorithm === 'allocation'))
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -123,6 +129,13 @@ function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): Wind
     );
   }
   return { unit, unitMultiplier, windowMs };
+}
+
+/** A limit whose hits only come back when they are given back. */
+function readNoWindow({ values }: LimitBlock, report: LimitProblem): WindowLength {
+  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
+    if (values[key] !== undefined) report(key, `${key} cannot be used with allocation, which has no window`);
+  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: ALLOCATION_MEMORY_MS };
 }
 
 /** The time that a limit without a window keeps its hits. */

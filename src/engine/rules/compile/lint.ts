@@ -257,13 +257,16 @@ function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): r
   ];
 }
 
-/** Warns of other limits on a node with `in_flight`. */
+/** Warns of other limits on a node with `in_flight` or `allocation`. */
 function lintReleases(node: Block<'node'>): readonly Problem[] {
   const limits = listLimits(node).filter(({ values }) => !values.unlimited);
-  const first = limits.find(({ values }) => values.algorithm === 'in_flight');
-  const isAlone = limits.every(({ values }) => values.algorithm === 'in_flight');
+  const first = limits.find(isHeld);
+  const isAlone = limits.every(isHeld);
   return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
 }
+
+const isHeld = ({ values: { algorithm } }: Block<'rate_limit'>): boolean =>
+  algorithm === 'in_flight' || algorithm === 'allocation';
 
 const RELEASES_OTHERS =
   'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';

@@ -11,6 +11,7 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const algorithm = namedAlgorithm(limit);
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
+  if (algorithm === 'allocation') return `${requestsPerUnit} until given back`;
   if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
@@ -168,7 +169,7 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const algorithm = namedAlgorithm(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
-    ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
+    ...(unit === 'UNKNOWN' && algorithm !== 'allocation' ? [`window: ${windowMs}ms`] : []),
     ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
     ...algorithmFor(limit).write(limit),
     ...(soft > 0 ? [`soft: ${soft}`] : []),

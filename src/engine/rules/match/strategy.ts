@@ -47,6 +47,8 @@ function chooseBurst(limit: Limit): number | BucketStrategy {
         : unsupported('alignment: calendar has windows of different lengths');
     case 'in_flight':
       return unsupported('in_flight counts open requests, and a bucket only has a rate');
+    case 'allocation':
+      return unsupported('allocation counts what is held, and a bucket only has a rate');
     case 'site_share':
       return unsupported('sites moves hits between sites, and a proxy would count on its own');
     case 'fair_share':
