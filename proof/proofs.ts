@@ -122,6 +122,14 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'The shares of legitimate and abusive keys that the proposals of weir advise hit.',
       load: () => import('./bench/advise.ts'),
     },
+    accuracy: {
+      about: 'How every algorithm decides seeded traffic, compared with an exact log.',
+      load: () => import('./accuracy/run.ts'),
+    },
+    famous: {
+      about: 'What the published limits of well-known services admit of seeded traces.',
+      load: () => import('./famous/run.ts'),
+    },
     starved: {
       about: 'All tests while one busy process per core competes with them.',
       needsBuild: true,

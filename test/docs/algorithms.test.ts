@@ -261,6 +261,19 @@ const examples: readonly Example[] = [
       ['0:00:33', 2, 'OVER_LIMIT', 59_000],
     ],
   },
+  {
+    says: 'Allocation, 150: 148 are taken, 2 more pass, the next is refused; after 30 came back, 30 pass.',
+    limit: '{ algorithm: allocation, requests_per_unit: 150 }',
+    rows: [
+      ['0:00:00', 148, 'OK', 0],
+      ['0:00:01', 2, 'OK', 0],
+      ['0:00:02', 1, 'OVER_LIMIT', NEVER_MS],
+      ['8760:00:00', 1, 'OVER_LIMIT', NEVER_MS],
+      ['8760:00:00', -30, 'OK', 0],
+      ['8760:00:01', 30, 'OK', 0],
+      ['8760:00:02', 1, 'OVER_LIMIT', NEVER_MS],
+    ],
+  },
 ];
 
 /** A store on a clock that the test sets. */
