@@ -88,7 +88,7 @@ const options = {
 
 async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
-  const inputs = await buildAll();
+  const inputs = await buildAll(ASIDE);
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
   writeTypes({
@@ -145,9 +145,16 @@ function copyScripts(): void {
   }
 }
 
-/** @returns  the source files of the builds, relative to the root of the project */
-async function buildAll(): Promise<readonly string[]> {
-  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints })));
+/**
+ * Bundles the service, without what it reads beside its code.
+ *
+ * @param outdir   the folder of the bundles
+ * @param plugins  further plugins of esbuild
+ * @returns  the source files of the builds, relative to the root of the project
+ */
+export async function buildAll(outdir: string, plugins: readonly Plugin[] = []): Promise<readonly string[]> {
+  const all = { ...options, outdir, plugins: [...options.plugins, ...plugins] };
+  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...all, entryPoints })));
   return results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 }
 

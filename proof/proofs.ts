@@ -126,6 +126,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'How every algorithm decides seeded traffic, compared with an exact log.',
       load: () => import('./accuracy/run.ts'),
     },
+    conformance: {
+      about: 'What Weir and other servers do of the cases of rls-conformance.',
+      needsBuild: true,
+      load: () => import('./conformance/run.ts'),
+    },
     famous: {
       about: 'What the published limits of well-known services admit of seeded traces.',
       load: () => import('./famous/run.ts'),

@@ -23,12 +23,15 @@ Builds the artifacts of a release in DIR, which is created. Keeps the root file 
 `;
 const CHART = join(PROJECT, 'deploy/helm/weir');
 
-/** @throws Error  the project, the client, the chart or the changelog has another version */
+const versionIn = (manifest: string): string => (JSON.parse(manifest) as { readonly version: string }).version;
+
+/** @throws Error  the project, the client, rls-conformance, the chart or the changelog has another version */
 export function commonVersion(read = (path: string): string => readFileSync(join(PROJECT, path), 'utf8')): string {
   const { version } = JSON.parse(read('package.json')) as { readonly version: string }; // npm's own file
   const chart = read('deploy/helm/weir/Chart.yaml');
   const found = {
-    'client/package.json': (JSON.parse(read('client/package.json')) as { readonly version: string }).version,
+    'client/package.json': versionIn(read('client/package.json')),
+    'conformance/package.json': versionIn(read('conformance/package.json')),
     'version of Chart.yaml': /^version: (.*)$/m.exec(chart)?.[1],
     'appVersion of Chart.yaml': /^appVersion: (.*)$/m.exec(chart)?.[1],
     'CHANGELOG.md': releaseNotes(read('CHANGELOG.md'), version) === undefined ? 'no section' : version,
@@ -51,7 +54,8 @@ export async function buildArtifacts(out: string, rootfs: string): Promise<strin
   const run = (command: string, ...args: readonly string[]): void =>
     void execFileSync(command, args, { cwd: PROJECT, stdio: ['ignore', 'ignore', 'inherit'] });
   run('npm', 'run', 'build');
-  for (const workspace of [[], ['--workspace', 'weir-client']])
+  run('npm', 'run', 'build', '--workspace', 'rls-conformance');
+  for (const workspace of [[], ['--workspace', 'weir-client'], ['--workspace', 'rls-conformance']])
     run('npm', 'pack', '--ignore-scripts', ...workspace, '--pack-destination', out);
   run(await helm(), 'package', CHART, '--destination', out);
   assembleBase(rootfs);

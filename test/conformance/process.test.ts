@@ -4,7 +4,7 @@ import { startMemcached } from '../helpers/memcached.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { processDeviations } from './deviations.ts';
 import { type Backends, playInProcess } from './process.ts';
-import type { RecordedCase } from './recorded-case.ts';
+import { CORPUS, type RecordedCase } from './recorded-case.ts';
 import { isPlayableWhole } from './run.ts';
 
 /**
@@ -40,10 +40,10 @@ async function withBackends<T>(run: (backends: Backends) => Promise<T>): Promise
   }
 }
 
-const files = readdirSync(__dirname).filter((name) => name.endsWith('.json'));
+const files = readdirSync(CORPUS).filter((name) => name.endsWith('.json'));
 
 describe.each(files)('%s', (file) => {
-  const { configs = {}, cases } = JSON.parse(readFileSync(join(__dirname, file), 'utf8')) as {
+  const { configs = {}, cases } = JSON.parse(readFileSync(join(CORPUS, file), 'utf8')) as {
     configs?: Record<string, string>;
     cases: RecordedCase[];
   };

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import type { Decision } from '../../client/src/index.ts';
 import type { Unit } from '../../src/engine/algorithms/limit.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
@@ -9,6 +10,9 @@ import {
   type WireResponse,
 } from '../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
+
+/** The recorded cases, which `rls-conformance` publishes. */
+export const CORPUS = fileURLToPath(new URL('../../conformance/corpus', import.meta.url));
 
 export interface RecordedCase {
   readonly name: string;

@@ -11,7 +11,7 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startCluster, type TestCluster } from '../helpers/redis-topologies.ts';
 import { eventually } from '../helpers/until.ts';
 import { ownKeyDeviations as deviations } from './deviations.ts';
-import type { RecordedCase } from './recorded-case.ts';
+import { CORPUS, type RecordedCase } from './recorded-case.ts';
 import { isPlayable, run } from './run.ts';
 
 /** A time in the middle of every window, away from all boundaries. */
@@ -41,11 +41,11 @@ const stores: Readonly<Record<string, ((clock: () => number) => Promise<Backend>
 };
 
 /** Settings, sinks and control planes concern a whole process: process.test.ts plays them. */
-const files = readdirSync(__dirname).filter((name) => /^0[1-6].*\.json$/.test(name));
+const files = readdirSync(CORPUS).filter((name) => /^0[1-6].*\.json$/.test(name));
 
 describe.each(Object.keys(stores))('on %s', (storeName) => {
   describe.each(files)('%s', (file) => {
-    const { configs = {}, cases } = JSON.parse(readFileSync(join(__dirname, file), 'utf8')) as {
+    const { configs = {}, cases } = JSON.parse(readFileSync(join(CORPUS, file), 'utf8')) as {
       configs?: Record<string, string>;
       cases: RecordedCase[];
     };
@@ -66,7 +66,7 @@ describe.each(Object.keys(stores))('on %s', (storeName) => {
 
 test('every deviation names a recorded case', () => {
   const names = files.flatMap((file) =>
-    JSON.parse(readFileSync(join(__dirname, file), 'utf8')).cases.map(({ name }: RecordedCase) => name),
+    JSON.parse(readFileSync(join(CORPUS, file), 'utf8')).cases.map(({ name }: RecordedCase) => name),
   );
   expect(Object.keys(deviations).filter((name) => !names.includes(name))).toEqual([]);
 });

@@ -184,7 +184,7 @@ test('the release workflow publishes each artifact with its SBOM', () => {
   for (const packed of ['weir-rls', 'weir-client', 'weir']) expect(workflow).toContain(`release/${packed}-\${{`);
 });
 
-test.each(['package.json', 'client/package.json'])(
+test.each(['package.json', 'client/package.json', 'conformance/package.json'])(
   '%s is published publicly, with provenance of this repository',
   (path) => {
     expect(JSON.parse(read(path))).toMatchObject({
@@ -223,6 +223,7 @@ describe('the version of a release', () => {
 
   test.each([
     ['client/package.json', /"version": "[^"]+"/, '"version": "9.9.9"'],
+    ['conformance/package.json', /"version": "[^"]+"/, '"version": "9.9.9"'],
     ['deploy/helm/weir/Chart.yaml', /^version: .*$/m, 'version: 9.9.9'],
     ['deploy/helm/weir/Chart.yaml', /^appVersion: .*$/m, 'appVersion: 9.9.9'],
     ['CHANGELOG.md', `## ${manifest.version}`, '## 9.9.9'],
