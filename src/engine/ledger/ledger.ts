@@ -353,7 +353,7 @@ export class Ledger {
     if (!areAllOk(replies)) {
       if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
       if (this.#policies && replies.some(isUnavailable)) {
-        this.pendingCommits?.keep(request, replies);
+        this.pendingCommits?.keep(request, replies, calledAtMs);
         decided = this.#policies.answer(request, replies, how.spend);
       }
     }

@@ -42,8 +42,8 @@ const CLOSE_WITHIN_MS = 1_000;
 
 /**
  * Keeps commits that the store could not accept, and resends them until it does. The store counts each commit once, by
- * the id of its request, which it remembers for a limited time; a commit is kept for that time. Commits that are not
- * sent by then, or for which there is no room, are lost.
+ * the id of its request, which it remembers for a ttl since it first counted it, at the earliest when it was called; a
+ * commit is kept for a second less. Commits that are not sent by then, or for which there is no room, are lost.
  */
 export class PendingCommits implements KeptForCounters {
   readonly #options: PendingCommitsOptions;
@@ -62,13 +62,13 @@ export class PendingCommits implements KeptForCounters {
     return { pending: this.#line.size, sent: this.#sent, dropped: this.#dropped };
   }
 
-  /** Keeps the commits of a request that were not answered. */
-  keep(request: readonly Debit[], replies: Replies): void {
+  /** Keeps the commits of a request that were not answered. @param calledAtMs  when the store was called */
+  keep(request: readonly Debit[], replies: Replies, calledAtMs: number): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
       const { limit, commits, holder = ANONYMOUS } = debit;
       if (!isReservation(limit) || !commits || holder === ANONYMOUS) continue; // would be counted twice
-      this.#add(debit, this.#options.monotonicMs() + limit.ttlMs);
+      this.#add(debit, calledAtMs + Math.max(limit.ttlMs - TIMEOUT_MS, limit.ttlMs / 2)); // it may arrive late
     }
   }
 
