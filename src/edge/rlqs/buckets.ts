@@ -1,6 +1,6 @@
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { MIN_ELAPSED_MS, type Pool } from '../../engine/shares/shares.ts';
+import { MIN_ELAPSED_MS, type Pool, resumeMs, type ShareReport, type ShareTerms } from '../../engine/shares/shares.ts';
 import type { BucketAction, BucketUsage } from './messages.ts';
 
 /** The treatment of a bucket, by its rule or as a bucket without a rule. */
@@ -96,6 +96,41 @@ export class ProxyBucket {
     this.#unmeasured = NO_USE;
     return use;
   }
+}
+
+/** The holder of a share as its stream knows it. */
+interface ShareHolder extends Pick<ShareReport, 'holder' | 'leaves'> {
+  readonly terms: ShareTerms;
+  /** Whether its name is the same on later connections. */
+  readonly isNamed: boolean;
+}
+
+/**
+ * The report of a bucket to its pool.
+ *
+ * @param use        in its last reports
+ * @param arrivedMs  the arrival of the last one, on the monotonic clock
+ * @param usageMs    the time that it covers
+ */
+export function toShareReport(
+  {
+    assigned,
+    knownSinceMs,
+  }: Pick<ProxyBucket, 'knownSinceMs'> & { readonly assigned: Pick<Assigned, 'number' | 'atMs'> | undefined },
+  { requests, elapsedMs }: Pick<Use, 'requests' | 'elapsedMs'>,
+  { arrivedMs, usageMs }: { readonly arrivedMs: number; readonly usageMs: number },
+  { holder, leaves, terms, isNamed }: ShareHolder,
+): ShareReport {
+  const leftMs = isNamed ? resumeMs(terms) : terms.ttlMs;
+  return {
+    holder,
+    requests: Math.min(requests, Number.MAX_SAFE_INTEGER),
+    elapsedMs,
+    sent: assigned?.number ?? 0,
+    isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
+    isResumed: !assigned && usageMs > 0 && arrivedMs - knownSinceMs < leftMs,
+    leaves,
+  };
 }
 
 /** Identifies a bucket, regardless of the order of its pairs. */

@@ -1,8 +1,8 @@
 import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
-import { resumeMs, type ShareTerms } from '../../engine/shares/shares.ts';
-import { type BucketPlan, bucketId, type PlanSource, ProxyBucket } from './buckets.ts';
+import type { ShareTerms } from '../../engine/shares/shares.ts';
+import { type BucketPlan, bucketId, type PlanSource, ProxyBucket, toShareReport } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
@@ -234,26 +234,14 @@ export class QuotaStream {
     slice.shared.push({ reported, step: this.#stepOf(reported, plan, false) });
   }
 
-  #stepOf(
-    { bucket, usage, use, arrivedMs }: Reported,
-    plan: BucketPlan & { kind: 'shared' },
-    leaves: boolean,
-  ): PoolReport {
-    const { terms } = this.#context;
-    const { assigned } = bucket;
-    const leftMs = this.#call.isNamed ? resumeMs(terms) : terms.ttlMs;
+  #stepOf(reported: Reported, { key, pool }: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
+    const { bucket, usage, use, arrivedMs } = reported;
+    const { holder, isNamed } = this.#call;
+    const elapsed = { arrivedMs, usageMs: usage.elapsedMs };
     return {
-      key: plan.key,
-      pool: plan.pool,
-      report: {
-        holder: this.#call.holder,
-        requests: Math.min(use.requests, Number.MAX_SAFE_INTEGER),
-        elapsedMs: use.elapsedMs,
-        sent: assigned?.number ?? 0,
-        isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
-        isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < leftMs,
-        leaves,
-      },
+      key,
+      pool,
+      report: toShareReport(bucket, use, elapsed, { terms: this.#context.terms, holder, isNamed, leaves }),
     };
   }
 
