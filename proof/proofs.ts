@@ -31,6 +31,10 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./chaos/usage.ts'),
     },
+    explore: {
+      about: 'Runs the code of each protocol in every order of messages, faults and time, and checks invariants.',
+      load: () => import('./explore/run.ts'),
+    },
     overload: {
       about: '10 and 100 times the normal load, busy and throttled machines, and floods.',
       needsBuild: true,

@@ -1,0 +1,44 @@
+import { writeSync } from 'node:fs';
+import { explore } from './search.ts';
+import type { Protocol } from './world.ts';
+
+const { setImmediate: inOtherTurn } = globalThis;
+
+/** Explores a protocol by the options on the command line, as JSON, and prints the result as JSON. */
+export function runChild(protocol: Protocol): void {
+  inOtherTurn(() => {
+    const {
+      depth,
+      isLong = false,
+      fewer = 0,
+      reduces = true,
+      isShortest = true,
+    } = JSON.parse(process.argv[2] ?? '{}') as Partial<ChildOptions>;
+    const chosen = depth ?? (isLong ? protocol.longDepth : protocol.depth - fewer);
+    const startedMs = performance.now();
+    const explored = explore(protocol, { depth: chosen, reduces, isShortest });
+    const seconds = (performance.now() - startedMs) / 1_000;
+    const { name, code, parties, invariants } = protocol;
+    writeSync(
+      1,
+      JSON.stringify({ name, code, parties, invariants, depth: chosen, seconds, ...explored } satisfies ChildResult),
+    );
+    process.exit();
+  });
+}
+
+export interface ChildOptions {
+  readonly depth: number | undefined;
+  readonly isLong: boolean;
+  /** By how many steps the default depth is reduced. */
+  readonly fewer: number;
+  readonly reduces: boolean;
+  readonly isShortest: boolean;
+}
+
+export interface ChildResult
+  extends ReturnType<typeof explore>,
+    Pick<Protocol, 'name' | 'code' | 'parties' | 'invariants'> {
+  readonly depth: number;
+  readonly seconds: number;
+}

@@ -1,0 +1,174 @@
+import type { Change } from '../../test/mutants/mutants.ts';
+
+/** Defects of the code of a protocol, each of which its exploration must find. */
+export interface ProtocolMutants {
+  readonly protocol: string;
+  readonly file: string;
+  /** The number of steps after which all are found; default: that of the protocol. */
+  readonly depth?: number;
+  readonly changes: readonly Change[];
+}
+
+export const mutants: readonly ProtocolMutants[] = [
+  {
+    protocol: 'leases',
+    file: 'src/engine/ledger/lease.ts',
+    changes: [
+      ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
+      ['lease.left -= hits;', ''],
+      ['lease.left = block;', 'lease.left = 2 * block;'],
+      ['hits: debit.hits + block, blocks: true', 'hits: block, blocks: true'],
+      ['if (left > 0) this.#refund(debit, left, chargedAtMs);', ''],
+    ],
+  },
+  {
+    protocol: 'local',
+    file: 'src/engine/ledger/debts.ts',
+    changes: [
+      ['refused || isUnknown(at) ||', 'refused ||'],
+      ['for (const { debit } of shard.pending) debts.delete(debit.key);', ''],
+      ['this.#addDebt(debit, debit.hits);', 'this.#addDebt(debit, 0);'],
+      ['divide(limit, sharing)', 'divide(limit, 1)'],
+    ],
+  },
+  {
+    protocol: 'local',
+    file: 'src/engine/ledger/failure-policies.ts',
+    changes: [['spend, isRefused, mayBeCounted)', 'spend, isRefused, () => false)']],
+  },
+  {
+    protocol: 'settlements',
+    file: 'src/engine/ledger/debts.ts',
+    changes: [
+      ['if (!isSettled) return;', ''],
+      ['if (shard.pending.length === 0) {', 'if (shard.pending.length >= 0) {'],
+      ['number: shard.number, operations', 'number: ++this.#lastNumber, operations'],
+    ],
+  },
+  {
+    protocol: 'holds',
+    file: 'src/engine/holds/in-flight.ts',
+    changes: [
+      ['held - own + requested <= windowSize(limit)', 'held - own <= windowSize(limit)'],
+      ['if (charge && hits < 0) release(holds, holder, -hits);', ''],
+      ['(charge && (accepted || holder === ANONYMOUS))', 'charge'],
+      ['if (holder !== ANONYMOUS) return nowMs + windowMs;', 'if (holder !== ANONYMOUS) return nowMs + windowMs / 2;'],
+      ['at === undefined ? [] : holds.splice(at, SIZE)', 'at === undefined ? [] : holds.slice(at, at + SIZE)'],
+    ],
+  },
+  {
+    protocol: 'holds',
+    file: 'src/engine/holds/hold-list.ts',
+    changes: [['(holds[at + 2] ?? 0) <= atMs', '(holds[at + 2] ?? 0) <= atMs + 600']],
+  },
+  {
+    protocol: 'reservations',
+    file: 'src/engine/holds/reservation.ts',
+    changes: [
+      ["event === 'repeated' ? 0 : Math.min(used, most)", 'Math.min(used, most)'],
+      ['insert(left, [holder, 0, nowMs, nowMs], nowMs);', ''],
+      ['const held = onHold(entries, moment, own).hits;', 'const held = 0;'],
+      ['Math.max(nowMs + ttlMs, own', 'Math.max(nowMs + ttlMs / 2, own'],
+      ['const left = copyEntries(entries, own);', 'const left = copyEntries(entries);'],
+      ['(entries[at + 1] ?? 0) > 0 && (entries[at + 2] ?? 0) > nowMs', '(entries[at + 1] ?? 0) > 0'],
+      ['firstAfter(nowMs - limit.ttlMs, state', 'firstAfter(nowMs, state'],
+    ],
+  },
+  {
+    protocol: 'commits',
+    file: 'src/engine/ledger/pending-commits.ts',
+    changes: [
+      ["if (replies[at]?.code !== 'UNAVAILABLE') {", 'if (replies[at]) {'],
+      ['Math.max(limit.ttlMs - TIMEOUT_MS, limit.ttlMs / 2)', '2 * limit.ttlMs'],
+      ['this.#line.add(commit);', ''],
+    ],
+  },
+  {
+    protocol: 'commits',
+    file: 'src/engine/ledger/ledger.ts',
+    changes: [['this.pendingCommits?.keep(request, replies, calledAtMs);', '']],
+  },
+  {
+    protocol: 'invalidation',
+    file: 'src/engine/ledger/ledger.ts',
+    changes: [
+      ['changed: (key) => this.#remembered?.drop(key),', 'changed: () => {},'],
+      ["if (isDone) this.#backends.publish('changed', operation);", ''],
+    ],
+  },
+  {
+    protocol: 'invalidation',
+    file: 'src/engine/ledger/refusals.ts',
+    changes: [['sinceMs < UNCONFIRMED_MS || this.#options.isLive()', 'true']],
+  },
+  {
+    protocol: 'invalidation',
+    file: 'src/engine/backends/redis/invalidations.ts',
+    depth: 9,
+    changes: [
+      ['if (!wasLive) listener.missed();', ''],
+      ['this.#beatAtMs < BEAT_LOST_MS', 'this.#beatAtMs < 10 * BEAT_LOST_MS'],
+    ],
+  },
+  {
+    protocol: 'site-windows',
+    file: 'src/engine/holds/site-share.ts',
+    changes: [
+      ['const more = Math.max(given - row.taken, 0);', 'const more = given;'],
+      ['if (epochMs !== share.epochMs || !isInTime) return false;', 'if (!isInTime) return false;'],
+      ['(share.room - expectedUse(limit, share, nowMs)) / among', 'share.room + 1'],
+      ['required <= share.room + siteAdvance(limit)', 'required <= share.room + 1'],
+      ["charge === 'regardless' || (charge && accepted)", 'charge'],
+    ],
+  },
+  {
+    protocol: 'site-windows',
+    file: 'src/engine/holds/site-share-state.ts',
+    changes: [['(table[at + 2] ?? 0) - (table[at] ?? 0);', '(table[at + 2] ?? 0);']],
+  },
+  {
+    protocol: 'site-buckets',
+    file: 'src/engine/holds/site-share.ts',
+    changes: [["if (limit.of === 'token_bucket') share.used += given * siteTokenMs(limit);", '']],
+  },
+  {
+    protocol: 'shares',
+    file: 'src/engine/shares/shares.ts',
+    changes: [
+      ['? Math.max(now, earlier) : now', '? now : now'],
+      ['endsAtMs: nowMs + ttlMs + transitMs,', 'endsAtMs: nowMs + ttlMs / 2,'],
+      ['isConfirmed && sent === holder.number', 'sent === holder.number'],
+      ['- usedUnits - own, 0)', '- own, 0)'],
+      ["pool.burst - sumInForce(others, nowMs, 'burst')", 'pool.burst'],
+    ],
+  },
+  {
+    protocol: 'shares',
+    file: 'src/edge/rlqs/buckets.ts',
+    changes: [['assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs', 'assigned !== undefined']],
+  },
+  {
+    protocol: 'deferral',
+    file: 'client/src/deferral/turns.ts',
+    changes: [['if (decision.ok) return;', 'return;']],
+  },
+  {
+    protocol: 'deferral',
+    file: 'client/src/deferral/heads.ts',
+    changes: [
+      ["if (state === 'delayed') return this.wake(head);", ''],
+      ['await this.#wakeFirst(line, await this.#lines.leave(line, id));', 'await this.#lines.leave(line, id);'],
+    ],
+  },
+  {
+    protocol: 'candidate',
+    file: 'src/operate/candidate/followed.ts',
+    changes: [
+      ['if (isClosed || !packed) return detach();', 'if (!packed) return detach();'],
+      ['    observer.answered = answered;\n', ''],
+      ['if (hash !== liveHash) trial?.beginAnew();', ''],
+      ['last = last.then(follow).catch(onError);', 'last = follow().catch(onError);'],
+      ['await ended?.close();', ''],
+    ],
+  },
+];

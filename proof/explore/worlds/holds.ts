@@ -1,0 +1,184 @@
+import type { State } from '../../../src/engine/algorithms/limit.ts';
+import { type InFlightLimit, ownSlots } from '../../../src/engine/holds/in-flight.ts';
+import { algorithmFor } from '../../../src/engine/holds/limits.ts';
+import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS, replaced } from '../data-world.ts';
+import type { Hasher } from '../hasher.ts';
+import { type Protocol, type Step, Violation } from '../world.ts';
+
+const TTL_MS = 1_000;
+const limit: InFlightLimit = {
+  algorithm: 'in_flight',
+  counter: 'in_flight',
+  requestsPerUnit: 1,
+  soft: 0,
+  windowMs: TTL_MS,
+};
+const row = algorithmFor(limit);
+
+interface Body {
+  readonly kind: 'acquire' | 'release' | 'granted' | 'refused';
+  readonly holder: number;
+  /** When the caller sent the acquire. */
+  readonly askedMs: number;
+}
+
+interface Caller {
+  /** The id of its current request, which is never used again. */
+  readonly holder: number;
+  /** Requests that it may still make, and calls for the current one. */
+  readonly requests: number;
+  readonly calls: number;
+  readonly phase: 'idle' | 'asking' | 'holding' | 'leaving';
+  /** Until when it may use its slot. */
+  readonly untilMs: number;
+}
+
+interface HoldsState extends Common<Body> {
+  readonly callers: readonly Caller[];
+  readonly slots: State;
+  readonly clockMs: number;
+  /** Steps of the clock, and steps backwards of the store's clock. */
+  readonly ticks: number;
+  readonly backs: number;
+}
+
+/** Callers that share slots, each with an id for each of its requests. */
+class HoldsWorld extends DataWorld<Body, HoldsState> {
+  readonly #store: number;
+
+  constructor(parties: readonly string[], requests: number) {
+    const callers = parties
+      .slice(1)
+      .map((_, at) => ({ holder: 10 * at + 11, requests, calls: 2, phase: 'idle' as const, untilMs: 0 }));
+    super(parties, { nowMs: 10_000, messages: [], faults: 2, callers, slots: [], clockMs: 0, ticks: 3, backs: 1 });
+    this.#store = 0;
+  }
+
+  protected ownSteps(): Step[] {
+    const { callers, ticks, backs, nowMs } = this.state;
+    const steps: Step[] = [];
+    for (const [at, { phase, requests, calls, untilMs }] of callers.entries()) {
+      const from = this.parties[at + 1] ?? '';
+      const own = { touches: 2 << at } as const;
+      const slot = (at + 1) * OWN_SLOTS;
+      if (phase === 'idle' && requests > 0)
+        steps.push({ ...own, slot, line: { from, text: 'wants a slot' }, run: () => this.#ask(at, true) });
+      if ((phase === 'asking' || (phase === 'holding' && nowMs < untilMs)) && calls > 0)
+        steps.push({ ...own, slot, line: { from, text: 'acquires again' }, run: () => this.#ask(at, false) });
+      if (phase === 'holding' || phase === 'asking')
+        steps.push({ ...own, slot: slot + 1, line: { from, text: 'releases' }, run: () => this.#release(at) });
+    }
+    if (ticks > 0)
+      steps.push({
+        line: { from: 'time', text: `${TTL_MS / 2} ms pass` },
+        touches: EVERYTHING,
+        run: () => this.change({ ticks: ticks - 1, nowMs: nowMs + TTL_MS / 2 }),
+      });
+    if (backs > 0)
+      steps.push({
+        line: { from: 'time', text: "the store's clock steps back by 300 ms" },
+        touches: EVERYTHING,
+        run: () => this.change({ backs: backs - 1, clockMs: this.state.clockMs - 300 }),
+      });
+    return steps;
+  }
+
+  #ask(at: number, isNew: boolean): void {
+    const { callers, nowMs } = this.state;
+    const { holder = 0, requests = 0, calls = 0, phase = 'idle' } = callers[at] ?? {};
+    const change = isNew
+      ? { phase: 'asking' as const, holder: holder + 1, requests: requests - 1, calls: 1 }
+      : { calls: calls - 1, phase };
+    this.change({ callers: replaced(callers, at, change) });
+    const id = isNew ? holder + 1 : holder;
+    this.send(at + 1, this.#store, `acquire ${id}`, { kind: 'acquire', holder: id, askedMs: nowMs });
+  }
+
+  #release(at: number): void {
+    const { callers, nowMs } = this.state;
+    const holder = callers[at]?.holder ?? 0;
+    this.change({ callers: replaced(callers, at, { phase: 'idle' as const, untilMs: 0 }) });
+    this.send(at + 1, this.#store, `release ${holder}`, { kind: 'release', holder, askedMs: nowMs });
+  }
+
+  protected receive({ from, to, body }: Message<Body>): void {
+    if (to === this.#store) return this.#step(from, body);
+    const { callers } = this.state;
+    const caller = callers[to - 1];
+    if (!caller || caller.holder !== body.holder || caller.phase === 'idle') return; // too late
+    if (body.kind === 'granted') {
+      const untilMs = Math.max(body.askedMs + TTL_MS, caller.untilMs);
+      this.change({ callers: replaced(callers, to - 1, { phase: 'holding' as const, untilMs }) });
+    } else if (caller.phase === 'asking')
+      this.change({ callers: replaced(callers, to - 1, { phase: 'idle' as const }) });
+  }
+
+  #step(from: number, { kind, holder, askedMs }: Body): void {
+    const nowMs = this.#storeMs;
+    const had = ownSlots(holder, this.state.slots, nowMs);
+    const step = row.step(limit, this.state.slots, nowMs, kind === 'acquire' ? 1 : -1, true, { holder });
+    this.change({ slots: step.ttlMs > 0 ? step.state : [] });
+    const has = ownSlots(holder, this.state.slots, nowMs);
+    if (kind === 'release') {
+      if (has > 0) throw new Violation('a released slot is still held');
+      return;
+    }
+    if (!step.accepted && has > had) throw new Violation('a refused request holds a slot');
+    if (step.accepted && has !== 1) throw new Violation('an admitted request holds no slot');
+    const answer = step.accepted ? 'granted' : 'refused';
+    this.send(this.#store, from, `${answer} ${holder}`, { kind: answer, holder, askedMs });
+  }
+
+  get #storeMs(): number {
+    return this.state.nowMs + this.state.clockMs;
+  }
+
+  protected describeState(hash: Hasher, { callers, slots, clockMs, ticks, backs }: HoldsState): void {
+    for (const { holder, requests, calls, phase, untilMs } of callers) {
+      hash.word(holder * 64 + requests * 16 + calls);
+      hash.word(phase.length);
+      hash.number(untilMs);
+    }
+    hash.numbers(slots);
+    hash.number(clockMs);
+    hash.word(ticks * 4 + backs);
+  }
+
+  protected describeBody(hash: Hasher, { kind, holder, askedMs }: Body): void {
+    hash.word(holder * 4 + (kind === 'acquire' ? 0 : kind === 'release' ? 1 : kind === 'granted' ? 2 : 3));
+    hash.number(askedMs);
+  }
+
+  violation(): string | undefined {
+    const { callers, slots, nowMs } = this.state;
+    const holding = callers.filter(({ phase, untilMs }) => phase === 'holding' && untilMs > nowMs);
+    if (holding.length > limit.requestsPerUnit) return `${holding.length} callers use ${limit.requestsPerUnit} slot`;
+    const lost = holding.find(({ holder }) => ownSlots(holder, slots, this.#storeMs) === 0);
+    return lost && `the slot of ${lost.holder} was granted, and is gone before its ttl`;
+  }
+
+  end(): string | undefined {
+    this.change({ faults: 0 });
+    this.deliverAll();
+    this.change({ nowMs: this.state.nowMs + 2 * TTL_MS, clockMs: 0 });
+    const { accepted } = row.step(limit, this.state.slots, this.state.nowMs, limit.requestsPerUnit, false, {
+      holder: 99,
+    });
+    return accepted ? undefined : 'slots are held although the ttl of all requests is over';
+  }
+}
+
+export const holds: Protocol = {
+  name: 'holds',
+  code: 'engine/holds/in-flight.ts',
+  parties: ['store', 'A', 'B'],
+  invariants: [
+    'never more callers than slots',
+    'a granted slot stays for its ttl',
+    'a refused request holds nothing',
+    'nothing is held after the ttl',
+  ],
+  depth: 8,
+  longDepth: 40,
+  create: () => new HoldsWorld(holds.parties, 2),
+};
