@@ -10,6 +10,7 @@ import {
 } from '../../src/engine/algorithms/limit.ts';
 import type { AllocationLimit } from '../../src/engine/holds/allocation.ts';
 import type { Claim } from '../../src/engine/holds/claim.ts';
+import type { AdaptiveLimit } from '../../src/engine/holds/concurrency.ts';
 import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
 import type { Limit } from '../../src/engine/holds/limits.ts';
 import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
@@ -149,6 +150,15 @@ export const inFlightOf = (
 export const allocationOf = (hits: number, more: Partial<AllocationLimit> = {}): AllocationLimit => ({
   ...limitOf('allocation', hits, MAX_WINDOW_MS),
   counter: 'allocation',
+  ...more,
+});
+
+/** From 4 slots, for at most a minute each; changed once a second. */
+export const adaptiveOf = (max: number, ttlMs: number = MINUTE, more: Partial<AdaptiveLimit> = {}): AdaptiveLimit => ({
+  ...limitOf('adaptive', max, ttlMs),
+  min: Math.min(4, max),
+  target: 'gradient',
+  adaptMs: 1_000,
   ...more,
 });
 
@@ -341,6 +351,16 @@ const anyAllocation: fc.Arbitrary<AllocationLimit> = fc
   .record({ hits: anyRequestsPerUnit, soft: anySoft })
   .map(({ hits, soft }) => allocationOf(hits, { soft }));
 
+const anyAdaptive: fc.Arbitrary<AdaptiveLimit> = fc
+  .record({
+    max: fc.integer({ min: 1, max: MAX_HELD_SLOTS }),
+    min: fc.integer({ min: 1, max: 20 }),
+    ttlMs: fc.integer({ min: 100, max: unitMs.DAY }),
+    adaptMs: fc.integer({ min: 100, max: MINUTE }),
+    target: fc.constantFrom<AdaptiveLimit['target']>('gradient', 'aimd'),
+  })
+  .map(({ max, min, ttlMs, ...more }) => adaptiveOf(max, ttlMs, { min: Math.min(min, max), ...more }));
+
 /** Rules do not delay requests for reservations. */
 const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   .record({
@@ -453,6 +473,7 @@ export const anyLimitOf = {
   in_flight: anyInFlight,
   reservation: anyReservation,
   site_share: anySiteShare,
+  adaptive: anyAdaptive,
   allocation: anyAllocation,
 } as const satisfies {
   // shared limits have several counters: see test/engine/backends/fair-share.test.ts

@@ -143,8 +143,8 @@ class CandidateWorld implements World {
   #answer(): void {
     this.#left.calls--;
     this.#answered++;
-    const [request, answer] = [{}, {}] as unknown as Parameters<Observer['answered']>;
-    this.#observer.answered(request, answer, 0);
+    const [request, answer, caller] = [{}, {}, { timeoutMs: 0 }] as unknown as Parameters<Observer['answered']>;
+    this.#observer.answered(request, answer, caller);
   }
 
   #settle(at: number): void {

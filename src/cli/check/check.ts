@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
@@ -193,7 +194,7 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
     return [ofEnvironment('error', `--route-timeout must be a time such as 15s or 5m, got '${routeTimeout}'`)];
   return [...rules].flatMap(({ path, place, limits }) =>
     limits
-      .filter(({ limit }) => limit.algorithm === 'in_flight' && limit.windowMs <= timeoutMs)
+      .filter(({ limit }) => limitsInFlight(limit) && limit.windowMs <= timeoutMs)
       .map(({ limit }): Problem => {
         const message = `${path}: a slot expires after its ttl of ${limit.windowMs} ms, but requests may last ${timeoutMs} ms: raise the ttl, or lower the timeout`;
         const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };

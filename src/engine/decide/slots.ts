@@ -1,6 +1,7 @@
 import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { hashHolder } from '../holds/claim.ts';
+import { limitsInFlight } from '../holds/limits.ts';
 import { createDebit, type Debit, heldBy, type LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
@@ -75,7 +76,7 @@ export function createSlots(decider: SlotsDecider): Slots {
 function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
   const debits = heldDescriptors(request, decider, 1).flatMap(({ found, hits, holder }) =>
     found.limits.flatMap(({ limit, policy }) => {
-      if (limit.algorithm !== 'in_flight') return [];
+      if (!limitsInFlight(limit)) return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
       return heldBy(createDebit(counter, { limit, policy }, sign * hits, blocks), holder);

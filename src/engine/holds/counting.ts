@@ -12,6 +12,8 @@ type OfRates = 'keys' | 'parse' | 'divide' | 'leaseMs' | 'refusalHoldsMs' | 'wai
 export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates> {
   /** Hits have holders. */
   readonly hasHolders?: true;
+  /** Scripts of other algorithms that the script calls; they come before it. */
+  readonly includes?: readonly URL[];
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */

@@ -21,7 +21,7 @@ export interface InFlightLimit extends AnyLimit {
 const claimHolder = (claim: Claim | undefined): number => claim?.holder ?? ANONYMOUS;
 
 /** Maximum number of slots of a limit whose requests have ids; each step reads and writes all holds. */
-const MAX_HELD_SLOTS = 1_000;
+export const MAX_HELD_SLOTS = 1_000;
 
 /**
  * Slots without an id expire in batches, one for each of this many parts of the ttl, which bounds the entries for any
@@ -30,7 +30,7 @@ const MAX_HELD_SLOTS = 1_000;
 const PARTS = 64;
 
 /** Numbers in a hold: holder, slots, time of expiry. */
-const SIZE = 3;
+export const SIZE = 3;
 
 /**
  * Requests in flight: slots that are taken until they are released or their ttl is over. Twin of in-flight.lua.

@@ -1,7 +1,9 @@
 import { algorithms, type RateLimit, type RateName, rateFor, rateNames } from '../algorithms/index.ts';
 import type { AlgorithmValues, AnyLimit } from '../algorithms/limit.ts';
+import { adaptive } from './adaptive.ts';
 import { type AllocationLimit, allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
+import type { AdaptiveLimit } from './concurrency.ts';
 import type { Counting, NamedCounting } from './counting.ts';
 import { type FairShareLimit, fairShare } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
@@ -9,7 +11,14 @@ import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
 
 /** The numbers of one limit, discriminated by its algorithm: on a rate, on what is held, or of one site. */
-export type Limit = RateLimit | InFlightLimit | AllocationLimit | ReservationLimit | SiteShareLimit | FairShareLimit;
+export type Limit =
+  | RateLimit
+  | InFlightLimit
+  | AllocationLimit
+  | ReservationLimit
+  | SiteShareLimit
+  | FairShareLimit
+  | AdaptiveLimit;
 
 export type AlgorithmName = Limit['algorithm'];
 
@@ -25,6 +34,7 @@ const rows = {
   reservation,
   site_share: siteShare,
   fair_share: fairShare,
+  adaptive,
 } satisfies Readonly<Record<AlgorithmName, Counting>>;
 
 /** All names, in the order of the scripts: first the rates. */
@@ -62,6 +72,10 @@ export const isRateLimit = (limit: Limit): limit is RateLimit => isRate(limit.al
 /** Whether hits of the limit are reserved before their number is known. */
 export const isReservation = (limit: Limit): limit is ReservationLimit => limit.algorithm === 'reservation';
 
+/** Whether the limit is on requests in flight: a number of slots, or an estimated one. */
+export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit =>
+  limit.algorithm === 'in_flight' || limit.algorithm === 'adaptive';
+
 /** Whether hits of the limit have holders: see `Claim`. */
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;
 
@@ -72,6 +86,7 @@ export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !findRow
 export function namedAlgorithm(limit: Limit): NamedAlgorithm {
   if (limit.algorithm === 'site_share') return limit.of;
   if (limit.algorithm === 'fair_share') return 'token_bucket';
+  if (limit.algorithm === 'adaptive') return 'in_flight';
   return limit.algorithm === 'reservation' ? limit.inner.algorithm : limit.algorithm;
 }
 

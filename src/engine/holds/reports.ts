@@ -18,6 +18,31 @@ interface HoldsReport {
   readonly oldestMs: number;
   /** Slots that had expired before they were released, and are free again. */
   readonly expired: number;
+  /** For limits with `adapt`. */
+  readonly adapted?: AdaptedReport;
+}
+
+/** Why an adaptive limit is what it is, in the order of their numbers in its report. */
+export const moves = [
+  'new', // nothing has been measured
+  'grown', // it was used, without a queue
+  'unused',
+  'queueing', // hold times exceed the baseline
+  'failures', // lowered because of them
+  'failing', // kept: lowering it did not end the failures
+  'probing', // lowered for a window, to measure the baseline
+  'probed', // the baseline was measured
+  'idle', // lowered after a time without requests
+] as const;
+
+/** An adaptive limit, and what it was estimated from. */
+export interface AdaptedReport {
+  /** Slots. */
+  readonly limit: number;
+  readonly move: (typeof moves)[number];
+  /** Mean hold time in the last window, and that without a queue; 0 if unknown. */
+  readonly holdMs: number;
+  readonly baselineMs: number;
 }
 
 /** The outcomes of a step of a reservation, in the order of their numbers in its report. */

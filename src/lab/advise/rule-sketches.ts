@@ -167,6 +167,7 @@ function notARate({ limit }: RuleLimit): string | undefined {
   if (isRateLimit(limit)) return undefined;
   switch (limit.algorithm) {
     case 'in_flight':
+    case 'adaptive':
       return 'in_flight limits concurrency, not a rate';
     case 'allocation':
       return 'allocation limits what is held, not a rate';

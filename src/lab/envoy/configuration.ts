@@ -31,7 +31,7 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
 }
 
 /** The requirements for routes. */
-interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots'> {
+interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots' | 'adaptive'> {
   /** Shortest ttl of a slot; undefined without slots. */
   readonly ttlMs?: number;
   /** Whether to drop the header with the slots' id from clients' requests, as clients must not choose it. */
@@ -44,18 +44,29 @@ const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
   slots.some((shape) => shape.some(({ key }) => headerName(key) === REQUEST_ID));
 
 /** The rate limits of a virtual host. Envoy accepts descriptors that release slots only in `RateLimitPerRoute`. */
-function routeRateLimits({ shapes, slots }: Routes, indent: string): string {
+function routeRateLimits({ shapes, slots, adaptive }: Routes, indent: string): string {
   if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
   return `${indent}typed_per_filter_config:
 ${indent}  envoy.filters.http.ratelimit:
 ${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
 ${indent}    rate_limits:
 ${rateLimits(shapes, `${indent}      `)}${indent}      # These release the slots when the stream ends.
-${slots.map((shape) => rateLimits([shape], `${indent}      `) + release(`${indent}        `)).join('')}`;
+${slots
+  .flatMap((shape) =>
+    (adaptive.includes(shape) ? RELEASES_WITH_STATUS : [RELEASE]).map(
+      (hits) => rateLimits([shape], `${indent}      `) + release(`${indent}        `, hits),
+    ),
+  )
+  .join('')}`;
 }
 
-const release = (indent: string): string =>
-  `${indent}hits_addend: { number: 1, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
+const RELEASE = 'number: 1';
+
+/** Hits of the releases of adaptive limits: the status of the response, then 499 for a request that has none. */
+const RELEASES_WITH_STATUS = ['format: "%RESPONSE_CODE%"', 'number: 499'] as const;
+
+const release = (indent: string, hits: string): string =>
+  `${indent}hits_addend: { ${hits}, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
 
 /** One descriptor, as an item of `rate_limits`. */
 function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {

@@ -1,3 +1,4 @@
+import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -17,6 +18,8 @@ export interface ExpectedShapes {
   readonly shapes: readonly DescriptorShape[];
   /** Shapes that acquire a slot, and must be sent again when the stream ends. */
   readonly slots: readonly DescriptorShape[];
+  /** Those of them whose releases state the outcome of the request. */
+  readonly adaptive: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
   /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
@@ -27,6 +30,7 @@ export interface ExpectedShapes {
 export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
   const found = new Map<string, DescriptorShape>();
   const slots = new Map<string, DescriptorShape>();
+  const adaptive: DescriptorShape[] = [];
   const unknown: string[] = [];
   const commits: DescriptorShape[] = [];
   const add = (shape: DescriptorShape): void => void found.set(JSON.stringify(shape), shape);
@@ -46,6 +50,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
       }
       if (node.rule) add(shape);
       if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
+      if (node.rule?.limits.some(({ limit }) => limit.algorithm === 'adaptive')) adaptive.push(shape);
       if (node.children) walk(node.children, shape);
     }
   };
@@ -54,7 +59,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   for (const key of new Set(requirements.flatMap(({ keys }) => keys.flat())))
     if (![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
       add([{ key, value: undefined }]);
-  return { shapes: [...found.values()], slots: [...slots.values()], unknown, commits };
+  return { shapes: [...found.values()], slots: [...slots.values()], adaptive, unknown, commits };
 }
 
 /** A descriptor that every request has: without any, Envoy does not call Weir. */
@@ -78,14 +83,13 @@ export function servesRequirement(rules: RuleTree, domain: string, shape: Descri
 }
 
 /** Whether requests of a rule acquire slots. */
-const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
-  limits.some(({ limit }) => limit.algorithm === 'in_flight');
+const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean => limits.some(({ limit }) => limitsInFlight(limit));
 
 /** Shortest ttl of a slot in a domain; undefined without slots. */
 export function minTtlMs({ rules }: RuleTree, domain: string): number | undefined {
   const ttls = [...rules]
     .filter((rule) => rule.domain === domain)
-    .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'in_flight' ? [limit.windowMs] : [])));
+    .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limitsInFlight(limit) ? [limit.windowMs] : [])));
   return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
 }
 

@@ -1,10 +1,11 @@
 import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
+import { holdsIn } from '../../engine/holds/adaptive.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
 import type { FairShareLimit } from '../../engine/holds/fair-share.ts';
 import { ownSlots } from '../../engine/holds/in-flight.ts';
 import { type AlgorithmName, algorithmFor, fullCapacity, type Limit } from '../../engine/holds/limits.ts';
-import type { ShareReport } from '../../engine/holds/reports.ts';
+import type { AdaptedReport, ShareReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
 import type { CounterState } from '../answers/counters.ts';
@@ -64,6 +65,8 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
     case 'fair_share':
     case 'site_share':
       return { kind: 'window', capacity, windowMs };
+    case 'adaptive':
+      return { kind: 'window', capacity: describe(limit, state, nowMs).holds?.adapted?.limit ?? capacity, windowMs };
   }
 }
 
@@ -82,6 +85,10 @@ interface Account {
   /** The terms of the sum: `7 × 0.35`, `3`. */
   readonly terms: readonly string[];
   readonly used: number;
+  /** Default: that of the limit. */
+  readonly capacity?: number;
+  /** Where the capacity comes from. */
+  readonly note?: string;
   /** Room beyond the capacity for requests that may be delayed. */
   readonly mayOwe?: number;
 }
@@ -130,6 +137,12 @@ const accounts: Accounts = {
     return { terms: [text(used)], used };
   },
   allocation: whole,
+  adaptive(limit, state, nowMs, holder = ANONYMOUS) {
+    const { hitsBefore, holds } = describe(limit, state, nowMs);
+    const used = hitsBefore - ownSlots(holder, holdsIn(state), nowMs);
+    const adapted = holds?.adapted;
+    return { terms: [text(used)], used, ...(adapted && { capacity: adapted.limit, note: adaptedText(adapted) }) };
+  },
   reservation(limit, state, nowMs) {
     const { hitsBefore, reservation } = describe(limit, state, nowMs);
     const held = reservation?.held ?? 0;
@@ -176,14 +189,13 @@ const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number
  */
 export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
-  const { terms, used, mayOwe = 0 } = account(limit, state, nowMs, holder);
+  const { terms, used, mayOwe = 0, capacity = fullCapacity(limit), note } = account(limit, state, nowMs, holder);
   const requested = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
   const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
-  const capacity = fullCapacity(limit);
   const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
-  return `${total} ${isOver ? '>' : '≤'} ${room}`;
+  return `${total} ${isOver ? '>' : '≤'} ${room}${note === undefined ? '' : `: ${note}`}`;
 }
 
 /**
@@ -211,6 +223,24 @@ export function describeShare(limit: FairShareLimit, { reason, level, used, borr
       return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} per second`;
   }
 }
+
+/** Why an adaptive limit is what it is. */
+function adaptedText({ move, holdMs, baselineMs }: AdaptedReport): string {
+  const times = holdMs > 0 ? ` (held for ${text(holdMs)} ms on average, ${text(baselineMs)} ms without a queue)` : '';
+  return `${moveTexts[move]}${times}`;
+}
+
+const moveTexts: Readonly<Record<AdaptedReport['move'], string>> = {
+  new: 'the minimum, as nothing has been measured',
+  grown: 'raised, as it was used and requests did not queue',
+  unused: 'kept, as it was not used',
+  queueing: 'lowered, as requests queue upstream',
+  failures: 'lowered, as requests failed',
+  failing: 'kept, as requests fail at any number in flight',
+  probing: 'halved for a moment, to measure the time without a queue',
+  probed: 'set by the time without a queue, which was just measured',
+  idle: 'halved after a time without requests',
+};
 
 /** At most two decimals. */
 const text = (value: number): string => String(Math.round(value * 100) / 100);

@@ -20,6 +20,7 @@ import { algorithmFor, fullCapacity, type Limit } from '../../../src/engine/hold
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
+  adaptiveOf,
   anyAnchoredLimit,
   anyLimit,
   anyLimitOf,
@@ -32,6 +33,7 @@ import {
 } from '../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
+import { randomOf } from '../../helpers/random.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
@@ -448,6 +450,49 @@ describe('one script steps a counter with a long state as often as separate scri
     );
   });
 });
+
+/** Requests that last about as long as there are requests in flight, some of which fail; some releases have a status. */
+const anyLoad = fc.record({
+  seed: fc.nat(),
+  requests: fc.integer({ min: 200, max: 600 }),
+  everyMs: fc.constantFrom(2, 10, 40),
+  baseMs: fc.constantFrom(0, 5, 100),
+  slowFrom: fc.constantFrom(5, 20, 1_000),
+  failing: fc.constantFrom(0, 0, 0.03, 0.3, 1),
+});
+type Load = typeof anyLoad extends fc.Arbitrary<infer L> ? L : never;
+function callsOf({ seed, requests, everyMs, baseMs, slowFrom, failing }: Load): readonly Call[] {
+  const random = randomOf(seed);
+  const events: { readonly atMs: number; readonly hits: number; readonly holder: number }[] = [];
+  let atMs = 0;
+  for (let holder = 1; holder <= requests; holder++) {
+    atMs += Math.floor(random() * 2 * everyMs) + (random() < 0.005 ? 15_000 : 0);
+    const slow = random() < 0.5 && holder % 200 > slowFrom ? 4 : 1;
+    const hits = -(random() < failing ? 503 : ([1, 200, 404][Math.floor(random() * 3)] ?? 1));
+    events.push({ atMs, hits: 1, holder });
+    if (random() < 0.98) events.push({ atMs: atMs + Math.floor(baseMs * slow * (0.5 + random())), hits, holder });
+  }
+  events.sort((one, other) => one.atMs - other.atMs);
+  return events.map(({ hits, holder, atMs: at }, place) => ({
+    move: { byMs: at - (events[place - 1]?.atMs ?? 0) },
+    lost: [],
+    spend: 'each',
+    hits: [{ counter: 0, hits, blocks: true, charges: false, holder, lowered: random() < 0.01, commits: false }],
+  }));
+}
+
+test.each(['gradient', 'aimd'] as const)(
+  'the twins agree about a limit that adapts by %s',
+  async (target) => {
+    await fc.assert(
+      fc.asyncProperty(anyLoad, fc.constantFrom(1, 5, 20), (load, size) =>
+        compareTogether([adaptiveOf(100, 5_000, { target, adaptMs: 200 })], callsOf(load), size),
+      ),
+      { numRuns: 15 },
+    );
+  },
+  120_000,
+);
 
 test('the twins agree about a log with the maximum number of entries', async () => {
   const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false, commits: false }];

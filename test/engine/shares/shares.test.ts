@@ -1,21 +1,11 @@
 import { fairLevel, fairShare, MAX_HOLDERS, type ShareState, stepShares } from '../../../src/engine/shares/shares.ts';
 import fc from '../../helpers/property.ts';
+import { randomOf } from '../../helpers/random.ts';
 import { Simulation } from './simulation.ts';
 
 const terms = { ttlMs: 60_000, transitMs: 2_000, silenceMs: 15_000 };
 const pool = { units: 6_000, fillMs: 60_000, burst: 100 };
 const REPORT_MS = 5_000;
-
-/** mulberry32: the same numbers for the same seed. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 const simulate = (seed: number, more: object = {}): Simulation =>
   new Simulation({ pool, terms, reportMs: REPORT_MS, random: randomOf(seed), ...more });

@@ -51,7 +51,8 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
         ([trait, value]) => `${trait} = ${value}`,
       );
       if (row.state.hasNodes) more.push(`children = ${name}_children`);
-      return { name, urls: row.hasHolders ? [holdListScript, row.script] : [row.script], more: more.join(', ') };
+      const before = row.hasHolders ? [holdListScript, ...(row.includes ?? [])] : [];
+      return { name, urls: [...before, row.script], more: more.join(', ') };
     }),
     ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),
   ];

@@ -29,6 +29,7 @@ import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { durationMs } from '../time/duration.ts';
+import { readAdapt } from './adapt.ts';
 import { readShare } from './share.ts';
 import { readSites } from './sites.ts';
 
@@ -98,14 +99,15 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const { hasId = false } = modes;
   const source = createLimitSource(block, { window, hasId }, problems);
   const read = policy && readNumbers(algorithm, numbers, source);
-  const counted = read && countedBy(read, policy);
+  const adapted = read && readAdapt(block, { fixed: read, hasId }, problems);
+  const counted = policy && adapted && countedBy(adapted, policy);
   const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
   const shared = split && readShare(block, split, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
-  if (!limit || problems.all.length > before) return undefined;
+  if (!limit || !policy || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
 }

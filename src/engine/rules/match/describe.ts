@@ -12,6 +12,8 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
   if (algorithm === 'allocation') return `${requestsPerUnit} until given back`;
+  if (limit.algorithm === 'adaptive')
+    return `${limit.min} to ${requestsPerUnit} in flight for up to ${windowMs} ms, adaptive`;
   if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;

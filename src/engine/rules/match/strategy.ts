@@ -46,6 +46,7 @@ function chooseBurst(limit: Limit): number | BucketStrategy {
         ? limit.requestsPerUnit
         : unsupported('alignment: calendar has windows of different lengths');
     case 'in_flight':
+    case 'adaptive':
       return unsupported('in_flight counts open requests, and a bucket only has a rate');
     case 'allocation':
       return unsupported('allocation counts what is held, and a bucket only has a rate');

@@ -4,6 +4,7 @@ import { spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts'
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
 import { refills } from '../../algorithms/token-bucket.ts';
+import { adaptTargets } from '../../holds/concurrency.ts';
 import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
 import { overruns } from '../../holds/reservation.ts';
 import { sharedAlgorithms, siteModes } from '../../holds/site-share.ts';
@@ -132,6 +133,14 @@ const rateLimit = {
     pattern: DURATION,
     meaning:
       'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
+  },
+  adapt: {
+    type: 'block',
+    own: true,
+    of: 'adapt',
+    insteadOf: ['requests_per_unit'],
+    goesWith: ['in_flight'],
+    meaning: 'in_flight: the number of slots follows from hold times and outcomes; requires an id (not_counted: hold)',
   },
   reserve: {
     type: 'block',
@@ -364,6 +373,23 @@ export const format = {
         'part of the bucket that the hits may use: critical (100, beyond the fair share), default (85), sheddable (60), or a percentage; value: as the value of the entry says',
     },
     by: { type: 'text', own: true, meaning: 'the key of the next level, whose values share the part of this node' },
+  },
+  adapt: {
+    target: {
+      type: 'text',
+      own: true,
+      choices: adaptTargets,
+      meaning:
+        'what lowers the number of slots: gradient (the default), longer hold times and failures; aimd, failures alone',
+    },
+    min: { type: 'count', own: true, minimum: 1, meaning: 'smallest number of slots; absent: 4' },
+    max: { type: 'count', own: true, minimum: 1, meaning: 'largest number of slots, at most 1,000; absent: 1,000' },
+    window: {
+      type: 'text',
+      own: true,
+      pattern: DURATION,
+      meaning: 'shortest time between two changes: 500ms; 100ms to 1m; absent: 1s',
+    },
   },
   scheduled: {
     active: { type: 'block', own: true, of: 'active', required: true, meaning: 'when these numbers apply' },

@@ -277,6 +277,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   file: 'the file itself',
   node: 'a node of descriptors',
   rate_limit: 'rate_limit',
+  adapt: 'adapt',
   reserve: 'reserve',
   scheduled: 'schedule',
   active: 'active',

@@ -1,0 +1,141 @@
+import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { ANONYMOUS } from './claim.ts';
+import {
+  type AdaptiveLimit,
+  advance,
+  ESTIMATE_SIZE,
+  type Estimate,
+  forgetMs,
+  noteRelease,
+  noteTake,
+  readEstimate,
+  slotsOf,
+  writeEstimate,
+} from './concurrency.ts';
+import type { Counting } from './counting.ts';
+import { findHold, firstAfter } from './hold-list.ts';
+import { type InFlightLimit, inFlight, SIZE } from './in-flight.ts';
+import { moves } from './reports.ts';
+
+/** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
+const REPORT_SIZE = 4;
+
+/** A release of at least this many hits states a status instead of a number of slots. */
+const MIN_STATUS = 100;
+
+/** The limit that counts, with a number of slots. */
+const innerLimit = (limit: AdaptiveLimit, slots: number): InFlightLimit => ({
+  algorithm: 'in_flight',
+  counter: limit.counter,
+  requestsPerUnit: slots,
+  soft: 0,
+  windowMs: limit.windowMs,
+});
+
+/**
+ * Requests in flight, with a number of slots that follows from hold times and outcomes. Twin of adaptive.lua.
+ * State: the numbers of an `Estimate`, then the holds as in in-flight.ts.
+ * Report: slots, baseline and hold time in µs, the place of the move in `moves`; then the report of in-flight.ts.
+ *
+ * A release of 100 hits or more releases all slots of its holder, and the number is the HTTP status of the response.
+ * Failures are 500 and above; 400 to 499 are not measured: they may be the proxy's own answers.
+ */
+const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charge, claim) => {
+  const { estimate, holds } = open(limit, stored, nowMs);
+  const holder = claim?.holder ?? ANONYMOUS;
+  const status = hits <= -MIN_STATUS ? -hits : 0;
+  const own = findHold(holder, holds, SIZE, firstAfter(nowMs, holds, SIZE));
+  const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
+  const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
+  const inner = inFlight.step(innerLimit(limit, slotsOf(estimate)), holds, nowMs, asked, charge, claim);
+  const [before = 0, held = 0] = inner.report ?? [];
+  const next =
+    hits < 0
+      ? noteRelease(estimate, nowMs, takenMs, status)
+      : noteTake(estimate, nowMs, Math.min(inner.accepted ? held : before + hits, limit.requestsPerUnit));
+  if (charge && hits !== 0) return finishStep(limit, next, inner);
+  const { ttlMs, ...peeked } = finishStep(limit, estimate, inner);
+  return { ...peeked, state: stored ?? [], ttlMs: stored && stored.length > 0 ? ttlMs : 0 };
+};
+
+/** The holds in a state, as in in-flight.ts. */
+export const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE) ?? [];
+
+interface Opened {
+  readonly estimate: Estimate;
+  readonly holds: State;
+}
+
+/** The parts of a state; new ones if the counter has expired. */
+function open(limit: AdaptiveLimit, stored: State | undefined, nowMs: number): Opened {
+  const holds = holdsIn(stored);
+  const lastMs = holds.at(-1) ?? 0;
+  const read = readEstimate(limit, stored, nowMs);
+  const isForgotten = read.lastMs + forgetMs(limit) <= nowMs && lastMs + limit.windowMs <= nowMs;
+  const estimate = isForgotten ? readEstimate(limit, undefined, nowMs) : read;
+  return { estimate: advance(limit, estimate, nowMs, lastMs <= nowMs), holds };
+}
+
+function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step {
+  const { baselineUs, latencyUs, move } = estimate;
+  return {
+    accepted: inner.accepted,
+    state: [...writeEstimate(estimate), ...inner.state],
+    ttlMs: Math.max(inner.ttlMs, forgetMs(limit)),
+    report: [slotsOf(estimate), baselineUs, latencyUs, move, ...(inner.report ?? [])],
+  };
+}
+
+/** The row of requests in flight with `adapt`. */
+export const adaptive: Counting<AdaptiveLimit> = {
+  write: ({ windowMs, min, requestsPerUnit, adaptMs, target }) => [
+    `ttl: ${windowMs}ms`,
+    `adapt: { target: ${target}, min: ${min}, max: ${requestsPerUnit}, window: ${adaptMs}ms }`,
+  ],
+  list: ({ windowMs, min, requestsPerUnit, adaptMs, target }) => ({
+    ttl_ms: windowMs,
+    adapt: { target, min, max: requestsPerUnit, window_ms: adaptMs },
+  }),
+  capacity: ({ requestsPerUnit }) => requestsPerUnit,
+  longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
+  hasHolders: true,
+  standsAlone: (_limit, hits, { holder = ANONYMOUS }) => hits < 0 || holder === ANONYMOUS,
+  step,
+  describe(limit, report, nowMs, outcome, claim) {
+    const [slots = 0, baselineUs = 0, latencyUs = 0, move = 0] = report;
+    const { holds, ...decision } = inFlight.describe(
+      innerLimit(limit, slots),
+      report.slice(REPORT_SIZE),
+      nowMs,
+      outcome,
+      claim,
+    );
+    const adapted = {
+      limit: slots,
+      move: moves[move] ?? 'new',
+      holdMs: latencyUs / 1_000,
+      baselineMs: baselineUs / 1_000,
+    };
+    return { ...decision, ...(holds && { holds: { ...holds, adapted } }) };
+  },
+  refund(limit, stored, nowMs, hits, chargedAtMs, claim) {
+    const { estimate, holds } = open(limit, stored, nowMs);
+    const inner = inFlight.refund(innerLimit(limit, slotsOf(estimate)), holds, nowMs, hits, chargedAtMs, claim);
+    return finishStep(limit, estimate, inner);
+  },
+  state: {
+    longest: (limit, claim) =>
+      ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
+    keepsEntries: true,
+  },
+  includes: [inFlight.script],
+  script: new URL('./adaptive.lua', import.meta.url),
+  scriptArgs: ({ min, requestsPerUnit, adaptMs, target, windowMs }, _nowMs, { holder = ANONYMOUS } = {}) => [
+    windowMs,
+    holder,
+    min,
+    requestsPerUnit,
+    adaptMs,
+    target === 'aimd' ? 1 : 0,
+  ],
+};
