@@ -56,6 +56,14 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [30_999, 'tenant=acme,request_id=r5', 1, 'refused for 1 ms'],
     [31_000, 'tenant=acme,request_id=r5', 1, 'OK'], // r2 was never released, but has expired
   ],
+  'adaptive.yaml': [
+    ...['r1', 'r2', 'r3', 'r4'].map((id): Row => [0, `service=shop,request_id=${id}`, 1, 'OK']),
+    [0, 'service=shop,request_id=r5', 1, 'refused for 30000 ms'],
+    [0, 'service=shop,request_id=r5', -429, 'OK'], // its release, which has no effect
+    [100, 'service=shop,request_id=r1', -200, 'OK'],
+    [100, 'service=shop,request_id=r6', 1, 'OK'],
+    [100, 'service=shop,request_id=r7', 1, 'refused for 29900 ms'],
+  ],
   'llm-tokens.yaml': [
     [0, 'tenant=acme,request_id=r1', 70_000, 'OK'],
     [1_000, 'tenant=acme,request_id=r2', 40_000, 'refused for 59000 ms'], // r1 expires by then

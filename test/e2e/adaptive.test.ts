@@ -7,15 +7,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-/** The length of each of three phases: `ADAPT_SECONDS=60` for three minutes in total. */
-const PHASE_MS = Number(process.env.ADAPT_SECONDS ?? 15) * 1_000;
-/** After each change, the time in which the limit finds the capacity. */
-const FINDS_MS = 10_000;
-const ENVOYS = 3;
-const WORKERS = 20;
-const WORK_MS = 100;
+const ENVOYS = 2;
+const WORKERS = 12;
+const WORK_MS = 400;
 
 const RULES = `
 domain: demo
@@ -43,6 +40,10 @@ class Upstream {
     else answer.writeHead(what === 'fail' ? 500 : 200).end();
   });
 
+  get inFlight(): number {
+    return this.#busy + this.#waiting.length;
+  }
+
   async listen(): Promise<number> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
@@ -69,11 +70,11 @@ afterAll(() => redis.stop());
 
 let stack: Stack;
 afterEach(async () => {
-  await Promise.all([...stack.envoys.map(({ envoy }) => envoy.stop('SIGKILL')), stack.weir.stop('SIGKILL')]);
+  await Promise.all([...stack.envoys.map(({ stop }) => stop('SIGKILL')), stack.weir.stop('SIGKILL')]);
   stack.upstream.close();
 });
 
-async function startStack(env: Readonly<Record<string, string>>, envoys: number): Promise<Stack> {
+async function startStack(env: Readonly<Record<string, string>>): Promise<Stack> {
   const rules = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
   await writeFile(rules, RULES);
   const upstream = new Upstream();
@@ -81,25 +82,18 @@ async function startStack(env: Readonly<Record<string, string>>, envoys: number)
   const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', rules] });
   const target = `127.0.0.1:${weir.grpcPort}`;
   const started = await Promise.all(
-    Array.from({ length: envoys }, () => startPrintedEnvoy({ rules, target, upstreamPort })),
+    Array.from({ length: ENVOYS }, () => startPrintedEnvoy({ rules, target, upstreamPort })),
   );
   stack = { weir, upstream, envoys: started };
   return stack;
 }
 
-/** Connections of the clients, one for each Envoy. */
-const agents = Array.from(
-  { length: ENVOYS },
-  () => new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY }),
-);
-
-/** Sends one request; undefined if it fails. */
+/** Sends one request on a new connection; undefined: it was aborted or reset. */
 function call(place: number, what = 'end', abortAfterMs?: number): Promise<number | undefined> {
-  const { port } = stack.envoys[place % stack.envoys.length] as PrintedEnvoy;
+  const { port } = stack.envoys[place % stack.envoys.length] as PrintedEnvoy; // there is at least one
   const headers = { 'x-service': 'shop', 'x-what': what };
-  const agent = agents[place % ENVOYS] as Agent;
   return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, headers, agent }, (answer) => {
+    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
       answer.resume().once('close', () => resolve(answer.statusCode));
     });
     asked.once('error', () => resolve(undefined)).end();
@@ -107,62 +101,59 @@ function call(place: number, what = 'end', abortAfterMs?: number): Promise<numbe
   });
 }
 
-interface Served {
-  readonly atMs: number;
-  readonly tookMs: number;
-}
-
-/** Clients that send a request after the other; a refused one waits. Returns the requests served. */
-async function closedLoad(clients: number, untilMs: number): Promise<readonly Served[]> {
-  const served: Served[] = [];
+/** Runs clients that send a request after the other, and wait after a refusal. */
+async function load(clients: number, isOver: () => boolean): Promise<void> {
   const client = async (place: number): Promise<void> => {
-    await sleep(Math.random() * 100);
-    while (performance.now() < untilMs) {
-      const startMs = performance.now();
-      const status = await call(place);
-      const atMs = performance.now();
-      if (status === 200) served.push({ atMs, tookMs: atMs - startMs });
-      else await sleep(50 + Math.random() * 100);
-    }
+    while (!isOver()) if ((await call(place)) !== 200) await sleep(200 + Math.random() * 400);
   };
   await Promise.all(Array.from({ length: clients }, (_, place) => client(place)));
-  return served;
 }
 
-test('probe', async () => {
-  const { weir } = await startStack({ LOG_LEVEL: 'debug' }, 1);
-  const seen: unknown[] = [];
-  for (const [what, abort] of [['end'], ['fail'], ['reset'], ['end', 30]] as const) {
-    await call(0, what, abort);
-    await sleep(400);
-    const url = `http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=demo&descriptor=service%3Dshop`;
-    seen.push(what, abort, await (await fetch(url)).json());
-  }
-  console.log(JSON.stringify(seen, undefined, 1));
-  const live = await fetch(`http://127.0.0.1:${stack.weir.debugPort}/stats`)
-    .then((r) => r.text())
-    .catch(String);
-  console.log(live.slice(0, 3000));
-}, 100_000);
+/** Waits until all workers have been busy for a while, with at most as many requests waiting. */
+async function expectFullUse({ workers }: { readonly workers: number }): Promise<void> {
+  stack.upstream.workers = workers;
+  let since = 0;
+  await until(
+    'all workers are busy, and few requests wait',
+    async () => {
+      await sleep(WORK_MS / 4);
+      const { inFlight } = stack.upstream;
+      since = inFlight >= workers && inFlight <= 2.5 * workers ? since + 1 : 0;
+      return since >= 20;
+    },
+    60_000,
+  );
+}
 
-test('load', async () => {
-  await startStack({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }, ENVOYS);
-  const startMs = performance.now();
-  const load = closedLoad(4 * WORKERS, startMs + 3 * PHASE_MS);
-  for (const workers of [WORKERS, WORKERS / 2, WORKERS]) {
-    stack.upstream.workers = workers;
-    await sleep(PHASE_MS);
-  }
-  const served = await load;
-  for (let s = 0; s < 3 * PHASE_MS; s += 1000) {
-    const own = served.filter(({ atMs }) => atMs >= startMs + s && atMs < startMs + s + 1000);
-    console.log(
-      s,
-      own.length,
-      own
-        .map(({ tookMs }) => Math.round(tookMs))
-        .sort((a, b) => a - b)
-        .filter((_, i, all) => [all.length >> 1, Math.floor(all.length * 0.99)].includes(i)),
-    );
-  }
-}, 300_000);
+test.each([
+  ['memory', () => ({})],
+  ['Redis', () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url })],
+] as const)(
+  'counted in %s, the limit follows a capacity that halves and returns',
+  async (_, env) => {
+    await startStack(env());
+    let isOver = false;
+    const loaded = load(4 * WORKERS, () => isOver);
+    for (const workers of [WORKERS, WORKERS / 2, WORKERS]) await expectFullUse({ workers });
+    isOver = true;
+    await loaded;
+  },
+  240_000,
+);
+
+test('Envoy reports the statuses of responses, and frees the slots of requests without one', async () => {
+  const { weir } = await startStack({});
+  for (let place = 0; place < 12; place++) await call(place, 'end');
+  for (let place = 0; place < 12; place++) await call(place, ['fail', 'reset'][place % 2]);
+  for (let place = 0; place < 6; place++) await call(place, 'end', WORK_MS / 2);
+  const explained = async (): Promise<string> => {
+    const body = JSON.stringify({ domain: 'demo', descriptors: ['service=shop,request_id=mine'] });
+    const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/explain`, { method: 'POST', body });
+    return await answer.text();
+  };
+  await until(
+    'the failures lower the limit, and no slot is held',
+    async () => (await explained()).includes('0 + 1 = 1 ≤ 4: lowered, as requests failed'),
+    20_000,
+  ).catch(async () => expect(await explained()).toBe(''));
+}, 60_000);

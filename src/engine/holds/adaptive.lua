@@ -20,7 +20,7 @@ do
   local MILLI, MIN_STATUS, HOLD_SIZE = 1000, 100, 3 -- this and the following as in the twins
   local MIN_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 10, 100, 10
   local TOLERANCE, START_TOLERANCE, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 0.05, 3
-  local USED_PART, QUEUED_PART, PROBED_PART, MAX_AGE = 0.9, 0.7, 0.8, 30
+  local USED_PART, QUEUED_PART, PROBED_PART, FASTER_PART, MAX_AGE = 0.9, 0.7, 0.8, 0.75, 30
 
   local function new_estimate(limit, now_ms)
     return { limit[MIN] * MILLI, 0, now_ms, now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 }
@@ -96,14 +96,15 @@ do
 
   local function climb(estimate, latency, is_used)
     local slots, is_starting = estimate[LIMIT], estimate[STARTING] == 1
+    local is_faster = latency < FASTER_PART * estimate[BASELINE]
     local baseline = next_baseline(estimate[BASELINE], latency, is_used)
     estimate[BASELINE], estimate[AGE] = baseline, latency <= baseline and 0 or estimate[AGE] + 1
     local moved = follow(slots, baseline, latency)
-    local is_queueing = moved < PROBED_PART * slots
+    local is_other = moved < PROBED_PART * slots or is_faster
     if is_starting then
-      is_queueing = latency > START_TOLERANCE * baseline
+      is_other = latency > START_TOLERANCE * baseline
     end
-    if is_used and (is_queueing or estimate[AGE] >= MAX_AGE) then
+    if is_used and (is_other or estimate[AGE] >= MAX_AGE) then
       start_probe(estimate)
     elseif is_starting or latency <= TOLERANCE * baseline then
       grow(estimate, is_used)

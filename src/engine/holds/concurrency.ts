@@ -61,6 +61,8 @@ const USED_PART = 0.9;
 const QUEUED_PART = 0.7;
 /** Part of the limit below which it would be lowered at once only after a probe. */
 const PROBED_PART = 0.8;
+/** Part of the baseline below which it is measured again. */
+const FASTER_PART = 0.75;
 /** Windows after which the baseline is measured at half of the limit. */
 const MAX_AGE = 30;
 
@@ -210,8 +212,9 @@ function climb(estimate: Estimate, latencyUs: number, isUsed: boolean): Change {
   const age = latencyUs <= baselineUs ? 0 : estimate.age + 1;
   const next = { baselineUs, age };
   const moved = follow(limit, baselineUs, latencyUs);
-  const isQueueing = starting === 1 ? latencyUs > START_TOLERANCE * baselineUs : moved < PROBED_PART * limit;
-  if (isUsed && (isQueueing || age >= MAX_AGE)) return { ...next, ...startProbe(estimate) };
+  const isFaster = latencyUs < FASTER_PART * estimate.baselineUs;
+  const isOther = starting === 1 ? latencyUs > START_TOLERANCE * baselineUs : moved < PROBED_PART * limit || isFaster;
+  if (isUsed && (isOther || age >= MAX_AGE)) return { ...next, ...startProbe(estimate) };
   if (starting === 1 || latencyUs <= TOLERANCE * baselineUs) return { ...next, ...grow(estimate, isUsed) };
   if (moved > limit && !isUsed) return { ...next, move: place('unused') };
   return { ...next, limit: moved, move: place(moved < limit ? 'queueing' : 'grown') };

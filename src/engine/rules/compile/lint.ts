@@ -195,7 +195,7 @@ function lintLimit(
   domain: string,
   names: ReadonlySet<string>,
 ): readonly Problem[] {
-  const isOpen = values.unlimited || values.requests_per_unit !== undefined;
+  const isOpen = values.unlimited || values.adapt || values.requests_per_unit !== undefined;
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
     ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),

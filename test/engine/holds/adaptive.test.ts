@@ -1,0 +1,93 @@
+import { algorithmFor } from '../../../src/engine/holds/limits.ts';
+import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
+import { p99Ms, rate, runModel, type UpstreamModel } from './upstream-model.ts';
+
+const WORKERS = 25;
+const WORK_MS = 100;
+const CAPACITY = (WORKERS * 1_000) / WORK_MS;
+const PHASE_MS = 30_000;
+/** The time in which the limit finds a changed capacity. */
+const FINDS_MS = 10_000;
+
+const model: UpstreamModel = {
+  limit: adaptiveOf(1_000),
+  workers: WORKERS,
+  workMs: WORK_MS,
+  isEven: true,
+  load: { arrivals: 1.5 * CAPACITY },
+  phases: [],
+  seed: 1,
+};
+
+const changes = {
+  'half of the workers stop': { working: 0.52 }, // 13 of them
+  'each request takes twice as long': { slower: 2 },
+};
+const loads = { 'open arrivals': { arrivals: 1.5 * CAPACITY }, clients: { clients: 4 * WORKERS } };
+const rows = Object.entries(changes).flatMap(([change, phase]) =>
+  Object.entries(loads).flatMap(([from, load]) =>
+    [true, false].map((isEven) => ({ change, phase, from, load, isEven })),
+  ),
+);
+
+test.each(rows)(
+  'serves 90 % of the capacity 10 s after $change and after it returns, with $from, even times: $isEven',
+  ({ phase, load, isEven }) => {
+    const phases = [{ forMs: PHASE_MS }, { forMs: PHASE_MS, ...phase }, { forMs: PHASE_MS }];
+    const { served } = runModel({ ...model, load, isEven, phases });
+    const slower = 'slower' in phase ? phase.slower : 1;
+    for (const [at, part] of [1, 'working' in phase ? phase.working : 1 / slower, 1].entries()) {
+      const [fromMs, toMs] = [at * PHASE_MS + FINDS_MS, (at + 1) * PHASE_MS];
+      expect([at, rate(served, fromMs, toMs) / (CAPACITY * part) >= 0.9]).toEqual([at, true]);
+      const unloadedMs = WORK_MS * (isEven ? 1.2 : -Math.log(0.01)) * (at === 1 ? slower : 1);
+      expect(p99Ms(served, fromMs, toMs)).toBeLessThanOrEqual(2 * unloadedMs);
+    }
+    const whole = CAPACITY * (2 + ('working' in phase ? phase.working : 1 / slower));
+    expect((3 * rate(served, 0, 3 * PHASE_MS)) / whole).toBeGreaterThanOrEqual(0.9);
+  },
+);
+
+test('serves at most 5 % less than the best constant limit', () => {
+  const phases = [{ forMs: 2 * PHASE_MS }];
+  const servedBy = (limit: UpstreamModel['limit']): number =>
+    rate(runModel({ ...model, limit, isEven: false, phases }).served, FINDS_MS, 2 * PHASE_MS);
+  const best = Math.max(...[10, 20, 25, 30, 40, 60].map((slots) => servedBy(inFlightOf(slots, 30_000))));
+  expect(servedBy(model.limit)).toBeGreaterThanOrEqual(0.95 * best);
+});
+
+test('keeps an eighth of the limit when all requests fail, and serves as before when they succeed again', () => {
+  const phases = [{ forMs: 20_000 }, { forMs: 20_000, failing: 1 }, { forMs: 10_000 }];
+  const { limits, served } = runModel({ ...model, phases });
+  expect(Math.min(...limits.slice(20, 40))).toBeGreaterThanOrEqual(Math.floor((limits[19] ?? 0) / 8));
+  expect(rate(served, 45_000, 50_000)).toBeGreaterThanOrEqual(0.9 * CAPACITY);
+});
+
+test('does not grow while it is not used', () => {
+  const { limits } = runModel({ ...model, load: { arrivals: 30 }, phases: [{ forMs: 60_000 }] }); // about 3 in flight
+  expect(Math.max(...limits)).toBeLessThanOrEqual(16);
+});
+
+test('halves after each ten idle windows, and is like a new counter after 100', () => {
+  const limit = adaptiveOf(1_000);
+  const { step } = algorithmFor(limit);
+  const state = [64_000, 100_000, 0, 0, 0, 0, 0, 0, 100_000, 0, 0, 0, 0, 0, 1];
+  const slotsAt = (ms: number): number | undefined => step(limit, state, ms, 0, false).report?.[0];
+  expect([0, 9_999, 10_000, 20_000, 99_000, 100_000].map(slotsAt)).toEqual([64, 64, 32, 16, 4, 4]);
+  expect(step(limit, state, 100_000, 1, true).report?.slice(0, 4)).toEqual([4, 0, 0, 0]);
+});
+
+test.each([
+  [200, [1, 100, 0]],
+  [1, [1, 100, 0]], // without a status
+  [404, [0, 0, 0]],
+  [499, [0, 0, 0]],
+  [500, [0, 0, 1]],
+])('a release of %i hits is measured as %j: successes, their hold times, failures', (hits, measured) => {
+  const limit = adaptiveOf(1_000);
+  const { step } = algorithmFor(limit);
+  const { state: taken } = step(limit, undefined, 1_000, 3, true, { holder: 7 });
+  const { state, report } = step(limit, taken, 1_100, -hits, true, { holder: 7 });
+  expect([state.slice(4, 7), report?.[5]]).toEqual([measured, hits === 1 ? 2 : 0]);
+  const { state: repeated } = step(limit, state, 1_200, -hits, true, { holder: 8 }); // holds nothing
+  expect(repeated.slice(4, 7)).toEqual(measured);
+});
