@@ -306,7 +306,11 @@ export function hashedEntries(
   return hashed;
 }
 
-const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({ key, value: hashValue(value, hashKey) });
+/** An empty value stays empty: `require` takes it for none. */
+const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({
+  key,
+  value: value === '' ? value : hashValue(value, hashKey),
+});
 
 const droppedLine = (dropped: number): string => JSON.stringify({ dropped } satisfies DroppedLine);
 

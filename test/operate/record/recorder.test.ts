@@ -313,16 +313,18 @@ test('with a key, values that no rule names are recorded as hashes, the same for
   const { recorder, ask } = recording({ options: { hashKey: 'secret' } });
   await ask(requestOf(['user', 'anna'], ['user', 'admin'], ['path', '/api/x'], ['other', 'anna']));
   await ask(requestOf(['user', 'anna'], ['user', 'bert']));
+  await ask(requestOf(['user', '']));
   await recorder.close();
   const valuesOf = (line: ReturnType<typeof linesOf>[number]) =>
     line.descriptors.map((one: { readonly entries: readonly { readonly value: string }[] }) => one.entries[0]?.value);
-  const [, first, second] = linesOf();
+  const [, first, second, third] = linesOf();
   const [anna, admin, path, other] = valuesOf(first);
   expect([admin, path]).toEqual(['admin', '/api/x']);
   expect(anna).toMatch(/^#[\w-]{16}$/);
   expect(other).toBe(anna);
   expect(valuesOf(second)).toEqual([anna, expect.not.stringContaining('bert')]);
   expect(valuesOf(second)[1]).not.toBe(anna);
+  expect(valuesOf(third)).toEqual(['']); // no key of `require` is there
   expect(first).toMatchObject({ hashed: true, answer: { descriptors: [{ rule: 'demo.user' }, {}, {}, {}] } });
 });
 
