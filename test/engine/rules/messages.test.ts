@@ -224,8 +224,10 @@ const messages: Readonly<Record<string, string>> = {
     '8: descriptors[0].rate_limits[1].burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket',
   'adapt-and-requests.yaml':
     '7: descriptors[0].descriptors[0].rate_limit.requests_per_unit: requests_per_unit and adapt are mutually exclusive: adapt has min and max instead',
-  'adapt-min-above-max.yaml': '7: descriptors[0].descriptors[0].rate_limit.adapt.min: min must be 1 to max, which is 8, got 9',
-  'adapt-max-too-large.yaml': '7: descriptors[0].descriptors[0].rate_limit.adapt.max: max must be 1 to 1000 slots, got 1001',
+  'adapt-min-above-max.yaml':
+    '7: descriptors[0].descriptors[0].rate_limit.adapt.min: min must be 1 to max, which is 8, got 9',
+  'adapt-max-too-large.yaml':
+    '7: descriptors[0].descriptors[0].rate_limit.adapt.max: max must be 1 to 1000 slots, got 1001',
   'adapt-short-window.yaml':
     "7: descriptors[0].descriptors[0].rate_limit.adapt.window: window must be a time such as 500ms or 1s, from 100ms to 1m, got '50ms'",
   'adapt-without-id.yaml':

@@ -47,7 +47,8 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
   'docs/in-flight.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/in-flight.md') },
   'docs/llm-tokens.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/llm-tokens.md') },
   'docs/usage.md': {
-    service: 'USAGE_DIR=/var/lib/weir/usage npx weir serve --rules rules.yaml',
+    service: 'ADMIN_TOKEN=secret USAGE_DIR=/var/lib/weir/usage npx weir serve --rules rules.yaml',
+    env: { WEIR_TOKEN: 'secret' },
     files: { 'rules.yaml': PER_USER },
   },
   'docs/overlay.md': {

@@ -31,7 +31,7 @@ beforeAll(async () => {
   const env = {
     ...{ ADMIN_TOKEN: 'ops:operate:token', AUDIT_LOG: join(folder, 'audit.jsonl'), USE_STATSD: 'false' },
     ...{ REDIS_URL: redis.url, WORKERS: '2', EXPLAIN_SAMPLE: '100', RECORD_TO: join(folder, 'recordings') },
-    ...{ ADVISE_BYTES: '4000000', RLQS: 'true' },
+    ...{ ADVISE_BYTES: '4000000', RLQS: 'true', USAGE_DIR: join(folder, 'usage'), USAGE_INTERVAL: '100ms' },
   };
   weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
   documented = await documentOf(weir.debugPort);
@@ -101,9 +101,9 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     await ask({ domain: 'other', descriptors: [{ entries: [pair('user', 'b')] }] });
     await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: '{"domain": "demo"}' }); // a finding
   }
-  for (const path of ['/api/v1/candidate', '/api/v1/advice', '/api/v1/findings']) {
-    const isFilled = (answer: { readonly [list in 'rules' | 'limits' | 'findings']?: readonly object[] }): boolean =>
-      (answer.rules ?? answer.limits ?? answer.findings ?? []).length > 0;
+  for (const path of ['/api/v1/candidate', '/api/v1/advice', '/api/v1/findings', '/api/v1/usage']) {
+    const isFilled = (answer: Partial<Record<'rules' | 'limits' | 'findings' | 'rows', readonly object[]>>): boolean =>
+      (answer.rules ?? answer.limits ?? answer.findings ?? answer.rows ?? []).length > 0;
     await until(`${path} is filled`, async () => {
       await ask(request);
       return isFilled((await call('GET', path)).answer);
@@ -133,6 +133,9 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     ['GET', '/api/v1/recording'],
     ['PUT', '/api/v1/recording', { until: inAnHour(), reason: 'a test' }],
     ['GET', '/api/v1/audit'],
+    ['GET', '/api/v1/usage?per=hour&by=rule'],
+    ['GET', '/api/v1/usage'],
+    ['POST', '/api/v1/usage/forget', user],
     ['GET', '/api/v1/quotas'],
     ['GET', '/api/v1/advice'],
     ['GET', '/api/v1/candidate'],
