@@ -210,6 +210,6 @@ export const candidate: Protocol = {
     'the last candidate is tried, or none',
   ],
   depth: 9,
-  longDepth: 20,
+  longDepth: 13,
   create: () => new CandidateWorld(),
 };

@@ -95,6 +95,6 @@ export const commits: Protocol = {
   parties: ['store', 'A'],
   invariants: ['a commit is charged once', 'an answered commit is charged', 'a commit without an answer is sent again'],
   depth: 8,
-  longDepth: 14,
+  longDepth: 12,
   create: () => new CommitsWorld(commits.parties),
 };

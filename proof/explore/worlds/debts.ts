@@ -119,12 +119,12 @@ export const debts: Protocol = {
     'a refused hit is not charged',
   ],
   depth: 5,
-  longDepth: 12,
+  longDepth: 7,
   create: () => new DebtsWorld(debts.parties, false),
 };
 
 export const settlements: Protocol = {
   ...debts,
-  ...{ name: 'settlements', parties: ['store', 'A'], depth: 8, longDepth: 14 },
+  ...{ name: 'settlements', parties: ['store', 'A'], depth: 8, longDepth: 10 },
   create: () => new DebtsWorld(settlements.parties, true),
 };

@@ -358,6 +358,6 @@ export const deferral: Protocol = {
     'every job runs in the end',
   ],
   depth: 11,
-  longDepth: 24,
+  longDepth: 16,
   create: () => new DeferralWorld(deferral.parties.slice(0, 4), 2),
 };

@@ -179,6 +179,6 @@ export const holds: Protocol = {
     'nothing is held after the ttl',
   ],
   depth: 8,
-  longDepth: 40,
+  longDepth: 11,
   create: () => new HoldsWorld(holds.parties, 2),
 };

@@ -197,6 +197,6 @@ export const invalidation: Protocol = {
   parties: ['store', 'A', 'B'],
   invariants: ['no refusal is repeated for more than a second after room was made'],
   depth: 7,
-  longDepth: 12,
+  longDepth: 9,
   create: () => new InvalidationWorld(invalidation.parties),
 };

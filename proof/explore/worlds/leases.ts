@@ -94,6 +94,6 @@ export const leases: Protocol = {
     'unused hits are given back',
   ],
   depth: 5,
-  longDepth: 12,
+  longDepth: 7,
   create: () => new LeasesWorld(leases.parties),
 };

@@ -223,6 +223,6 @@ export const reservations: Protocol = {
     'nothing is held after the ttl',
   ],
   depth: 10,
-  longDepth: 40,
+  longDepth: 18,
   create: () => new ReservationsWorld(reservations.parties, 2),
 };

@@ -191,6 +191,6 @@ export const shares: Protocol = {
     'no unit is held for a proxy that is gone',
   ],
   depth: 7,
-  longDepth: 40,
+  longDepth: 10,
   create: () => new SharesWorld(shares.parties, 4),
 };

@@ -244,14 +244,14 @@ const shared = {
 
 export const siteWindows: Protocol = {
   ...shared,
-  ...{ name: 'sites, window', depth: 5, longDepth: 30 },
+  ...{ name: 'sites, window', depth: 5, longDepth: 7 },
   create: () =>
     new SitesWorld(shared.parties, { of: 'fixed_window', total: 6, windowMs: 60_000, tickMs: 700, skewMs: 700 }),
 };
 
 export const siteBuckets: Protocol = {
   ...shared,
-  ...{ name: 'sites, bucket', depth: 5, longDepth: 30 },
+  ...{ name: 'sites, bucket', depth: 5, longDepth: 7 },
   create: () =>
     new SitesWorld(shared.parties, { of: 'token_bucket', total: 6, windowMs: 60_000, tickMs: 700, skewMs: 700 }),
 };
