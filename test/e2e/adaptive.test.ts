@@ -6,12 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const ENVOYS = 2;
-const WORKERS = 8;
 const WORK_MS = 250;
 
 const RULES = `
@@ -24,30 +22,19 @@ descriptors:
         rate_limit: { algorithm: in_flight, ttl: 30s, adapt: {} }
 `;
 
-/** A server that works on a number of requests at a time; the others wait in order. */
+/** A server that takes its time, and answers as `x-what` says. */
 class Upstream {
-  workers = WORKERS;
-  readonly #waiting: (() => void)[] = [];
-  #busy = 0;
   readonly #server: Server = createServer(async (asked, answer) => {
-    if (this.#busy >= this.workers) await new Promise<void>((start) => this.#waiting.push(start));
-    this.#busy++;
     await sleep(WORK_MS);
-    this.#busy--;
-    while (this.#busy < this.workers && this.#waiting.length > 0) this.#waiting.shift()?.();
     const what = asked.headers['x-what'];
     if (what === 'reset') answer.destroy();
     else answer.writeHead(what === 'fail' ? 500 : 200).end();
   });
 
-  get inFlight(): number {
-    return this.#busy + this.#waiting.length;
-  }
-
   async listen(): Promise<number> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
-    return (this.#server.address() as AddressInfo).port;
+    return (this.#server.address() as AddressInfo).port; // a TCP server
   }
 
   close(): void {
@@ -62,24 +49,18 @@ interface Stack {
   readonly upstream: Upstream;
 }
 
-let redis: Redis;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
-
 let stack: Stack;
 afterEach(async () => {
   await Promise.all([...stack.envoys.map(({ stop }) => stop('SIGKILL')), stack.weir.stop('SIGKILL')]);
   stack.upstream.close();
 });
 
-async function startStack(env: Readonly<Record<string, string>>): Promise<Stack> {
+async function startStack(): Promise<Stack> {
   const rules = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
   await writeFile(rules, RULES);
   const upstream = new Upstream();
   const upstreamPort = await upstream.listen();
-  const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', rules] });
+  const weir = await startWeir({ STORE_TIMEOUT: '5s' }, { args: ['--rules', rules] });
   const target = `127.0.0.1:${weir.grpcPort}`;
   const started = await Promise.all(
     Array.from({ length: ENVOYS }, () => startPrintedEnvoy({ rules, target, upstreamPort })),
@@ -101,48 +82,8 @@ function call(place: number, what = 'end', abortAfterMs?: number): Promise<numbe
   });
 }
 
-/** Runs clients that send a request after the other, and wait after a refusal. */
-async function load(clients: number, isOver: () => boolean): Promise<void> {
-  const client = async (place: number): Promise<void> => {
-    while (!isOver()) if ((await call(place)) !== 200) await sleep(200 + Math.random() * 400);
-  };
-  await Promise.all(Array.from({ length: clients }, (_, place) => client(place)));
-}
-
-/** Waits until all workers have been busy for a while, with at most as many requests waiting. */
-async function expectFullUse({ workers }: { readonly workers: number }): Promise<void> {
-  stack.upstream.workers = workers;
-  let since = 0;
-  await until(
-    'all workers are busy, and few requests wait',
-    async () => {
-      await sleep(WORK_MS / 4);
-      const { inFlight } = stack.upstream;
-      since = inFlight >= workers && inFlight <= 2.5 * workers ? since + 1 : 0;
-      return since >= 20;
-    },
-    60_000,
-  );
-}
-
-test.each([
-  ['memory', () => ({})],
-  ['Redis', () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url })],
-] as const)(
-  'counted in %s, the limit follows a capacity that halves and returns',
-  async (_, env) => {
-    await startStack(env());
-    let isOver = false;
-    const loaded = load(4 * WORKERS, () => isOver);
-    for (const workers of [WORKERS, WORKERS / 2, WORKERS]) await expectFullUse({ workers });
-    isOver = true;
-    await loaded;
-  },
-  240_000,
-);
-
 test('Envoy reports the statuses of responses, and frees the slots of requests without one', async () => {
-  const { weir } = await startStack({});
+  const { weir } = await startStack();
   for (let place = 0; place < 12; place++) await call(place, 'end');
   for (let place = 0; place < 12; place++) await call(place, ['fail', 'reset'][place % 2]);
   for (let place = 0; place < 6; place++) await call(place, 'end', WORK_MS / 2);
