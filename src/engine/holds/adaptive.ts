@@ -9,7 +9,7 @@ import {
   noteRelease,
   noteTake,
   readEstimate,
-  slotsOf,
+  wholeSlots,
   writeEstimate,
 } from './concurrency.ts';
 import type { Counting } from './counting.ts';
@@ -47,7 +47,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const own = findHold(holder, holds, SIZE, firstAfter(nowMs, holds, SIZE));
   const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
   const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
-  const inner = inFlight.step(innerLimit(limit, slotsOf(estimate)), holds, nowMs, asked, charge, claim);
+  const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate)), holds, nowMs, asked, charge, claim);
   const [before = 0, held = 0] = inner.report ?? [];
   const next =
     hits < 0
@@ -82,7 +82,7 @@ function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step
     accepted: inner.accepted,
     state: [...writeEstimate(estimate), ...inner.state],
     ttlMs: Math.max(inner.ttlMs, forgetMs(limit)),
-    report: [slotsOf(estimate), baselineUs, latencyUs, move, ...(inner.report ?? [])],
+    report: [wholeSlots(estimate), baselineUs, latencyUs, move, ...(inner.report ?? [])],
   };
 }
 
@@ -120,7 +120,7 @@ export const adaptive: Counting<AdaptiveLimit> = {
   },
   refund(limit, stored, nowMs, hits, chargedAtMs, claim) {
     const { estimate, holds } = open(limit, stored, nowMs);
-    const inner = inFlight.refund(innerLimit(limit, slotsOf(estimate)), holds, nowMs, hits, chargedAtMs, claim);
+    const inner = inFlight.refund(innerLimit(limit, wholeSlots(estimate)), holds, nowMs, hits, chargedAtMs, claim);
     return finishStep(limit, estimate, inner);
   },
   state: {

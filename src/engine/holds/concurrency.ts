@@ -102,7 +102,7 @@ const bounded = ({ min, requestsPerUnit }: AdaptiveLimit, limit: number): number
   Math.min(Math.max(Math.floor(limit), min * MILLI), requestsPerUnit * MILLI);
 
 /** Whole slots of an estimate. */
-export const slotsOf = ({ limit }: Pick<Estimate, 'limit'>): number => Math.floor(limit / MILLI);
+export const wholeSlots = ({ limit }: Pick<Estimate, 'limit'>): number => Math.floor(limit / MILLI);
 
 /** Time without requests after which a counter is like a new one. */
 export const forgetMs = ({ adaptMs }: AdaptiveLimit): number => REMEMBERED_WINDOWS * adaptMs;
@@ -126,7 +126,7 @@ export function advance(limit: AdaptiveLimit, stored: Estimate, nowMs: number, i
   const lengthMs = Math.max(limit.adaptMs, Math.floor(estimate.baselineUs / 250)); // at least four hold times
   if (gapMs > 2 * lengthMs || nowMs < estimate.startMs) return { ...estimate, ...window };
   const samples = estimate.count + estimate.failures;
-  const isRound = estimate.starting === 1 && samples >= 2 * slotsOf(estimate);
+  const isRound = estimate.starting === 1 && samples >= 2 * wholeSlots(estimate);
   if (samples < MIN_SAMPLES || (nowMs - estimate.startMs < lengthMs && !isRound)) return estimate;
   const next = { ...estimate, ...window, ...adapt(limit, estimate) };
   return { ...next, limit: bounded(limit, next.limit) };
@@ -158,7 +158,7 @@ function adapt(limit: AdaptiveLimit, estimate: Estimate): Change {
   const failed = failures / (count + failures);
   if (failed > MAX_FAILURES) return fall(estimate, failed);
   const latencyUs = Math.max(Math.floor((sumMs * 1_000) / count), 1);
-  const isUsed = estimate.peak >= USED_PART * slotsOf(estimate);
+  const isUsed = estimate.peak >= USED_PART * wholeSlots(estimate);
   const after = { latencyUs, limitBefore: isUsed ? estimate.limit : 0, falls: 0 };
   if (limit.target === 'aimd') return { ...after, ...grow(estimate, isUsed) };
   if (estimate.resume > 0) return { ...after, ...endProbe(limit, estimate, latencyUs) };
