@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { type Case, type Profile, profiles } from './case.ts';
 import { defaultProfiles, loadCases } from './cases.ts';
 import { asBadge, asJunit, asTap, asText } from './reports.ts';
-import { runCases } from './run.ts';
+import { type Result, runCases } from './run.ts';
 import { Target } from './target.ts';
 
 const usage = `Usage: rls-conformance --target HOST:PORT --rules-dir DIR [options]
@@ -75,12 +75,9 @@ async function main(): Promise<void> {
   }
 }
 
-const shortened = ({ of: { id, profile }, outcome, differences }: Awaited<ReturnType<typeof runCases>>[number]) => ({
-  id,
-  profile,
-  outcome,
-  differences,
-});
+function shortened({ of: { id, profile }, outcome, differences }: Result): object {
+  return { id, profile, outcome, differences };
+}
 
 interface Choice {
   readonly profile?: string | undefined;
@@ -107,5 +104,6 @@ function choose({ profile, http, statsd, only, list: isListed }: Choice): readon
   return cases;
 }
 
-const list = (cases: readonly Case[]): string =>
-  cases.map(({ id, title, why, source }) => `${id}: ${title}\n  ${why}\n  ${source}\n`).join('');
+function list(cases: readonly Case[]): string {
+  return cases.map(({ id, title, why, source }) => `${id}: ${title}\n  ${why}\n  ${source}\n`).join('');
+}

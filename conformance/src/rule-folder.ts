@@ -30,7 +30,8 @@ export class RuleFolder {
   async load(files: Readonly<Record<string, string>>, gone: readonly string[] = []): Promise<boolean> {
     const startMs = Date.now();
     await this.#change(files, gone);
-    const isLoaded = await this.#isLoaded(this.#limitMs);
+    const usual = this.#reloadMs === 0 ? this.#limitMs : 4 * this.#reloadMs + 1_000;
+    const isLoaded = await this.#isLoaded(Math.min(usual, this.#limitMs));
     if (isLoaded) this.#reloadMs = Math.max(this.#reloadMs, Date.now() - startMs);
     return isLoaded;
   }

@@ -26,6 +26,12 @@ export interface RunOptions {
 const WINDOW_LEFT_MS = 15_000;
 const AT_ONCE = 8;
 
+const UNREAD = {
+  outcome: 'failed',
+  differences: ['the server does not read its rules from this folder, or does not refuse hits on a limit of 0'],
+  ms: 0,
+} as const;
+
 /** Plays the cases. Those that change rules while the server runs come last, one by one. */
 export async function runCases(
   cases: readonly Case[],
@@ -39,6 +45,7 @@ export async function runCases(
   const steady = all.filter((one) => !reloads.includes(one));
   const results: Result[] = [];
   try {
+    if (!(await folder.load({}))) return cases.map((of) => ({ of, ...UNREAD }));
     results.push(...(await playGroup(steady, target, folder)));
     for (const one of reloads) results.push(await playReload(one, target, folder));
   } finally {

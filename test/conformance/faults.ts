@@ -20,9 +20,9 @@ export const faults: readonly Fault[] = [
     change: ['hits < 0 || after <= windowSize(limit)', 'hits < 0 || after < windowSize(limit)'],
   },
   {
-    what: 'the count goes below zero',
-    file: 'src/engine/algorithms/fixed-window.ts',
-    change: ['Math.min(Math.max(before + hits, 0), MAX_COUNT)', 'Math.min(before + hits, MAX_COUNT)'],
+    what: 'each value has statistics of its own',
+    file: 'src/engine/rules/compile/compile.ts',
+    change: ["return isFixed(key) ? 'rule' : 'key';", "return 'value';"],
   },
   {
     what: 'a month has 31 days',

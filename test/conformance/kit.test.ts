@@ -18,10 +18,8 @@ const all = Object.keys(profiles) as readonly Profile[];
 const failedOf = (results: Awaited<ReturnType<typeof testServer>>): readonly string[] =>
   results.flatMap(({ of: { id }, differences }) => (differences.length === 0 ? [] : [`${id}: ${differences[0]}`]));
 
-test('Weir passes all profiles, within two minutes', async () => {
-  const startMs = Date.now();
+test('Weir passes all profiles', async () => {
   expect(failedOf(await testServer(await startWeirUnderTest(), all))).toEqual([]);
-  expect(Date.now() - startMs).toBeLessThan(120_000);
 });
 
 test('envoyproxy/ratelimit passes all profiles that it claims', async () => {
@@ -96,6 +94,7 @@ test('the command prints TAP, writes JUnit and a badge, and exits with 1 if a ca
     expect(stdout).toMatch(/^TAP version 14\n1\.\.\d+\nok 1 - protocol\/025 unknown domain\n/);
     expect(readFileSync(junit, 'utf8')).toMatch(/<testsuite name="protocol" tests="\d+" failures="0">/);
     expect(readFileSync(badge, 'utf8')).toContain('rls conformance');
+    expect((await kit(['--list'])).stdout).toMatch(/^protocol\/025: unknown domain\n {2}A proxy .*\.\n {2}https:/);
     const failing = kit(['--rules-dir', folder, '--reload-timeout', '0.2']); // the server does not read this folder
     await expect(failing).rejects.toMatchObject({ code: 1, stdout: expect.stringContaining('FAILED protocol/025') });
   } finally {
