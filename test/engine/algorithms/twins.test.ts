@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
 import type { RateLimit } from '../../../src/engine/algorithms/index.ts';
-import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../../src/engine/algorithms/limit.ts';
+import {
+  type Decision,
+  MAX_COUNT,
+  MAX_WINDOW_MS,
+  type Spend,
+  type Step,
+  spends,
+} from '../../../src/engine/algorithms/limit.ts';
 import {
   afterEarlierHits,
   type RequestOperation,
@@ -178,8 +185,14 @@ function moved(nowMs: number, move: Move, limits: readonly Limit[]): number {
   return nowMs - ((nowMs + phaseMs) % partMs) + move.windows * partMs + move.besideMs;
 }
 
+/** Whether hits count until they are given back: for the algorithms; stores forget them after `MAX_WINDOW_MS`. */
+const hasNoEnd = ({ algorithm }: Limit): boolean => algorithm === 'allocation';
+
 /** How long a hit, or a hold, of the limit lasts. */
-const lifeMs = (limit: Limit): number => (limit.algorithm === 'reservation' ? limit.ttlMs : limit.windowMs);
+function lifeMs(limit: Limit): number {
+  if (hasNoEnd(limit)) return 0;
+  return limit.algorithm === 'reservation' ? limit.ttlMs : limit.windowMs;
+}
 
 /** The limit that counts the hits. */
 const counted = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? (limit.inner as Limit) : limit);
@@ -516,8 +529,9 @@ test('the store in memory agrees with the twins if its clock moves forward', asy
       const clock = fakeClock(START_MS);
       const store = createMemoryBackend(clock, { maxCounters: 1_000 });
       const states = new Map<CounterKey, Step>();
+      const lastMs = limits.some(hasNoEnd) ? START_MS + MAX_WINDOW_MS - 1 : Number.POSITIVE_INFINITY;
       for (const call of calls) {
-        clock.set(Math.max(moved(clock(), call.move, limits), clock()));
+        clock.set(Math.min(Math.max(moved(clock(), call.move, limits), clock()), lastMs));
         const hits = hitsOf({ ...call, hits: call.hits.map((one) => ({ ...one, lowered: false })) });
         const { decisions } = inTypeScript(states, hits, call.spend, clock());
         expect(await store.run(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
