@@ -115,7 +115,8 @@ describe('an independent parser of structured fields reads both fields', () => {
           const { q, w, qu, ...others } = Object.fromEntries(parameters);
           expect(others).toEqual({});
           expect(isInteger(q, 0)).toBe(true);
-          expect(qu === undefined ? isInteger(w, 1) : qu === 'concurrent-requests' && w === undefined).toBe(true);
+          expect(w === undefined || (qu === undefined && isInteger(w, 1))).toBe(true); // no window: slots, allocations
+          expect([undefined, 'concurrent-requests']).toContain(qu);
           const { r, t, ...more } = Object.fromEntries(current[at]?.[1] ?? []);
           expect(more).toEqual({});
           expect(isInteger(r, 0) && Number(r) <= Number(q)).toBe(true);

@@ -147,6 +147,7 @@ descriptors:
       ],
     ],
     slots: [],
+    adaptive: [],
     unknown: ['demo.x*'],
     commits: [],
   });

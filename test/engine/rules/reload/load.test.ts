@@ -39,7 +39,7 @@ const loadDescriptors = (descriptors: string): LoadedRules =>
 
 /** The list of algorithms in messages. */
 const ALGORITHMS =
-  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight';
+  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight, allocation';
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {
@@ -140,7 +140,7 @@ describe('other ways to the same messages', () => {
     ],
     [
       `domain: d\nunit: day\n${USER}`,
-      "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, spend",
+      "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, spend, require",
     ],
   ])('file %j', (text, message) => {
     expect(told(loadRules([file('rules.yaml', text)], apart))).toEqual([`rules.yaml:${message}`]);
