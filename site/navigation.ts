@@ -10,7 +10,7 @@ export interface NavigationGroup {
 
 /** All pages of docs/, guides before reference. A test fails if a page is missing here. */
 export const navigation: readonly NavigationGroup[] = [
-  { title: 'Start', pages: ['get-started', 'rules', 'algorithms', 'layers'] },
+  { title: 'Start', pages: ['get-started', 'rules', 'algorithms', 'famous-limiters', 'layers', 'system-design'] },
   {
     title: 'Tasks',
     pages: [
@@ -56,7 +56,17 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Results',
-    pages: ['results/bench', 'results/chaos', 'results/overload', 'results/attack', 'results/sharing', 'performance'],
+    pages: [
+      'results/bench',
+      'results/conformance',
+      'results/accuracy',
+      'results/chaos',
+      'results/explore',
+      'results/overload',
+      'results/attack',
+      'results/sharing',
+      'performance',
+    ],
   },
 ];
 
