@@ -1,8 +1,8 @@
+import { PROXY_HEADER } from '../../engine/wire/wire.ts';
 import type { Method, MethodLimits } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
 import { type BucketAction, writeBucketActions } from '../rlqs/messages.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
-import { PROXY_HEADER } from '../rls/service.ts';
 import { MAX_REQUEST_BYTES } from './grpc-server.ts';
 
 /** Limits for reports that name all buckets of a proxy in one message, as the first answer may do too. */

@@ -21,9 +21,6 @@ export interface GrpcStatus {
   readonly details: string;
 }
 
-/** Metadata key with the name of the caller, a proxy. */
-export const PROXY_HEADER = 'x-weir-proxy';
-
 /** The caller of a request, as seen by the transport. */
 export interface Caller {
   /** Time left until the caller's deadline; `Infinity` without one. */

@@ -69,3 +69,6 @@ export const MAX_UINT32 = 0xffff_ffff;
 
 /** Limits of a request; one that exceeds them is refused. Readers stop at the first limit exceeded. */
 export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
+
+/** Metadata key with the name of the caller, a proxy. */
+export const PROXY_HEADER = 'x-weir-proxy';
