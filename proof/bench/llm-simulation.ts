@@ -4,6 +4,7 @@ import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts
 import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
 import { atLeast, createEstimates, usedDebit } from '../../src/engine/ledger/estimates.ts';
 import { heldBy, operationOf } from '../../test/helpers/operations.ts';
+import { randomOf } from '../../test/helpers/random.ts';
 
 /** The size of reservations: by the counter's history, fixed, or none, so that requests are charged at their end. */
 export type ReservePolicy = 'p95' | number | 'charge at the end';
@@ -61,7 +62,7 @@ const limit: ReservationLimit = {
 
 /** Generates the same requests for every policy. */
 function* generateTrace(requests: number): Generator<SimulatedRequest> {
-  const random = randomFrom(20_270);
+  const random = randomOf(20_270);
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   const tenantMedian = (tenant: number): number => MEDIANS[0] * (MEDIANS[1] / MEDIANS[0]) ** (tenant / (TENANTS - 1));
   const tenantMean = (tenant: number): number => tenantMedian(tenant) * Math.exp(SIGMA ** 2 / 2);
@@ -162,15 +163,4 @@ function pop<E extends { readonly endMs: number }>(heap: E[]): void {
     at = child;
   }
   heap[at] = last;
-}
-
-/** Mulberry32: numbers in [0, 1). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

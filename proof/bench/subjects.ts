@@ -138,23 +138,36 @@ export async function referenceEnvironment(
   mkdirSync(join(folder, 'config'));
   written(folder, 'config/rules.yaml', envoyRules(rules));
   return {
-    HOST: '127.0.0.1',
-    GRPC_HOST: '127.0.0.1',
-    DEBUG_HOST: '127.0.0.1',
-    GRPC_PORT: String(grpcPort),
-    PORT: String(await freePort()),
-    DEBUG_PORT: String(await freePort()),
-    RUNTIME_ROOT: folder,
-    RUNTIME_SUBDIRECTORY: '.',
-    RUNTIME_WATCH_ROOT: 'false',
-    BACKEND_TYPE: 'redis',
-    REDIS_SOCKET_TYPE: 'tcp',
-    REDIS_URL: redisUrl,
+    ...(await referenceSettings({ folder, redisUrl, grpcPort, httpPort: await freePort() })),
     LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
     DISABLE_STATS: 'true',
-    LOG_LEVEL: 'error',
   };
 }
+
+interface ReferenceOptions {
+  /** The rules are in its `config` folder. */
+  readonly folder: string;
+  readonly redisUrl: string;
+  readonly grpcPort: number;
+  readonly httpPort: number;
+}
+
+/** Settings of envoyproxy/ratelimit on loopback, with counters in Redis. */
+export const referenceSettings = async ({ folder, redisUrl, grpcPort, httpPort }: ReferenceOptions) => ({
+  HOST: '127.0.0.1',
+  GRPC_HOST: '127.0.0.1',
+  DEBUG_HOST: '127.0.0.1',
+  GRPC_PORT: String(grpcPort),
+  PORT: String(httpPort),
+  DEBUG_PORT: String(await freePort()),
+  RUNTIME_ROOT: folder,
+  RUNTIME_SUBDIRECTORY: '.',
+  RUNTIME_WATCH_ROOT: 'false',
+  BACKEND_TYPE: 'redis',
+  REDIS_SOCKET_TYPE: 'tcp',
+  REDIS_URL: redisUrl,
+  LOG_LEVEL: 'error',
+});
 
 /** A Node server that answers fixed bytes after one PING to Redis: the floor for any service in Node. */
 export const nodeFloor: Subject = {

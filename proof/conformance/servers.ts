@@ -10,6 +10,7 @@ import { type Addresses, Target } from '../../conformance/src/target.ts';
 import { accepts, freePort, start } from '../../test/helpers/process.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
+import { referenceSettings } from '../bench/subjects.ts';
 
 /** A server under test. */
 export interface UnderTest {
@@ -55,19 +56,7 @@ export async function startReferenceUnderTest(binary: string): Promise<UnderTest
   const service = await start(binary, [], {
     name: 'envoyproxy/ratelimit',
     env: {
-      HOST: '127.0.0.1',
-      GRPC_HOST: '127.0.0.1',
-      DEBUG_HOST: '127.0.0.1',
-      GRPC_PORT: String(grpc),
-      PORT: String(http),
-      DEBUG_PORT: String(await freePort()),
-      RUNTIME_ROOT: folder,
-      RUNTIME_SUBDIRECTORY: '.',
-      RUNTIME_WATCH_ROOT: 'false',
-      BACKEND_TYPE: 'redis',
-      REDIS_SOCKET_TYPE: 'tcp',
-      REDIS_URL: redis.url,
-      LOG_LEVEL: 'error',
+      ...(await referenceSettings({ folder, redisUrl: redis.url, grpcPort: grpc, httpPort: http })),
       ...statsdSettings(statsd),
     },
   });

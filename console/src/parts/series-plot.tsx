@@ -5,6 +5,7 @@ import { history, nowMs, ruleHistory, snapshot } from '../live.ts';
 import { param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
 import { Plot } from './plot.tsx';
+import { RangeChoice } from './range-choice.tsx';
 import { Descriptor, Failure, Time, Value } from './texts.tsx';
 import { usePoll } from './use-poll.ts';
 
@@ -73,20 +74,13 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
     <>
       <div class="row">
         <h2>{title}</h2>
-        <fieldset class="choice">
-          <legend class="hidden">Range of {title}</legend>
-          {offered.map((name) => (
-            <label key={name}>
-              <input
-                type="radio"
-                name={`range ${title}`}
-                checked={name === range}
-                onChange={() => replaceParams({ range: name === offered[0] ? undefined : name })}
-              />
-              {ranges[name].text}
-            </label>
-          ))}
-        </fieldset>
+        <RangeChoice
+          of={title}
+          names={offered}
+          ranges={ranges}
+          chosen={range}
+          onChoose={(name) => replaceParams({ range: name === offered[0] ? undefined : name })}
+        />
       </div>
       <Plot
         title={title}

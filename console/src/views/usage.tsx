@@ -3,6 +3,7 @@ import { get } from '../api.ts';
 import { exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';
 import { Plot } from '../parts/plot.tsx';
+import { RangeChoice } from '../parts/range-choice.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
@@ -47,20 +48,13 @@ export function Usage() {
           <h2>
             <Value text={title} />
           </h2>
-          <fieldset class="choice">
-            <legend class="hidden">Range of usage</legend>
-            {names.map((name) => (
-              <label key={name}>
-                <input
-                  type="radio"
-                  name="range"
-                  checked={name === range}
-                  onChange={() => replaceParams({ range: name })}
-                />
-                {ranges[name].text}
-              </label>
-            ))}
-          </fieldset>
+          <RangeChoice
+            of="usage"
+            names={names}
+            ranges={ranges}
+            chosen={range}
+            onChoose={(name) => replaceParams({ range: name })}
+          />
         </div>
         <Plot
           title={title}

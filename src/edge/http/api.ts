@@ -2,7 +2,7 @@ import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
 import { holdFromJson, requestFromJson, responseToJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
-import { codeNumbers } from '../../engine/wire/wire.ts';
+import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
@@ -137,8 +137,24 @@ function decide(
   service: RlsService,
   reply: (outcome: CallOutcome) => void,
 ): number {
-  const wire = requestFromJson(body);
-  const { bytes, units } = requestCost(wire, body.length);
+  return decideWire(requestFromJson(body), { octets: body.length, request, service, reply });
+}
+
+interface DecideOptions {
+  /** Size of the request. */
+  readonly octets: number;
+  readonly request: HttpRequest;
+  readonly service: RlsService;
+  readonly reply: (outcome: CallOutcome) => void;
+}
+
+/**
+ * Charges the memory of a request, and passes it to the service.
+ *
+ * @returns units of work
+ */
+export function decideWire(wire: WireRequest, { octets, request, service, reply }: DecideOptions): number {
+  const { bytes, units } = requestCost(wire, octets);
   request.charge(bytes);
   if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
   const caller = identifyCaller(request);

@@ -3,12 +3,17 @@ import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../engine/rules/read/problem.ts';
 import { codeNumbers, maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import { type FieldReaders, type ReadDescriptor, type ReadField, readDescriptor } from '../../lab/mapping/actions.ts';
+import {
+  everyRequest,
+  type FieldReaders,
+  type ReadDescriptor,
+  type ReadField,
+  readDescriptor,
+} from '../../lab/mapping/actions.ts';
 import { type Compile, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
-import { requestCost } from '../rls/cost.ts';
 import type { CallOutcome, RlsService } from '../rls/service.ts';
-import { identifyCaller, type JsonOverload, outcomeInTurn, refused } from './api.ts';
-import { CallerDisconnected, type HttpRequest } from './request.ts';
+import { decideWire, type JsonOverload, outcomeInTurn, refused } from './api.ts';
+import type { HttpRequest } from './request.ts';
 import { type Page, plain, type Route } from './server.ts';
 
 /** Creates the request that a proxy would send for a client's request. */
@@ -84,7 +89,7 @@ function createRequest(domain: string, reads: readonly ReadDescriptor[], headers
 
 /** Stands for a request without descriptors, so that `require` applies to it. */
 const EVERY_REQUEST: RequestDescriptor = {
-  entries: [{ key: 'generic_key', value: 'every_request' }],
+  entries: [everyRequest],
   requestLimit: undefined,
   hits: 1,
 };
@@ -131,13 +136,7 @@ function decide(
   { octets, mapping, service }: Asked,
   reply: (outcome: CallOutcome) => void,
 ): number {
-  const wire = mapping(request.headers);
-  const { bytes, units } = requestCost(wire, octets);
-  request.charge(bytes);
-  if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
-  const caller = identifyCaller(request);
-  void service.shouldRateLimit(wire, caller, reply);
-  return units + caller.work.units;
+  return decideWire(mapping(request.headers), { octets, request, service, reply });
 }
 
 function undecided({ error }: Extract<CallOutcome, { error: unknown }>): Page {

@@ -66,7 +66,7 @@ export interface Observer {
   failed(status: GrpcStatus, cause: unknown, call?: FailedCall): void;
 }
 
-export interface FailedCall {
+interface FailedCall {
   readonly request: WireRequest;
   readonly caller: Caller;
 }

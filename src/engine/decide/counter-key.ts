@@ -1,5 +1,5 @@
 import type { CounterKey } from '../backends/key.ts';
-import { atTime, type Entry, match, withIds } from '../rules/match/match.ts';
+import { atTime, type Entry, type Match, match, withIds } from '../rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import type { Decider } from './decide.ts';
 
@@ -25,6 +25,25 @@ export function findCounter(
   key: CounterKey,
   { clock, counters }: Pick<Decider, 'clock' | 'counters'>,
 ): KnownCounter | undefined {
+  for (const { domain, entries } of readNames(key)) {
+    for (const found of matchName(rules, { domain, entries })) {
+      const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
+      const now = atTime(found, clock);
+      const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
+      if (limit) return { key, domain, entries, rule: found.rule, limit };
+    }
+  }
+  return undefined;
+}
+
+/** The domain and the entries in the name of a counter. */
+interface CounterName {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+}
+
+/** The names that a key may contain: a text of the prefix may look like one. None if the name was too long for it. */
+export function* readNames(key: string): Iterable<CounterName> {
   for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
     const texts = readTexts(key, bar);
     if (!texts || texts.length % 2 === 0) continue;
@@ -33,16 +52,19 @@ export function findCounter(
       { length: rest.length / 2 },
       (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
     );
-    for (const sent of [entries, ...withIds(rules, domain, entries)]) {
-      const found = match(rules, domain, { entries: sent, requestLimit: undefined });
-      if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
-      const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
-      const now = atTime(found, clock);
-      const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
-      if (limit) return { key, domain, entries, rule: found.rule, limit };
-    }
+    yield { domain, entries };
   }
-  return undefined;
+}
+
+/** The matches of descriptors whose counters have this name. */
+export function* matchName(
+  rules: RuleTree,
+  { domain, entries }: CounterName,
+): Iterable<Extract<Match, { kind: 'limited' }>> {
+  for (const sent of [entries, ...withIds(rules, domain, entries)]) {
+    const found = match(rules, domain, { entries: sent, requestLimit: undefined });
+    if (found.kind === 'limited' && found.entries.length === entries.length) yield found;
+  }
 }
 
 /** The texts from a bar to the end, each preceded by its length; undefined if there is anything else. */

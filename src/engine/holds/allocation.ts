@@ -3,7 +3,6 @@ import {
   type Charge,
   hitsToFit,
   MAX_COUNT,
-  MAX_WINDOW_MS,
   NEVER_MS,
   type State,
   type Step,
@@ -16,9 +15,6 @@ import type { NamedCounting } from './counting.ts';
 export interface AllocationLimit extends AnyLimit {
   readonly algorithm: 'allocation';
 }
-
-/** Hits of an allocation do not come back by themselves. */
-export const ALLOCATION_MEMORY_MS = MAX_WINDOW_MS;
 
 /**
  * Allocation: hits stay taken until they are given back, like the friends of a user or the machines of a project. Twin

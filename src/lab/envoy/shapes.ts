@@ -3,6 +3,7 @@ import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
+import { everyRequest } from '../mapping/actions.ts';
 
 /** An entry that Envoy can send, with its value if that is the same in every request. */
 interface ShapeEntry {
@@ -63,7 +64,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
 }
 
 /** A descriptor that every request has: without any, Envoy does not call Weir. */
-const EVERY_REQUEST: DescriptorShape = [{ key: 'generic_key', value: 'every_request' }];
+const EVERY_REQUEST: DescriptorShape = [everyRequest];
 
 /** The shapes by which requests without required keys are known and counted. @param above  those of the level */
 const shapesForMissing = ({ per }: Requirement, above: DescriptorShape): readonly DescriptorShape[] => {

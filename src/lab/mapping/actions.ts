@@ -2,6 +2,9 @@ import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { MappingBlock } from './mapping-block.ts';
 
+/** The entry that stands for any request, so that `require` applies to requests without other descriptors. */
+export const everyRequest: Entry = { key: 'generic_key', value: 'every_request' };
+
 /** A request as a proxy or a log describes it. */
 export type RequestFields = Readonly<Record<string, unknown>>;
 

@@ -9,7 +9,7 @@ export interface Pattern {
 }
 
 /** How a pattern matches: in any case, and the whole text instead of a part. */
-export interface PatternOptions {
+interface PatternOptions {
   readonly ignoresCase?: boolean;
   readonly isWhole?: boolean;
 }
@@ -26,7 +26,7 @@ export const compileRegExp: Compile = (source, { ignoresCase = false, isWhole = 
 };
 
 /** What the blocks of a file share. */
-export interface BlockContext {
+interface BlockContext {
   readonly problems: Problems;
   readonly compile: Compile;
 }

@@ -1,3 +1,4 @@
+import { groupBy } from '../../base/group.ts';
 import { inTurns } from '../../base/slices.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
@@ -188,21 +189,12 @@ function nameOfKey(key: string): TopName {
 
 /** Merges the lists of several processes: one list for each rule. */
 export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleTop[] {
-  return inOrder(Array.from(groupByRule(all), mergeTables));
+  const byRule = groupBy(all.flat(), ({ rule }) => rule);
+  return inOrder(Array.from(byRule.values(), mergeTables));
 }
 
 /** Tables that are listed in one turn of the event loop. */
 const TABLES_A_TURN = 1;
-
-function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly RuleTop[]> {
-  const byRule = new Map<string, RuleTop[]>();
-  for (const top of all.flat()) {
-    const same = byRule.get(top.rule);
-    if (same) same.push(top);
-    else byRule.set(top.rule, [top]);
-  }
-  return byRule.values();
-}
 
 const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
   ...(tops[0] as RuleTop), // at least one

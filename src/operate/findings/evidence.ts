@@ -157,9 +157,7 @@ export class Evidence {
     this.#requests = 0;
     shiftAll(this.#calls, ({ calls }) => [calls]);
     shiftAll(this.#committed, (commits) => [commits]);
-    shiftAll(this.#pairs, ({ looks, ones, charges, releases, idle, refused }) => [
-      ...[looks, ones, charges, releases, idle, refused],
-    ]);
+    shiftAll(this.#pairs, (pair) => [pair.looks, pair.ones, pair.charges, pair.releases, pair.idle, pair.refused]);
     for (const { shapes, keys } of this.#traffic.values()) {
       shiftAll(shapes, (requests) => [requests]);
       shiftAll(keys, ({ values, placeholders }) => [values, placeholders]);
@@ -322,7 +320,16 @@ const keptEntries = (entries: readonly Entry[]): readonly Entry[] =>
 
 /** Values that proxies and programs send for a value that they do not have. */
 const placeholders: ReadonlySet<string> = new Set([
-  ...['', '-', 'unknown', 'undefined', 'null', 'nil', '<nil>', '(null)', 'none', 'n/a'],
+  '',
+  '-',
+  'unknown',
+  'undefined',
+  'null',
+  'nil',
+  '<nil>',
+  '(null)',
+  'none',
+  'n/a',
 ]);
 const LONGEST_PLACEHOLDER = 9;
 

@@ -1,3 +1,4 @@
+import { groupBy } from '../../base/group.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { FindingKind } from '../answers/findings.ts';
@@ -39,7 +40,8 @@ const MIN_PART = 0.2;
  */
 export function judge(reports: readonly EvidenceReport[], nowMs: number): readonly Judged[] {
   const pairs = reports.flatMap((report) => report.pairs);
-  const rules = groups(pairs, ({ rule }) => rule).map((ofRule) => groups(ofRule, ({ by }) => by.proxy).map(addUp));
+  const byRule = groupBy(pairs, ({ rule }) => rule);
+  const rules = Array.from(byRule.values(), (ofRule) => [...groupBy(ofRule, ({ by }) => by.proxy).values()].map(addUp));
   const traffic = reports.flatMap((report) => report.traffic);
   const committed = new Set(reports.flatMap((report) => report.committed));
   const examples = new Map(reports.flatMap((report) => [...report.examples]));
@@ -47,7 +49,9 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     ...reports.flatMap((report) => report.calls).flatMap(judgeCalls),
     ...rules.flatMap((ofRule) => judgeChecks(ofRule, committed)),
     ...rules.flatMap(judgeReleases),
-    ...groups(traffic, ({ domain }) => domain).flatMap((ofDomain) => judgeShapes(ofDomain, { nowMs, examples })),
+    ...[...groupBy(traffic, ({ domain }) => domain).values()].flatMap((ofDomain) =>
+      judgeShapes(ofDomain, { nowMs, examples }),
+    ),
     ...traffic.flatMap(judgeValues),
     ...reports.flatMap((report) => report.jumps).map(judgeJump),
   ];
@@ -195,16 +199,6 @@ const judgeJump = ({ domain, key, by, example, sinceMs, before, now }: Cardinali
 const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
 
 const shownRule = ({ rule, place }: PairedCalls): string => `rule '${rule}'${place ? ` (${formatLine(place)})` : ''}`;
-
-function groups<T>(all: readonly T[], identify: (one: T) => string): readonly (readonly T[])[] {
-  const byName = new Map<string, T[]>();
-  for (const one of all) {
-    const group = byName.get(identify(one)) ?? [];
-    byName.set(identify(one), group);
-    group.push(one);
-  }
-  return [...byName.values()];
-}
 
 const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count + (other[at] ?? 0));
 

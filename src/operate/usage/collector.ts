@@ -2,9 +2,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/usage.ts';
-import { readTexts } from '../../engine/decide/counter-key.ts';
+import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { UsageRow, UsageStore } from './usage-store.ts';
 
@@ -94,22 +93,14 @@ function describeCounter(
   rules: RuleTree | undefined,
   hash: Hash | undefined,
 ): Pick<UsageRow, 'domain' | 'rule' | 'key'> {
-  for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
-    const texts = readTexts(key, bar);
-    if (!texts || texts.length % 2 === 0) continue;
-    const [domain = '', ...rest] = texts;
-    const entries: Entry[] = [];
-    for (let at = 0; at < rest.length; at += 2) entries.push({ key: rest[at] ?? '', value: rest[at + 1] ?? '' });
-    const shown = hash ? entries.map((one) => ({ ...one, value: hash(one.value) })) : entries;
-    return { domain, rule: rules ? findRule(rules, domain, entries) : '', key: descriptorText(shown) };
+  for (const name of readNames(key)) {
+    const shown = hash ? name.entries.map((one) => ({ ...one, value: hash(one.value) })) : name.entries;
+    return { domain: name.domain, rule: rules ? findRule(rules, name) : '', key: descriptorText(shown) };
   }
   return { domain: '', rule: '', key: key.slice(key.lastIndexOf('|') + 1) };
 }
 
-function findRule(rules: RuleTree, domain: string, entries: readonly Entry[]): string {
-  for (const sent of [entries, ...withIds(rules, domain, entries)]) {
-    const found = match(rules, domain, { entries: sent, requestLimit: undefined });
-    if (found.kind === 'limited' && found.entries.length === entries.length) return found.rule.path;
-  }
+function findRule(rules: RuleTree, name: Parameters<typeof matchName>[1]): string {
+  for (const { rule } of matchName(rules, name)) return rule.path;
   return '';
 }

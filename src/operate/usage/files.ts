@@ -3,6 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
+import { groupBy } from '../../base/group.ts';
 import { inTurns } from '../../base/slices.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
@@ -167,15 +168,8 @@ export class FileUsage implements UsageStore {
   }
 }
 
-function byHour<T extends { readonly hour: number }>(all: readonly T[]): ReadonlyMap<number, readonly T[]> {
-  const hours = new Map<number, T[]>();
-  for (const one of all) {
-    const known = hours.get(one.hour);
-    if (known) known.push(one);
-    else hours.set(one.hour, [one]);
-  }
-  return hours;
-}
+const byHour = <T extends { readonly hour: number }>(all: readonly T[]): ReadonlyMap<number, readonly T[]> =>
+  groupBy(all, ({ hour }) => hour);
 
 /** `2026-11-27T20`. */
 const hourText = (hour: number): string => rfc3339(hour * unitMs.HOUR).slice(0, 13);

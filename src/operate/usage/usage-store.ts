@@ -31,7 +31,7 @@ export interface UsageQuery {
   readonly count: number;
 }
 
-export interface UsageSum {
+interface UsageSum {
   readonly domain: string;
   /** Empty unless the report is by rule or key. */
   readonly rule: string;

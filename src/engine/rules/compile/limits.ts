@@ -11,7 +11,6 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
-import { ALLOCATION_MEMORY_MS } from '../../holds/allocation.ts';
 import {
   algorithmFor,
   findNamedRow,
@@ -137,7 +136,7 @@ function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): Wind
 function readNoWindow({ values }: LimitBlock, report: LimitProblem): WindowLength {
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
     if (values[key] !== undefined) report(key, `${key} cannot be used with allocation, which has no window`);
-  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: ALLOCATION_MEMORY_MS };
+  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: MAX_WINDOW_MS };
 }
 
 /** The time that a limit without a window keeps its hits. */
