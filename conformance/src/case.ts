@@ -25,7 +25,7 @@ export interface Case {
   readonly source: string;
   /** Rule files by name. */
   readonly files: Readonly<Record<string, string>>;
-  /** The shortest window in play: the steps must fall into one of them. */
+  /** Length of the shortest window of the rules, within which all steps must be played. */
   readonly unit: Unit;
   readonly steps: readonly Step[];
 }

@@ -18,7 +18,7 @@ const sources = {
   yaml: 'https://yaml.org/type/',
 } as const;
 
-/** A recorded case that a profile has: the beginning of its name in the corpus, why it matters, and its source. */
+/** A recorded case of a profile, found by the beginning of its name in the corpus. */
 export interface Entry {
   readonly recorded: string;
   readonly profile: Profile;

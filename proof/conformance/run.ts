@@ -23,7 +23,7 @@ const all = Object.keys(profiles) as readonly Profile[];
 
 interface Row {
   readonly name: string;
-  /** Undefined: it was not tested. */
+  /** Undefined if it was not tested. */
   readonly results: readonly Result[] | undefined;
 }
 

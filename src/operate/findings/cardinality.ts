@@ -19,7 +19,7 @@ export const SAMPLE = 512;
 /** Samples with which a new one is compared, and how many are needed. */
 const KEPT_SAMPLES = 12;
 const MIN_SAMPLES = 3;
-/** A jump is to this multiple, and to no fewer values than this; it is over at half of the multiple. */
+/** A jump reaches this multiple and this many values; it ends below half of the multiple. */
 const JUMP = 3;
 const MIN_JUMP = 64;
 /** After this time, the higher number is the usual one. */
@@ -65,7 +65,7 @@ export class Cardinality {
     this.#example = value;
   }
 
-  /** To be called every ten seconds; a sample may take several. @returns whether to keep the key */
+  /** Call every ten seconds; a sample may take several calls. @returns whether to keep the key */
   rotate(nowMs: number): boolean {
     this.#idleSlots = this.#values === 0 ? this.#idleSlots + 1 : 0;
     if (this.#values < SAMPLE) return this.#idleSlots < MAX_IDLE_SLOTS;

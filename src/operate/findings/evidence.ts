@@ -19,7 +19,7 @@ export interface EmptyCalls {
   hits: number;
 }
 
-/** Requests of one rule and one proxy, of which some should follow others. */
+/** Requests of one rule by one proxy, some of which should be followed by others. */
 export interface PairedCalls {
   readonly domain: string;
   readonly rule: string;
@@ -115,7 +115,7 @@ export class Evidence {
     this.#random = random;
   }
 
-  /** To be called with each request that was invalid. */
+  /** Call with each invalid request. */
   invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
     if (descriptors.length > 0 || domain === '' || problem !== undefined) return;
     const by = this.#proxies.identify(caller);
@@ -131,7 +131,7 @@ export class Evidence {
     known.hits = hits;
   }
 
-  /** To be called with each answer. */
+  /** Call with each answer. */
   answered({ domain, descriptors }: WireRequest, { verdicts }: Answer, caller: Sender): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
@@ -144,13 +144,13 @@ export class Evidence {
     else this.#sample(domain, descriptors, caller);
   }
 
-  /** To be called when a reservation is committed by another service than the one that reserves. */
+  /** Call when a reservation is committed through another service than the one that made it. */
   committed(domain: string): void {
     const known = ensure(this.#committed, keptText(domain), MAX_NAMED, newSlots);
     if (known) addTo(known);
   }
 
-  /** To be called every ten seconds. */
+  /** Call every ten seconds. */
   rotate(): void {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
@@ -333,6 +333,6 @@ const placeholders: ReadonlySet<string> = new Set([
 ]);
 const LONGEST_PLACEHOLDER = 9;
 
-/** Whether a value stands for none, or is a command of Envoy's formatter that was not replaced. */
+/** Whether a value stands for a missing one, or is a command of Envoy's formatter that was not replaced. */
 const isPlaceholder = (value: string): boolean =>
   value.length <= LONGEST_PLACEHOLDER ? placeholders.has(value.toLowerCase()) : /^%[A-Z_]+(\(.*\))?%$/.test(value);

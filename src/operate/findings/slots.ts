@@ -13,7 +13,7 @@ export function addTo(slots: Slots, count = 1): void {
   slots[0] = (slots[0] ?? 0) + count;
 }
 
-/** Starts the next slot, to be called every ten seconds. */
+/** Starts the next slot. Call every ten seconds. */
 export function shift(slots: Slots): void {
   slots.pop();
   slots.unshift(0);
