@@ -24,7 +24,7 @@ export function SearchBox() {
       class="search"
       onSubmit={(event) => {
         event.preventDefault();
-        if (typed.trim() !== '') location.hash = targetFor(typed.trim());
+        if (typed.trim() !== '') location.hash = linkTo('search', { q: typed.trim() });
       }}
     >
       <input
@@ -40,12 +40,12 @@ export function SearchBox() {
   );
 }
 
-/** Finds the page that the typed text names, or the list of search results. */
-function targetFor(typed: string): string {
+/** Finds the page that the typed text names. Undefined if it names none, or while the rules are unknown. */
+export function namedPage(typed: string): string | undefined {
   const found = counterIn(typed) ?? clientIn(typed);
   if (found) return linkToClient(found.domain, found.entries);
   const isRule = rules.value?.rules.some(({ path }) => path === typed);
-  return isRule ? linkTo('rule', { path: typed }) : linkTo('search', { q: typed });
+  return isRule ? linkTo('rule', { path: typed }) : undefined;
 }
 
 interface Found {

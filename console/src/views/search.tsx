@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { get } from '../api.ts';
 import { rules } from '../live.ts';
 import { ClientLink, linkToClient } from '../parts/client-link.tsx';
-import { entriesIn } from '../parts/search-box.tsx';
+import { entriesIn, namedPage } from '../parts/search-box.tsx';
 import { Descriptor, Empty, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param } from '../route.ts';
@@ -12,9 +13,17 @@ import { SignInNeeded } from './sign-in.tsx';
 
 const MAX_SHOWN = 20;
 
-/** What has the searched text: clients of the last minute, overrides, rules, and a refused request with this id. */
+/**
+ * What has the searched text: clients of the last minute, overrides, rules, and a refused request with this id. A text
+ * that names one page leads there.
+ */
 export function Search() {
   const text = param('q') ?? '';
+  const page = namedPage(text);
+  useEffect(() => {
+    if (page !== undefined) location.replace(page);
+  }, [page]);
+  if (page !== undefined) return null;
   const found = rules.value?.rules.filter(({ path }) => path.toLowerCase().includes(text.toLowerCase())) ?? [];
   return (
     <>

@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
@@ -105,8 +105,7 @@ test('a refused client is let in with two clicks, which the plots mark', async (
 });
 
 test('the search box finds clients, rules, counters and refused requests', async () => {
-  const rules = join(folder, 'search');
-  mkdirSync(rules);
+  const rules = mkdtempSync(join(folder, 'search-'));
   const limit = 'rate_limit: { unit: year, requests_per_unit: 5 }';
   const id = '{ key: request_id, not_counted: trace, rate_limit: { unlimited: true } }';
   writeFileSync(join(rules, 'demo.yaml'), `domain: demo\ndescriptors: [{ key: user, ${limit} }, ${id}]\n`);
@@ -151,6 +150,9 @@ test('the search box finds clients, rules, counters and refused requests', async
       .filter({ hasText: 'demo.user' })
       .getByRole('link', { name: 'user=pavel' })
       .waitFor();
+    await page.goto(viewAt(weir, 'search?q=cart%3D7')); // as if searched before the rules were loaded
+    await page.reload();
+    await isClient('cart=7');
     await search('req-9');
     await page.getByRole('cell', { name: 'the request id' }).waitFor();
   } finally {
