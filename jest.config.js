@@ -4,8 +4,8 @@
  */
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
-  '/test/(conformance|deploy|e2e|examples|proof)/',
-  '/test/cli/(main|commands/completion)\\.',
+  '/test/(conformance|deploy|e2e|examples|fuzz|proof)/',
+  '/test/cli/(main|commands/(completion|views))\\.',
   '/test/client/(calls|deferral|deferral-drain|deferral-recovery|faults|fetch-shared|frameworks|many-calls|package|readme|reference|reservations|slots)\\.',
   '/test/docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)\\.',
   '/test/edge/grpc/(clients|full-ports|tls)\\.',
@@ -18,12 +18,11 @@ const notQuick = [
   '/test/engine/backends/(black-hole|cas|fair-share|formats|ipv6|usage)\\.',
   '/test/engine/backends/memcached/',
   '/test/engine/backends/memory/counter-bytes\\.',
-  '/test/engine/backends/redis/(cluster|concurrency|expiry|faults|leases|script-work|sentinel-tls|topologies|usable)\\.',
+  '/test/engine/backends/redis/(cluster|concurrency|expiry|faults|leases|script-work|sentinel-tls|topologies|usable|versions)\\.',
   '/test/engine/decide/(kuadrant|retry)\\.',
   '/test/engine/holds/(adaptive|fair-share)\\.',
   '/test/engine/ledger/(lease|model|unknown-outcomes)\\.',
-  '/test/engine/rules/reload/(in-force|service)\\.',
-  '/test/fuzz/settings\\.',
+  '/test/engine/rules/reload/(book|in-force|service)\\.',
   '/test/h2/identity/system-cas\\.',
   '/test/h2/http2/(attacks|connections|h2spec|idle-connections)\\.',
   '/test/lab/advise/(live|proof)\\.',
@@ -32,6 +31,7 @@ const notQuick = [
   '/test/lab/simulate/simulate\\.',
   '/test/lab/sketches/space-saving\\.',
   '/test/operate/admin/(explain|shared|store-failure)\\.',
+  '/test/operate/candidate/(equality|figures)\\.',
   '/test/operate/console/browser/',
   '/test/operate/(findings|usage)/',
   '/test/operate/observe/pages\\.',
@@ -77,5 +77,5 @@ export default {
   globalTeardown: '<rootDir>/test/helpers/teardown.ts',
   reporters: ['default', '<rootDir>/test/helpers/second-try-reporter.js'],
   testTimeout: 300_000, // tests that start processes take long where the machine is busy
-  maxWorkers: 3, // on two cores, too, since tests mostly wait for other processes
+  maxWorkers: 4, // on two cores, too, since tests mostly wait for other processes
 };

@@ -39,7 +39,7 @@ import {
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../helpers/operations.ts';
-import fc from '../../helpers/property.ts';
+import fc, { runs } from '../../helpers/property.ts';
 import { randomOf } from '../../helpers/random.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
@@ -395,14 +395,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const schedules = anySchedule(anyLimitOf[name]);
     await fc.assert(
       fc.asyncProperty(schedules, ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
   test('about windows that begin with a date', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyAnchoredLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
@@ -410,14 +410,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const batches = fc.tuple(anySchedule(anyLimit), fc.integer({ min: 2, max: 12 }));
     await fc.assert(
       fc.asyncProperty(batches, ([{ limits, calls }, size]) => compareTogether(limits, calls, size)),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
   test('about limits of several algorithms in one request', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });
@@ -459,7 +459,7 @@ describe('one script steps a counter with a long state as often as separate scri
       fc.asyncProperty(anyUses, fc.integer({ min: 1, max: 20 }), (calls, size) =>
         compareTogether([limit], calls, size),
       ),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 });
@@ -501,7 +501,7 @@ test.each(['gradient', 'aimd'] as const)(
       fc.asyncProperty(anyLoad, fc.constantFrom(1, 5, 20), (load, size) =>
         compareTogether([adaptiveOf(100, 5_000, { target, adaptMs: 200 })], callsOf(load), size),
       ),
-      { numRuns: 15 },
+      { numRuns: runs(15) },
     );
   },
   120_000,
@@ -537,6 +537,6 @@ test('the store in memory agrees with the twins if its clock moves forward', asy
         expect(await store.run(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
       }
     }),
-    { numRuns: 1_000 },
+    { numRuns: runs(1_000) },
   );
 });

@@ -87,11 +87,14 @@ describe.each(names)('%s', (name) => {
       await until('the store is ready', () => ledger.health().ready);
       await callAll(CALLS_BEFORE);
       await strike(store, () => callAll(CALLS_IN_FLIGHT));
-      for (const key of keys)
-        await until('the store refuses', async () => {
-          const answer = await call(key);
-          return answer?.code === 'OVER_LIMIT' && !answer.degraded;
-        });
+      await Promise.all(
+        keys.map((key) =>
+          until('the store refuses', async () => {
+            const answer = await call(key);
+            return answer?.code === 'OVER_LIMIT' && !answer.degraded;
+          }),
+        ),
+      );
       await close(); // settles what was counted locally
       const counted = await countsIn(store, keys);
       const found = keys.map((key, at) => ({ key, counted: counted[at] ?? 0, ...answered.get(key) }));
