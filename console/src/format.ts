@@ -1,3 +1,4 @@
+import { showMoney } from '../../src/engine/algorithms/money.ts';
 import type { NamedAlgorithm } from '../../src/engine/holds/limits.ts';
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
@@ -11,6 +12,10 @@ export function count(value: number): string {
 }
 
 export const exact = (value: number): string => whole.format(value);
+
+/** A count, or an amount in billionths of a budget's currency. */
+export const amount = (value: number, currency: string | undefined): string =>
+  currency === undefined ? exact(value) : showMoney(value, currency);
 
 export const percent = (share: number): string => `${whole.format(share * 100)} %`;
 
@@ -85,6 +90,7 @@ export const visible = (text: string): string =>
 export function limitText(limit: {
   readonly algorithm?: NamedAlgorithm;
   readonly requests_per_unit: number;
+  readonly budget?: string;
   readonly unit?: string;
   readonly unit_multiplier?: number;
   readonly window_ms: number;
@@ -95,7 +101,7 @@ export function limitText(limit: {
   if (limit.algorithm === 'in_flight') return `${exact(requests)} at once`;
   if (limit.algorithm === 'allocation') return `${exact(requests)} until given back`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
-  return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
+  return `${limit.budget ?? exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
 const algorithmTexts = {

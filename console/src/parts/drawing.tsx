@@ -1,5 +1,5 @@
 import type { StateDrawing } from '../../../src/operate/answers/explain.ts';
-import { duration, exact } from '../format.ts';
+import { amount, duration, exact } from '../format.ts';
 
 const WIDTH = 320;
 const HEIGHT = 48;
@@ -14,6 +14,8 @@ interface DrawingProps {
   readonly resetsInMs: number;
   /** Hits on hold, which are part of those used. */
   readonly onHold?: number | undefined;
+  /** Of a budget, whose hits are billionths of it. */
+  readonly currency?: string | undefined;
   /** The alternative text for screen readers. */
   readonly text: string;
 }
@@ -125,10 +127,11 @@ function Ticks({ drawing }: { readonly drawing: Extract<StateDrawing, { kind: 't
   );
 }
 
-function captionOf({ drawing, used, hits, resetsInMs, onHold = 0 }: DrawingProps): string {
-  const request = hits === 1 ? '1 hit' : `${exact(hits)} hits`;
-  const held = onHold === 0 ? '' : ` (${exact(onHold)} on hold)`;
-  const of = `${exact(used)} of ${exact(drawing.capacity)} used${held}, ${request} requested`;
+function captionOf({ drawing, used, hits, resetsInMs, onHold = 0, currency }: DrawingProps): string {
+  const count = (value: number): string => amount(value, currency);
+  const request = currency !== undefined ? count(hits) : hits === 1 ? '1 hit' : `${exact(hits)} hits`;
+  const held = onHold === 0 ? '' : ` (${count(onHold)} on hold)`;
+  const of = `${count(used)} of ${count(drawing.capacity)} used${held}, ${request} requested`;
   switch (drawing.kind) {
     case 'level':
       return `Bucket: ${of}; empty in ${duration(resetsInMs)}`;

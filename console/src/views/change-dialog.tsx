@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { ShownOverride } from '../../../src/edge/http/shapes.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { call } from '../api.ts';
-import { exact } from '../format.ts';
+import { amount, exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Descriptor } from '../parts/texts.tsx';
@@ -120,7 +120,7 @@ function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'l
     <ul>
       {limits.map(({ rule, limit, before, counter }) => (
         <li key={counter}>
-          {rule}, {limit}: {exact(before?.used ?? 0)} used{name === 'reset' && ', then 0'}
+          {rule}, {limit}: {amount(before?.used ?? 0, before?.currency)} used{name === 'reset' && ', then 0'}
         </li>
       ))}
     </ul>

@@ -1,5 +1,5 @@
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
-import { algorithmText, duration, exact } from '../format.ts';
+import { algorithmText, amount, duration } from '../format.ts';
 import { Drawing } from '../parts/drawing.tsx';
 import { State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
@@ -12,10 +12,11 @@ interface LimitExplainedProps {
 }
 
 /** A limit with the state of its counter, and the sum that decides. */
-export function LimitExplained({ limit, hits, isOnly }: LimitExplainedProps) {
-  const { code, arithmetic, before, drawing, shadow, rule, file, line } = limit;
+export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedProps) {
+  const { code, arithmetic, before, drawing, shadow, rule, file, line, cost: hits = asked } = limit;
+  const count = (value: number): string => amount(value, before?.currency);
   const isOver = code === 'OVER_LIMIT';
-  const text = `${exact(before?.used ?? 0)} used, ${exact(hits)} requested: ${arithmetic ?? ''}`;
+  const text = `${count(before?.used ?? 0)} used, ${count(hits)} requested: ${arithmetic ?? ''}`;
   return (
     <article class="limit-explained">
       <p>
@@ -41,8 +42,8 @@ export function LimitExplained({ limit, hits, isOnly }: LimitExplainedProps) {
       )}
       {before && !drawing && (
         <p class="dim">
-          {exact(before.used)} used, {before.onHold ? `${exact(before.onHold)} of it on hold, ` : ''}
-          {exact(before.remaining)} remaining
+          {count(before.used)} used, {before.onHold ? `${count(before.onHold)} of it on hold, ` : ''}
+          {count(before.remaining)} remaining
           {before.resetsInMs > 0 && `, resets in ${duration(before.resetsInMs)}`}
         </p>
       )}
@@ -55,6 +56,7 @@ export function LimitExplained({ limit, hits, isOnly }: LimitExplainedProps) {
           used={before.used}
           resetsInMs={before.resetsInMs}
           onHold={before.onHold}
+          currency={before.currency}
         />
       )}
       <Notes limit={limit} isOver={isOver && !isOnly} />

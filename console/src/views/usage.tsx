@@ -1,6 +1,6 @@
 import type { UsageAnswer } from '../../../src/operate/answers/usage.ts';
 import { get } from '../api.ts';
-import { exact, tenths } from '../format.ts';
+import { amount, exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';
 import { Plot } from '../parts/plot.tsx';
 import { RangeChoice } from '../parts/range-choice.tsx';
@@ -69,7 +69,7 @@ export function Usage() {
           endMs={lastMs}
           stepMs={stepMs}
           steps={steps}
-          unit={`hits per ${per}`}
+          unit={`${(series.data && drawnCurrency(series.data)) ?? 'hits'} per ${per}`}
         />
         <p class="dim">
           {per === 'day' ? 'Days are those of UTC. ' : ''}The last {per} is not over yet.
@@ -101,8 +101,8 @@ function Keys({ data, range }: { readonly data: UsageAnswer; readonly range: str
           </tr>
         </thead>
         <tbody>
-          {data.rows.map(({ domain, rule = '', key = '', hits }) => (
-            <tr key={`${domain} ${rule} ${key}`}>
+          {data.rows.map(({ domain, rule = '', key = '', hits, currency }) => (
+            <tr key={`${domain} ${rule} ${key} ${currency}`}>
               <td>
                 <a href={linkTo('usage', { range, domain, rule, key })}>
                   <Value text={key} />
@@ -112,24 +112,32 @@ function Keys({ data, range }: { readonly data: UsageAnswer; readonly range: str
                 <Value text={rule === '' ? domain : rule} />
               </td>
               <td class="number" data-label="Hits">
-                {exact(hits)}
+                {amount(hits, currency)}
               </td>
               <td class="number" data-label="Share">
-                {data.hits > 0 ? tenths(hits / data.hits) : '–'}
+                {shareOf(hits, currency === undefined ? data.hits : data.spent?.[currency])}
               </td>
             </tr>
           ))}
         </tbody>
       </table>
       <p class="dim">
-        {exact(data.hits)} hits in total
+        {exact(data.hits)} hits{Object.entries(data.spent ?? {}).map(([of, sum]) => `, ${amount(sum, of)}`)} in total
         {data.more > 0 && `; ${exact(data.more)} more keys are not listed: weir usage --csv`}.
       </p>
     </>
   );
 }
 
-/** The hits of each step, the oldest first. */
+const BILLION = 1e9;
+
+/** Hits are drawn, or if only budgets were used, amounts of the first one's currency. */
+const drawnCurrency = ({ rows }: UsageAnswer): string | undefined =>
+  rows.some(({ currency }) => currency === undefined) ? undefined : rows[0]?.currency;
+
+const shareOf = (hits: number, total = 0): string => (total > 0 ? tenths(hits / total) : '–');
+
+/** The hits of each step, the oldest first, or of a key with a budget its amounts. */
 function seriesOf(
   data: UsageAnswer | undefined,
   lastMs: number,
@@ -137,9 +145,11 @@ function seriesOf(
 ): readonly number[] {
   if (!data) return [];
   const values = new Array<number>(steps).fill(0);
-  for (const { at, hits } of data.rows) {
+  const drawn = drawnCurrency(data);
+  for (const { at, hits, currency } of data.rows) {
+    if (currency !== drawn) continue;
     const step = at === undefined ? -1 : steps - 1 - Math.round((lastMs - Date.parse(at)) / stepMs);
-    if (step >= 0 && step < steps) values[step] = (values[step] ?? 0) + hits;
+    if (step >= 0 && step < steps) values[step] = (values[step] ?? 0) + (drawn === undefined ? hits : hits / BILLION);
   }
   return values;
 }

@@ -16,7 +16,7 @@ import { CommandFailed } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
-import { overrideText, renderQuota } from './render.ts';
+import { overrideText, renderQuota, usedAndLeft } from './render.ts';
 
 /**
  * The clock for an explanation.
@@ -216,4 +216,4 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
 
 const resetText = (ms: number): string => (ms <= 0 ? '' : `, resets in ${duration(ms)}`);
 const statesText = (before: CounterState, after: CounterState): string =>
-  `     before: ${before.used} used, ${before.remaining} left; after: ${after.used} used, ${after.remaining} left${resetText(after.resetsInMs)}`;
+  `     before: ${usedAndLeft(before)}; after: ${usedAndLeft(after)}${resetText(after.resetsInMs)}`;

@@ -2,6 +2,7 @@ import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
 import type { ProxyQuota } from '../../edge/rlqs/shapes.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type {
@@ -76,9 +77,9 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
   const { domain, entries, override, counters } = found;
   const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, ...own }) => {
     const before = 'before' in own ? own.before : undefined;
-    const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
+    const was = before ? paint.dim(`  before: ${usedAndLeft(before)}`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
-    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedText(own)}, ${remaining} left${reset}${was}`;
+    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
   });
   const overrides = override ? [`  ${overrideText(override)}`] : [];
   return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
@@ -88,16 +89,21 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
 export const overrideText = ({ effect, until, by, reason }: ShownOverride): string =>
   `override: ${effect} until ${until}, set by ${by}: ${reason}`;
 
+/** `600 used, 400 left`, or of a budget `1.50 USD used, 8.50 USD left`. */
+export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency'>): string =>
+  `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left`;
+
 /** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
-function usedText({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
-  if (onHold === 0) return `${used} used`;
-  return `${used} used, ${onHold} of it on hold for ${counted(open, 'request')}`;
+function usedText(state: Pick<CounterState, 'used' | 'onHold' | 'open' | 'currency'>): string {
+  const { used, onHold = 0, open = 0 } = state;
+  if (onHold === 0) return `${showCount(state, used)} used`;
+  return `${showCount(state, used)} used, ${showCount(state, onHold)} of it on hold for ${counted(open, 'request')}`;
 }
 
 function renderPage({ counters, next }: ListedCounters): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${remaining} left`,
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { parseTime } from '../../base/times.ts';
+import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
 import type { UsageAnswer } from '../../operate/answers/usage.ts';
 import { command, count, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
@@ -60,15 +61,16 @@ function asTime(written: string | undefined): string | undefined {
   throw new CommandFailed(`expected a time such as 2026-11-01 or 2026-11-01T00:00Z, got '${written}'`);
 }
 
-function renderUsage({ from, to, hits, more, rows }: UsageAnswer, paint: Paint): string {
-  const head = `${paint.strong(String(hits))} hits from ${from} to ${to}`;
-  const width = Math.max(0, ...rows.map((row) => String(row.hits).length));
+function renderUsage({ from, to, hits, spent = {}, more, rows }: UsageAnswer, paint: Paint): string {
+  const amounts = Object.entries(spent).map(([currency, amount]) => showMoney(amount, currency));
+  const total = [...(hits > 0 || amounts.length === 0 ? [`${hits} hits`] : []), ...amounts].join(', ');
+  const width = Math.max(0, ...rows.map((row) => showCount(row, row.hits).length));
   return [
-    head,
-    ...rows.map(({ at, domain, rule, key, hits: own }) =>
+    `${paint.strong(total)} from ${from} to ${to}`,
+    ...rows.map(({ at, domain, rule, key, ...own }) =>
       [
         ...(at === undefined ? [] : [at]),
-        String(own).padStart(width),
+        showCount(own, own.hits).padStart(width),
         paint.strong(key === undefined ? (rule ?? domain) : key === '' ? '(others)' : key),
         ...(key === undefined ? [] : [paint.dim(rule === '' ? `${domain}, no applicable rule` : (rule ?? domain))]),
       ].join('  '),
@@ -77,19 +79,26 @@ function renderUsage({ from, to, hits, more, rows }: UsageAnswer, paint: Paint):
   ].join('\n');
 }
 
-/** CSV as in RFC 4180, with a head. */
+/** CSV as in RFC 4180, with a head. If budgets have spent anything, it has columns for that. */
 function renderCsv({ by, per, rows }: UsageAnswer): string {
-  const columns = (['at', 'domain', 'rule', 'key', 'hits'] as const).filter(
+  const hasBudgets = rows.some(({ currency }) => currency !== undefined);
+  const columns = (['at', 'domain', 'rule', 'key', 'hits', 'cost', 'currency'] as const).filter(
     (name) =>
-      (name !== 'at' || per !== 'total') && (name !== 'rule' || by !== 'domain') && (name !== 'key' || by === 'key'),
+      (name !== 'at' || per !== 'total') &&
+      (name !== 'rule' || by !== 'domain') &&
+      (name !== 'key' || by === 'key') &&
+      ((name !== 'cost' && name !== 'currency') || hasBudgets),
   );
-  return [columns, ...rows.map((row) => columns.map((name) => csvCell(String(row[name] ?? ''))))]
-    .map((cells) => cells.join(','))
-    .join('\n');
+  const cells = rows.map(({ hits, ...row }) => {
+    const used = row.currency === undefined ? { hits, cost: '' } : { hits: '', cost: decimal(hits) };
+    const all = { ...row, ...used };
+    return columns.map((name) => csvCell(String(all[name] ?? '')));
+  });
+  return [columns, ...cells].map((line) => line.join(',')).join('\n');
 }
 
 /** Text that a spreadsheet would take for a formula is preceded by an apostrophe: callers choose keys. */
 function csvCell(cell: string): string {
-  const plain = /^[=+@\t\r]|^-(?!\d+$)/.test(cell) ? `'${cell}` : cell;
+  const plain = /^[=+@\t\r]|^-(?!\d+(\.\d+)?$)/.test(cell) ? `'${cell}` : cell;
   return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }

@@ -1,4 +1,5 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
@@ -47,8 +48,8 @@ function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   const { limit, decision, policy } = verdict;
   const fields: Fields = {
     rule: { stringValue: shortenPath(verdict) },
-    limit: { numberValue: limit.requestsPerUnit },
-    remaining: { numberValue: shownRemaining(verdict) },
+    limit: countValue(limit, limit.requestsPerUnit),
+    remaining: countValue(limit, shownRemaining(verdict)),
     reset_ms: { numberValue: decision.durationUntilResetMs },
     delay_ms: { numberValue: delayMs > 0 && !policy.shadow ? decision.delayMs : 0 },
     source: { stringValue: answerSource(decision) },
@@ -57,6 +58,10 @@ function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   if (waitMs !== NEVER_MS) fields.retry_after_ms = { numberValue: waitMs };
   return fields;
 }
+
+/** A number; of a budget the exact amount as text: `12.50 USD`. */
+const countValue = (limit: Limited['limit'], count: number): WireValue =>
+  limit.currency === undefined ? { numberValue: count } : { stringValue: showCount(limit, count) };
 
 const shortenPath = ({ rule: { path } }: Extract<Verdict, { rule: unknown }>): string =>
   path.length > MAX_PATH_LENGTH ? path.slice(0, MAX_PATH_LENGTH) : path;

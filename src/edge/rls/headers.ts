@@ -1,4 +1,5 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
+import { decimal, wholeCents } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { type Limit, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -44,13 +45,17 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   const primary = primaryVerdict(verdicts, quotaMode);
   const shown = ofEveryDescriptor ? verdicts.filter((verdict) => verdict.kind === 'limited') : primary ? [primary] : [];
   if (shown.length === 0) return [];
-  const header = (key: string, of: (verdict: Limited) => number) => ({ key, value: shown.map(of).join(', ') });
+  const header = (key: string, of: (verdict: Limited) => number | string) => ({ key, value: shown.map(of).join(', ') });
   return [
-    header(limits.limit, ({ limit }) => limit.requestsPerUnit),
-    header(limits.remaining, shownRemaining),
+    header(limits.limit, ({ limit }) => headerCount(limit, limit.requestsPerUnit)),
+    header(limits.remaining, (verdict) => headerCount(verdict.limit, shownRemaining(verdict))),
     header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
   ];
 }
+
+/** A count, or an amount of a budget's currency: `12.50`. */
+const headerCount = ({ currency }: Limit, count: number): number | string =>
+  currency === undefined ? count : decimal(count);
 
 /** Headers of a refusal; none if the request passed, or never could. */
 function retryAfterHeaders({ retryAfterMs = NEVER_MS }: Answer, names: readonly string[]): WireHeader[] {
@@ -74,14 +79,15 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
 /** The verdict that describes an answer, or undefined if none has a limit. */
 export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
-  let fewest = MAX_UINT32; // limits with this many hits left are not shown
+  let fewest = Number.POSITIVE_INFINITY;
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;
     if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.policy.quota) {
       shown = verdict;
       fewest = 0;
-    } else if (limitRemaining < fewest) {
+    } else if (limitRemaining < fewest && limitRemaining !== MAX_UINT32) {
+      // envoyproxy/ratelimit does not show limits with this many hits left
       shown = verdict;
       fewest = limitRemaining;
     }
@@ -130,16 +136,24 @@ function ietfHeaders(answer: Answer): readonly WireHeader[] {
 
 /** Describes a quota. The window is rounded up, so that a client that keeps to the quota is never too fast. */
 function describePolicy({ name, limit }: Policy): string {
-  const quota = `${sfString(name)};q=${limit.requestsPerUnit}`;
+  const quota = `${sfString(name)};q=${sfInteger(limit, limit.requestsPerUnit)}`;
+  if (limit.currency !== undefined) return `${quota};qu="${limit.currency}-cents";w=${toWholeSeconds(limit.windowMs)}`;
   if (limit.algorithm === 'in_flight') return `${quota};qu="concurrent-requests"`;
   if (limit.algorithm === 'allocation') return quota;
   return `${quota};w=${toWholeSeconds(limit.windowMs)}`;
 }
 
-function describeCurrent({ name, remaining, moreMs }: Policy): string {
-  const available = `${sfString(name)};r=${remaining}`;
+function describeCurrent({ name, limit, remaining, moreMs }: Policy): string {
+  const available = `${sfString(name)};r=${sfInteger(limit, remaining)}`;
   return moreMs === undefined ? available : `${available};t=${toWholeSeconds(moreMs)}`;
 }
+
+/** The largest Integer of RFC 9651. */
+const MAX_SF_INTEGER = 999_999_999_999_999;
+
+/** A count as an Integer: whole cents of a budget. */
+const sfInteger = ({ currency }: Limit, count: number): number =>
+  Math.min(currency === undefined ? count : wholeCents(count), MAX_SF_INTEGER);
 
 /**
  * Formats a String of RFC 9651, which is printable ASCII. Other characters are percent-encoded as UTF-8, and so is `%`.

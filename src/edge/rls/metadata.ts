@@ -1,5 +1,6 @@
 import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
@@ -110,13 +111,14 @@ function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
   const verdict = primaryVerdict(answer.verdicts, quotaMode);
   if (!verdict) return { code };
   const { rule, decision } = verdict;
+  const { currency } = verdict.limit;
   const { retryAfterMs = NEVER_MS } = answer;
   const isRefusal = decision.code === 'OVER_LIMIT';
   return {
     code,
     rule: rule.path,
     limit: describeLimit(verdict),
-    remaining: shownRemaining(verdict),
+    remaining: currency === undefined ? shownRemaining(verdict) : showMoney(shownRemaining(verdict), currency),
     ...(isRefusal && code === 'OK' && { would_be: decision.code }),
     ...(retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
   };

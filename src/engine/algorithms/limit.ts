@@ -21,6 +21,9 @@ export const MAX_WINDOW_MS = 100 * unitMs.YEAR;
 /** Maximum count, the largest integer that a double, and so Lua, holds exactly. */
 export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 
+/** Maximum limit: a count that stops at `MAX_COUNT` exceeds it. */
+export const MAX_LIMIT = MAX_COUNT - 1;
+
 /** `retryAfterMs` of a request that can never pass, such as 5 hits on a limit of 3. */
 export const NEVER_MS = Number.POSITIVE_INFINITY;
 
@@ -28,12 +31,14 @@ export const NEVER_MS = Number.POSITIVE_INFINITY;
 export interface LimitNumbers {
   /** Distinguishes the limit's counters from those of other limits on the same descriptor: `fixed_window|60000`. */
   readonly counter: string;
-  /** Hits that pass in one window, 0 to 4,294,967,295. */
+  /** Hits that pass in one window, 0 to `MAX_LIMIT`. */
   readonly requestsPerUnit: number;
   /** Further hits that pass in a window, but flagged; 0 for a hard limit. */
   readonly soft: number;
   /** The window's length, at most `MAX_WINDOW_MS`; for calendar windows the usual length. */
   readonly windowMs: number;
+  /** Of a budget: its hits are billionths of this currency. */
+  readonly currency?: string | undefined;
 }
 
 /** The numbers of one limit; each algorithm has more. */

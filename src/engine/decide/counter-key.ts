@@ -40,6 +40,8 @@ export function findCounter(
 interface CounterName {
   readonly domain: string;
   readonly entries: readonly Entry[];
+  /** What precedes them: a prefix, and the name of the limit's counters. */
+  readonly counter: string;
 }
 
 /** The names that a key may contain: a text of the prefix may look like one. None if the name was too long for it. */
@@ -52,14 +54,14 @@ export function* readNames(key: string): Iterable<CounterName> {
       { length: rest.length / 2 },
       (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
     );
-    yield { domain, entries };
+    yield { domain, entries, counter: key.slice(0, bar) };
   }
 }
 
 /** The matches of descriptors whose counters have this name. */
 export function* matchName(
   rules: RuleTree,
-  { domain, entries }: CounterName,
+  { domain, entries }: Pick<CounterName, 'domain' | 'entries'>,
 ): Iterable<Extract<Match, { kind: 'limited' }>> {
   for (const sent of [entries, ...withIds(rules, domain, entries)]) {
     const found = match(rules, domain, { entries: sent, requestLimit: undefined });

@@ -17,6 +17,7 @@ import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
 import type { Overrides } from './overrides.ts';
+import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
 import { findUnmet, type Unmet } from './unmet.ts';
@@ -46,6 +47,7 @@ export type Verdict =
       readonly label: LimitLabel;
       readonly policy: LimitPolicy;
       readonly decision: LedgerEntry;
+      /** What the limit counts: hits, or of a budget billionths of its currency. */
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
@@ -218,7 +220,7 @@ function matchRequest(
   const matched: MatchedDescriptor[] = [];
   for (const found of matchDescriptors(request, rules, decider, work))
     matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
-  return matched;
+  return withPrices(matched);
 }
 
 /** @throws TooCostly  the store would work on the debits for too long */
@@ -301,6 +303,8 @@ type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
 export interface MatchedDescriptor {
   readonly found: ValidMatch;
   readonly hits: number;
+  /** Absent: its hits have no price. */
+  readonly priced?: Priced | undefined;
 }
 
 function valid(found: Match): ValidMatch {
@@ -310,12 +314,13 @@ function valid(found: Match): ValidMatch {
 
 function withDebits(
   before: Debit[] | undefined,
-  { found, hits }: MatchedDescriptor,
+  descriptor: MatchedDescriptor,
   domain: string,
   spend: Spend,
   decider: Decider,
   maxHoldMs: number,
 ): Debit[] | undefined {
+  const { found } = descriptor;
   if (found.kind !== 'limited') return before;
   let debits = before;
   const { counters, quotaMode, shadowMode } = decider;
@@ -324,6 +329,7 @@ function withDebits(
   const metered = findMetered(decider, found.limits);
   for (const one of found.limits) {
     const { limit, policy } = one;
+    const hits = amountUnder(limit, descriptor);
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
@@ -339,7 +345,7 @@ function withDebits(
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
       : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    const held = heldBy(debit, holder, found.commits);
+    const held = heldBy(debit, chooseHolder(holder, descriptor), found.commits);
     debits = appended(debits, one === metered ? meteredDebit(held) : held);
   }
   return debits;
@@ -363,9 +369,15 @@ function combine(
   let cut: LedgerEntry[] | undefined;
   let next = 0;
   let delayMs = 0;
-  const verdicts = matched.map(({ found, hits }): Verdict => {
+  const verdicts = matched.map((descriptor): Verdict => {
+    const { found, priced } = descriptor;
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
+    if (priced?.isAdded) {
+      cut ??= known.slice();
+      for (let at = next; at < next + limits.length; at++) cut[at] = addedTo(decisionAt(cut, at));
+      decisions = cut;
+    }
     if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined) {
       cut ??= known.slice();
       endInTime(cut, limits, next, modes.clock());
@@ -386,6 +398,7 @@ function combine(
     const code = policy.shadow ? 'OK' : decision.code;
     const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
     const applied = reportsAll ? listApplied(limits, decisions, first) : undefined;
+    const hits = amountUnder(limit, descriptor);
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
   const { quotaMode, shadowMode, clock } = modes;
@@ -401,6 +414,10 @@ function combine(
 
 // the ledger returns one decision per debit
 const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
+
+/** The decision on a part of a commit that another part has charged. */
+const addedTo = ({ reservation, ...decision }: LedgerEntry): LedgerEntry =>
+  reservation ? { ...decision, reservation: { ...reservation, event: 'added' } } : decision;
 
 /** @param first  the index of the first decision on these limits */
 function findShadowRefusals(

@@ -17,6 +17,7 @@ import {
 } from './decide.ts';
 import { findMetered, meteredDebit } from './metered.ts';
 import { PlainCharges } from './plain-charges.ts';
+import { amountUnder, withPrices } from './priced.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
 import { findUnmet } from './unmet.ts';
@@ -56,7 +57,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
   };
   const plain = new PlainCharges(decider);
   const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
-    matchLimits(request, decider).some(({ limits }) => limits.some(of));
+    matchLimits(request, decider).some(({ found }) => found.limits.some(of));
   return {
     async check(request, caller) {
       const { domain, descriptors } = named(request, decider, '');
@@ -151,10 +152,11 @@ function matchLimits(request: RateLimitRequest, decider: SlotsDecider) {
   const rules = decider.rules();
   if (!rules) return [];
   const counted = findUnmet(request, rules)?.descriptors ?? request.descriptors;
-  return matchDescriptors({ ...request, descriptors: counted }, rules, decider).flatMap((found, at) => {
+  const limited = matchDescriptors({ ...request, descriptors: counted }, rules, decider).flatMap((found, at) => {
     if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
-    return found.kind === 'limited' ? [{ ...found, hits: counted[at]?.hits ?? 1 }] : [];
+    return found.kind === 'limited' ? [{ found, hits: counted[at]?.hits ?? 1 }] : [];
   });
+  return withPrices(limited);
 }
 
 function createCharges(
@@ -162,10 +164,12 @@ function createCharges(
   decider: SlotsDecider,
   of: (one: RuleLimit) => boolean,
 ): readonly Debit[] {
-  return matchLimits(request, decider).flatMap(({ limits, entries, hits }) => {
+  return matchLimits(request, decider).flatMap((descriptor) => {
+    const { limits, entries } = descriptor.found;
     const metered = findMetered(decider, limits);
     return limits.filter(of).map((one): Debit => {
       const counter = decider.counters(one.limit, request.domain, entries);
+      const hits = amountUnder(one.limit, descriptor);
       const debit: Debit =
         hits <= 0
           ? createDebit(counter, one, hits, false)

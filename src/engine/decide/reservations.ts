@@ -6,6 +6,7 @@ import { atLeast, usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { InvalidRequest, type RateLimitRequest } from './decide.ts';
 import { findMetered, meteredDebit } from './metered.ts';
+import { amountUnder, chooseHolder } from './priced.ts';
 import { available, heldDescriptors, isRefused, type SlotsDecider, type TimedCaller } from './slots.ts';
 
 /** The result of a reservation. */
@@ -74,18 +75,20 @@ export function createReservations(decider: SlotsDecider): Reservations {
 }
 
 function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
-  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) => {
+  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap((descriptor) => {
+    const { found, holder } = descriptor;
     const metered = findMetered(decider, found.limits);
     return found.limits.flatMap((own) => {
       const { limit, policy } = own;
       if (limit.algorithm !== 'reservation') return [];
       const counter = decider.counters(limit, request.domain, found.entries);
       const one = { limit, policy };
+      const hits = amountUnder(limit, descriptor);
       const blocks = !policy.shadow && !decider.shadowMode;
       const debit = commits
         ? usedDebit(counter, one, hits, decider.estimates)
         : createDebit(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
-      const held = heldBy(debit, holder, commits);
+      const held = heldBy(debit, chooseHolder(holder, descriptor), commits);
       return own === metered ? meteredDebit(held) : held;
     });
   });

@@ -7,6 +7,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
 import { type Decider, InvalidRequest, matchDescriptors, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
+import { type Priced, withPrices } from './priced.ts';
 import { SlotQueues } from './queues.ts';
 import { findUnmet } from './unmet.ts';
 
@@ -132,6 +133,7 @@ export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readon
 interface HeldDescriptor {
   readonly found: Extract<Match, { kind: 'limited' }>;
   readonly hits: number;
+  readonly priced?: Priced | undefined;
   /** See `hashHolder`. */
   readonly holder: number;
 }
@@ -149,11 +151,12 @@ export function heldDescriptors(
 ): readonly HeldDescriptor[] {
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  return matchDescriptors(request, rules, decider).flatMap((found, at) => {
+  const held = matchDescriptors(request, rules, decider).flatMap((found, at): HeldDescriptor[] => {
     if (found.kind !== 'limited' || found.id === undefined) return [];
     const hits = request.descriptors[at]?.hits ?? 1;
     if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
     if (hits < minHits) throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${minHits}, got ${hits}`);
-    return { found, hits, holder: hashHolder(found.id) };
+    return [{ found, hits, holder: hashHolder(found.id) }];
   });
+  return withPrices(held);
 }

@@ -57,11 +57,18 @@ export const reservationEvents = [
   'repeated', // committed before: no effect
   'given_back',
   'full', // the counter holds its maximum of requests
+  'added', // charged by another part of the same commit
 ] as const;
 export type ReservationEvent = (typeof reservationEvents)[number];
 
 /** The events of a commit. */
-export const commitEvents: ReadonlySet<ReservationEvent> = new Set(['committed', 'late', 'unknown', 'repeated']);
+export const commitEvents: ReadonlySet<ReservationEvent> = new Set([
+  'committed',
+  'late',
+  'unknown',
+  'repeated',
+  'added',
+]);
 
 /** The outcome for a reservation, and the other hits on hold. Whole hits. */
 export interface ReservationReport {

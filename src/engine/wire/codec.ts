@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
+import { wholeCents } from '../algorithms/money.ts';
 import {
   type Answer,
   InvalidRequest,
@@ -8,6 +9,7 @@ import {
   type RequestDescriptor,
   type Verdict,
 } from '../decide/decide.ts';
+import type { Limit } from '../holds/limits.ts';
 import type { RequestLimit } from '../rules/match/match.ts';
 import {
   codeNumbers,
@@ -97,14 +99,18 @@ function encodeStatus(verdict: Verdict): WireStatus {
   const { code, limit, label, decision } = verdict;
   return {
     code: codeNumbers[code],
-    current_limit: encodeLimit(limit.requestsPerUnit, label),
-    limit_remaining: shownRemaining(verdict),
+    current_limit: encodeLimit(asUint32(limit, limit.requestsPerUnit), label),
+    limit_remaining: asUint32(limit, shownRemaining(verdict)),
     duration_until_reset: {
       seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
       nanos: 0,
     },
   };
 }
+
+/** Whole cents of a budget, and at most what the field holds: headers and the detail have the exact count. */
+const asUint32 = ({ currency }: Limit, count: number): number =>
+  Math.min(currency === undefined ? count : wholeCents(count), MAX_UINT32);
 
 function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: LimitLabel): WireLimit {
   const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };

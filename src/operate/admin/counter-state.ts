@@ -1,5 +1,6 @@
 import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
+import { showMoney } from '../../engine/algorithms/money.ts';
 import { holdsIn } from '../../engine/holds/adaptive.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
 import type { FairShareLimit } from '../../engine/holds/fair-share.ts';
@@ -26,7 +27,9 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     open: reservation.open,
     oldestMs: reservation.oldestMs,
   };
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold };
+  const { currency } = limit;
+  const unit = currency !== undefined && { currency };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold, ...unit };
 }
 
 const MAX_TICKS = 200;
@@ -107,7 +110,7 @@ type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, holder
 /** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
   const used = hitsUsed(limit, state, nowMs);
-  return { terms: [text(used)], used };
+  return { terms: [amount(limit, used)], used };
 }
 
 const accounts: Accounts = {
@@ -122,13 +125,17 @@ const accounts: Accounts = {
       false,
     ).state;
     const covered = Math.max(limit.windowMs - Math.max(nowMs - startMs, 0), 0) / limit.windowMs;
-    return { terms: [`${previous} × ${text(covered)}`, text(count)], used: previous * covered + count };
+    return {
+      terms: [`${amount(limit, previous)} × ${text(covered)}`, amount(limit, count)],
+      used: previous * covered + count,
+    };
   },
   sliding_window_buckets(limit, state, nowMs) {
     const [, ...counts] = algorithms.sliding_window_buckets.step(limit, state, nowMs, 0, false).state;
     const used = counts.reduce((sum, count) => sum + count, 0);
-    const terms = counts.filter((count) => count > 0);
-    return { terms: terms.length > 0 && terms.length <= MAX_TERMS ? terms.map(text) : [text(used)], used };
+    const some = counts.filter((count) => count > 0);
+    const terms = some.length > 0 && some.length <= MAX_TERMS ? some : [used];
+    return { terms: terms.map((count) => amount(limit, count)), used };
   },
   token_bucket: inBucket,
   leaky_bucket: inBucket,
@@ -146,7 +153,7 @@ const accounts: Accounts = {
   reservation(limit, state, nowMs) {
     const { hitsBefore, reservation } = describe(limit, state, nowMs);
     const held = reservation?.held ?? 0;
-    return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
+    return { terms: [amount(limit, hitsBefore - held), `${amount(limit, held)} on hold`], used: hitsBefore };
   },
   fair_share: whole,
   site_share(limit, state, nowMs) {
@@ -168,7 +175,7 @@ function inBucket(
   if ('refill' in limit && limit.refill === 'interval') return whole(limit, state, nowMs);
   const { requestsPerUnit, windowMs, maxDelayMs } = limit;
   const used = (describe(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
-  return { terms: [text(used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
+  return { terms: [amount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
 }
 
 /** A counter as it is, without spending hits. */
@@ -190,11 +197,13 @@ const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number
 export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
   const { terms, used, mayOwe = 0, capacity = fullCapacity(limit), note } = account(limit, state, nowMs, holder);
-  const requested = hits === 0 ? [] : [text(hits)];
+  const requested = hits === 0 ? [] : [amount(limit, hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
-  const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
-  const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
+  const whole = amount(limit, sum);
+  const total = left.length > 1 || whole !== left[0] ? `${left.join(' + ')} = ${whole}` : whole;
+  const most = amount(limit, capacity);
+  const room = mayOwe > 0 ? `${most} + ${amount(limit, mayOwe)} that may wait` : most;
   return `${total} ${isOver ? '>' : '≤'} ${room}${note === undefined ? '' : `: ${note}`}`;
 }
 
@@ -241,6 +250,10 @@ const moveTexts: Readonly<Record<AdaptedReport['move'], string>> = {
   probed: 'set by the time without a queue, which was just measured',
   idle: 'halved after a time without requests',
 };
+
+/** A count, or an amount of a budget's currency. */
+const amount = ({ currency }: Limit, count: number): string =>
+  currency === undefined ? text(count) : showMoney(Math.round(count), currency);
 
 /** At most two decimals. */
 const text = (value: number): string => String(Math.round(value * 100) / 100);

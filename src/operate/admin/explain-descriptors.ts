@@ -1,9 +1,11 @@
 import { inTurns } from '../../base/slices.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
+import { ANONYMOUS } from '../../engine/holds/claim.ts';
 import { type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
@@ -159,10 +161,11 @@ function explainObserved(
       source !== 'backend' || hits < 0
         ? sourceTexts[source]
         : reservation && debit.commits
-          ? commitText(reservation, hits)
+          ? commitText(reservation, debit)
           : share && limit.algorithm === 'fair_share'
             ? describeShare(limit, share)
             : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
+    ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
@@ -175,10 +178,12 @@ function explainObserved(
 const pick = ({ event, reserved, charged, overrun }: ReservationReport) => ({ event, reserved, charged, overrun });
 
 /** The outcome of a commit: `used 512 of 5000 reserved, charged 512`. */
-function commitText({ event, reserved, charged }: ReservationReport, used: number): string {
+function commitText({ event, reserved, charged }: ReservationReport, { limit, hits, holder }: Debit): string {
+  const count = (hits: number): string => showCount(limit, hits);
+  if (holder === ANONYMOUS && hits === 0) return 'charged with another part of the same commit';
   if (event === 'repeated') return 'committed before: nothing is charged';
-  if (event === 'unknown') return `nothing was reserved under this id: charged ${charged}`;
-  return `used ${used} of ${reserved} reserved${event === 'late' ? ', after the ttl' : ''}, charged ${charged}`;
+  if (event === 'unknown') return `nothing was reserved under this id: charged ${count(charged)}`;
+  return `used ${count(hits)} of ${count(reserved)} reserved${event === 'late' ? ', after the ttl' : ''}, charged ${count(charged)}`;
 }
 
 /** What each source of an answer means. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { fullCapacity } from '../../engine/holds/limits.ts';
@@ -103,6 +104,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
   const { rule, limit, label, policy, decision, hits } = verdict;
   const { hitsBefore, limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';
+  const count = (hits: number): string => showCount(limit, hits);
   const isBlock = limit.counter === BLOCK_COUNTER;
   return {
     entries: cut,
@@ -118,7 +120,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
       ? 'blocked'
       : decision.share && limit.algorithm === 'fair_share'
         ? describeShare(limit, decision.share)
-        : `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${fullCapacity(limit)}`,
+        : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(fullCapacity(limit))}`,
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),

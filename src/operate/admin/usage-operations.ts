@@ -53,7 +53,7 @@ export function usageOperations(options: UsageOptions): readonly ApiOperation[] 
         [],
       ),
       answers:
-        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
+        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
       answer: ({ query }) => report(options, query),
     }),
     operation({
@@ -89,13 +89,14 @@ async function report({ store, clock }: UsageOptions, asked: Asked): Promise<Usa
   const fromHour = Math.floor((from === undefined ? startOfMonth(nowMs) : readTime('from', from)) / unitMs.HOUR);
   const toHour = Math.ceil((to === undefined ? nowMs : readTime('to', to)) / unitMs.HOUR);
   const query: UsageQuery = { ...only, by, per, count, fromHour, toHour };
-  const { rows, more, hits } = await store.report(query).catch(refuseFailed);
+  const { rows, more, hits, spent } = await store.report(query).catch(refuseFailed);
   return {
     from: rfc3339(fromHour * unitMs.HOUR),
     to: rfc3339(toHour * unitMs.HOUR),
     by,
     per,
     hits,
+    ...(Object.keys(spent).length > 0 && { spent }),
     more,
     rows: rows.map((row) => ({
       domain: row.domain,
@@ -103,6 +104,7 @@ async function report({ store, clock }: UsageOptions, asked: Asked): Promise<Usa
       ...(by === 'key' && { key: row.key }),
       ...(row.hour !== undefined && { at: rfc3339(row.hour * unitMs.HOUR) }),
       hits: row.hits,
+      ...(row.currency !== undefined && { currency: row.currency }),
     })),
   };
 }

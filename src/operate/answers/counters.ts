@@ -9,6 +9,8 @@ const holdFields = {
   /** Reserved hits, which are part of those used, and the number of requests that hold them. */
   onHold: whole,
   open: whole,
+  /** Of a budget: the counts are billionths of this currency. */
+  currency: text,
 };
 
 /** The state of a counter, in whole hits. */

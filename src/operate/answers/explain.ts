@@ -86,6 +86,8 @@ const explainedLimit = fields(
     /** The state before, in the terms of the algorithm. */
     drawing: stateDrawing,
     arithmetic: text,
+    /** What the hits cost a budget, in billionths of its currency. */
+    cost: whole,
     soft: onlyTrue,
     /** The standing of this site before the request, if sites share the limit. */
     site: siteStanding,

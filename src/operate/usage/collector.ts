@@ -1,11 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
+import { counterCurrency } from '../../engine/algorithms/money.ts';
 import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/usage.ts';
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { UsageRow, UsageStore } from './usage-store.ts';
+import { RowSums, type UsageRow, type UsageStore } from './usage-store.ts';
 
 /** The usage of all deciders: see `UsageSource`. Every method may reject. */
 export interface UsageSources {
@@ -64,7 +65,9 @@ export class UsageCollector {
       after = page.next;
     } while (after !== undefined);
     for (const entry of entries.values()) addTo(added, entry);
-    await store.add(id, Array.from(added.values(), this.#describe));
+    const sums = new RowSums(); // several counters may have the same row
+    for (const entry of added.values()) sums.add(this.#describe(entry));
+    await store.add(id, sums.rows());
     await sources.drop(id);
   }
 
@@ -92,12 +95,14 @@ function describeCounter(
   key: string,
   rules: RuleTree | undefined,
   hash: Hash | undefined,
-): Pick<UsageRow, 'domain' | 'rule' | 'key'> {
+): Omit<UsageRow, 'hour' | 'hits'> {
   for (const name of readNames(key)) {
     const shown = hash ? name.entries.map((one) => ({ ...one, value: hash(one.value) })) : name.entries;
-    return { domain: name.domain, rule: rules ? findRule(rules, name) : '', key: descriptorText(shown) };
+    const rule = rules ? findRule(rules, name) : '';
+    return { domain: name.domain, rule, key: descriptorText(shown), currency: counterCurrency(name.counter) };
   }
-  return { domain: '', rule: '', key: key.slice(key.lastIndexOf('|') + 1) };
+  const bar = key.lastIndexOf('|');
+  return { domain: '', rule: '', key: key.slice(bar + 1), currency: counterCurrency(key.slice(0, Math.max(bar, 0))) };
 }
 
 function findRule(rules: RuleTree, name: Parameters<typeof matchName>[1]): string {

@@ -9,6 +9,7 @@ import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import {
   isPartOf,
+  RowSums,
   type UsageQuery,
   type UsageReport,
   type UsageRow,
@@ -46,6 +47,8 @@ interface Head {
   readonly usage: string;
   readonly batches: readonly string[];
 }
+
+type WrittenRow = [hits: number, domain: string, rule: string, key: string, currency?: string];
 
 /**
  * Usage in a directory of one instance: compressed files of JSON lines, one for each hour of a batch, which are merged
@@ -118,16 +121,9 @@ export class FileUsage implements UsageStore {
   async close(): Promise<void> {}
 
   async #merge(hour: number, parts: readonly Part[]): Promise<void> {
-    const sums = new UsageSums({
-      fromHour: hour,
-      toHour: hour + 1,
-      by: 'key',
-      per: 'hour',
-      count: Number.POSITIVE_INFINITY,
-    });
+    const sums = new RowSums();
     const batches = await readParts(parts, (row) => sums.add(row));
-    const rows = sums.report().rows.map((sum): UsageRow => ({ ...sum, hour }));
-    const merged = await this.#write(hour, { id: randomUUID(), batches, rows });
+    const merged = await this.#write(hour, { id: randomUUID(), batches, rows: sums.rows() });
     for (const { path } of parts) if (path !== merged) await rm(path, { force: true });
   }
 
@@ -144,7 +140,8 @@ export class FileUsage implements UsageStore {
     const head: Head = { usage: name, batches };
     const lines = [JSON.stringify(head)];
     for await (const slice of inTurns(rows, LINES_PER_TURN))
-      for (const { domain, rule, key, hits } of slice) lines.push(JSON.stringify([hits, domain, rule, key]));
+      for (const { domain, rule, key, hits, currency } of slice)
+        lines.push(JSON.stringify([hits, domain, rule, key, ...(currency === undefined ? [] : [currency])]));
     const path = join(this.#directory, `usage-${name}-${batches.length}-${id}.ndjson.gz`);
     const unfinished = join(this.#directory, `${UNFINISHED}${id}`);
     const file = await open(unfinished, 'w', OWNER_ONLY);
@@ -187,8 +184,8 @@ async function readParts(parts: readonly Part[], onRow: (row: UsageRow) => void)
     for (const batch of batches) seen.add(batch);
     for await (const slice of inTurns(lines(text, end + 1), LINES_PER_TURN))
       for (const line of slice) {
-        const [hits, domain, rule, key] = JSON.parse(line) as [number, string, string, string]; // as written above
-        onRow({ hour, domain, rule, key, hits });
+        const [hits, domain, rule, key, currency] = JSON.parse(line) as WrittenRow; // as written above
+        onRow({ hour, domain, rule, key, hits, currency });
       }
   }
   return [...seen];

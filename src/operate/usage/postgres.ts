@@ -8,6 +8,7 @@ const MIGRATIONS = [
      hour bigint NOT NULL, domain text NOT NULL, rule text NOT NULL, key text NOT NULL, hits bigint NOT NULL,
      id bytea NOT NULL, PRIMARY KEY (hour, id))`,
   `CREATE TABLE weir_usage_batches (batch text PRIMARY KEY, added_at timestamptz NOT NULL DEFAULT now())`,
+  `ALTER TABLE weir_usage ADD COLUMN currency text NOT NULL DEFAULT ''`,
 ] as const;
 
 /** The lock of migrations, in the database. */
@@ -43,7 +44,7 @@ export class PostgresUsage implements UsageStore {
   }
 
   async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
-    const sums = sumRows(rows);
+    const sums = withIds(rows);
     await this.#migrate();
     await this.#inTransaction(async (client) => {
       const known = await client.query('INSERT INTO weir_usage_batches (batch) VALUES ($1) ON CONFLICT DO NOTHING', [
@@ -64,26 +65,42 @@ export class PostgresUsage implements UsageStore {
       return value === undefined ? [] : [`AND ${name} = $${values.push(value)}`];
     });
     const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
+    const from = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups}`;
     const { rows } = await this.#pool.query<ReportedRow>(
-      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits,
-         sum(sum(hits)) OVER () AS total, count(*) OVER () AS rows
-       FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')}
-       GROUP BY ${groups}
+      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${from}
        ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
-       LIMIT $${values.push(count)}`,
-      values,
+       LIMIT $${values.length + 1}`,
+      [...values, count],
     );
+    const totals =
+      rows.length < count
+        ? rows.map(({ currency, hits }) => ({ currency, hits, rows: 1 }))
+        : await this.#total(`SELECT currency, sum(hits) AS hits ${from}`, values);
+    const spent: Record<string, number> = {};
+    for (const { currency, hits } of totals) spent[currency] = (spent[currency] ?? 0) + Number(hits);
+    const { '': hits = 0, ...ofBudgets } = spent;
     return {
-      rows: rows.map(({ hour, domain, rule = '', key = '', hits }) => ({
+      rows: rows.map(({ hour, domain, rule = '', key = '', currency, hits }) => ({
         hour: hour === null ? undefined : Number(hour),
         domain,
         rule,
         key,
         hits: Number(hits),
+        currency: currency === '' ? undefined : currency,
       })),
-      more: rows[0] ? Number(rows[0].rows) - rows.length : 0,
-      hits: Number(rows[0]?.total ?? 0),
+      more: totals.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
+      hits,
+      spent: ofBudgets,
     };
+  }
+
+  /** Totals of all groups, for reports that leave some out. */
+  async #total(groups: string, values: readonly (string | number)[]): Promise<readonly Total[]> {
+    const { rows } = await this.#pool.query<Total>(
+      `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (${groups}) AS groups GROUP BY currency`,
+      [...values],
+    );
+    return rows;
   }
 
   async forget(domain: string, key: string): Promise<number> {
@@ -135,15 +152,19 @@ interface ReportedRow {
   readonly domain: string;
   readonly rule?: string;
   readonly key?: string;
+  /** Empty for hits. */
+  readonly currency: string;
   readonly hits: string;
-  readonly total: string;
-  readonly rows: string;
+}
+
+interface Total extends Pick<ReportedRow, 'currency' | 'hits'> {
+  readonly rows: string | number;
 }
 
 const groupColumns: Readonly<Record<UsageGroup, readonly string[]>> = {
-  domain: ['domain'],
-  rule: ['domain', 'rule'],
-  key: ['domain', 'rule', 'key'],
+  domain: ['domain', 'currency'],
+  rule: ['domain', 'rule', 'currency'],
+  key: ['domain', 'rule', 'key', 'currency'],
 };
 
 const periods: Readonly<Record<UsagePeriod, string>> = { total: '', day: '(hour / 24 * 24)', hour: 'hour' };
@@ -158,33 +179,26 @@ async function migrate(client: PoolClient): Promise<void> {
   else await client.query('UPDATE weir_usage_schema SET version = greatest(version, $1)', [MIGRATIONS.length]);
 }
 
-/** Identifies the domain, rule and key of a row; an index of keys of any length would have a maximum. */
-const rowId = ({ domain, rule, key }: UsageRow): Buffer =>
-  createHash('sha256')
-    .update(JSON.stringify([domain, rule, key]))
-    .digest();
-
-interface Sum extends UsageRow {
+interface IdentifiedRow extends UsageRow {
+  /** Identifies its domain, rule, key and currency; an index of keys of any length would have a maximum. */
   readonly id: Buffer;
 }
 
-/** One row for each hour and key, in an order in which concurrent transactions do not wait for each other's rows. */
-function sumRows(rows: readonly UsageRow[]): readonly Sum[] {
-  const sums = new Map<string, Sum>();
-  for (const row of rows) {
-    const id = rowId(row);
-    const name = `${row.hour} ${id.toString('hex')}`;
-    sums.set(name, { ...row, id, hits: row.hits + (sums.get(name)?.hits ?? 0) });
-  }
-  return Array.from(sums)
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([, sum]) => sum);
+/** Rows in an order in which concurrent transactions do not wait for each other's. */
+function withIds(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
+  return rows
+    .map((row) => {
+      const { domain, rule, key, currency } = row;
+      const names = [domain, rule, key, ...(currency === undefined ? [] : [currency])];
+      return { ...row, id: createHash('sha256').update(JSON.stringify(names)).digest() };
+    })
+    .sort((one, other) => one.hour - other.hour || one.id.compare(other.id));
 }
 
-async function insert(client: PoolClient, rows: readonly Sum[]): Promise<void> {
+async function insert(client: PoolClient, rows: readonly IdentifiedRow[]): Promise<void> {
   await client.query(
-    `INSERT INTO weir_usage (hour, domain, rule, key, hits, id)
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[])
+    `INSERT INTO weir_usage (hour, domain, rule, key, hits, id, currency)
+     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::text[])
      ON CONFLICT (hour, id) DO UPDATE SET hits = weir_usage.hits + excluded.hits`,
     [
       rows.map(({ hour }) => hour),
@@ -193,6 +207,7 @@ async function insert(client: PoolClient, rows: readonly Sum[]): Promise<void> {
       rows.map(({ key }) => withoutNul(key)),
       rows.map(({ hits }) => hits),
       rows.map(({ id }) => id),
+      rows.map(({ currency = '' }) => currency),
     ],
   );
 }

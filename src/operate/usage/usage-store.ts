@@ -7,7 +7,9 @@ export interface UsageRow {
   readonly rule: string;
   /** The entries of the counter: `user=alice`. Empty for the sum of counters that were too many. */
   readonly key: string;
+  /** Hits; of a budget billionths of its currency. */
   readonly hits: number;
+  readonly currency?: string | undefined;
 }
 
 /** What rows of a report are sums of. */
@@ -39,7 +41,9 @@ interface UsageSum {
   readonly key: string;
   /** First hour of the period; undefined for the total. */
   readonly hour: number | undefined;
+  /** Sums of a budget above 2^53 are exact to the cent. */
   readonly hits: number;
+  readonly currency?: string | undefined;
 }
 
 export interface UsageReport {
@@ -47,8 +51,10 @@ export interface UsageReport {
   readonly rows: readonly UsageSum[];
   /** Rows beyond the maximum. */
   readonly more: number;
-  /** Hits of all rows. */
+  /** Hits of all rows without a currency. */
   readonly hits: number;
+  /** What budgets have spent, in billionths, by currency. */
+  readonly spent: Readonly<Record<string, number>>;
 }
 
 /** Keeps usage. Methods reject if it cannot be read or written. */
@@ -79,10 +85,11 @@ type Sum = { -readonly [K in keyof UsageSum]: UsageSum[K] };
 /** Sums up rows. */
 export class UsageSums {
   readonly #query: UsageQuery;
-  /** By period, domain and rule, then by key: a joined text for each row would take most of the time. */
+  /** By period, domain, rule and currency, then by key: a joined text for each row would take most of the time. */
   readonly #sums = new Map<string, Map<string, Sum>>();
   #last: { readonly row: UsageRow; readonly sums: Map<string, Sum> } | undefined;
   #hits = 0;
+  readonly #spent: Record<string, number> = {};
 
   constructor(query: UsageQuery) {
     this.#query = query;
@@ -91,7 +98,7 @@ export class UsageSums {
   /** Adds a row, if the query selects it. */
   add(row: UsageRow): void {
     const { by, ...only } = this.#query;
-    const { hour, domain, rule, hits } = row;
+    const { hour, domain, rule, hits, currency } = row;
     if (hour < only.fromHour || hour >= only.toHour) return;
     if (only.domain !== undefined && domain !== only.domain) return;
     if (only.rule !== undefined && rule !== only.rule) return;
@@ -100,8 +107,10 @@ export class UsageSums {
     const sums = this.#findSums(row);
     const known = sums.get(key);
     if (known) known.hits += hits;
-    else sums.set(key, { domain, rule: by === 'domain' ? '' : rule, key, hour: periodOf(hour, only.per), hits });
-    this.#hits += hits;
+    else
+      sums.set(key, { domain, rule: by === 'domain' ? '' : rule, key, hour: periodOf(hour, only.per), hits, currency });
+    if (currency === undefined) this.#hits += hits;
+    else this.#spent[currency] = (this.#spent[currency] ?? 0) + hits;
   }
 
   report(): UsageReport {
@@ -110,20 +119,46 @@ export class UsageSums {
       (one, other) => (one.hour ?? 0) - (other.hour ?? 0) || other.hits - one.hits || compare(one, other),
     );
     const { count } = this.#query;
-    return { rows: rows.slice(0, count), more: Math.max(rows.length - count, 0), hits: this.#hits };
+    return { rows: rows.slice(0, count), more: Math.max(rows.length - count, 0), hits: this.#hits, spent: this.#spent };
   }
 
-  /** The sums of the row's period, domain and rule, which are mostly those of the row before. */
+  /** The sums of the row's period, domain, rule and currency, which are mostly those of the row before. */
   #findSums(row: UsageRow): Map<string, Sum> {
-    const { hour, domain, rule } = row;
+    const { hour, domain, rule, currency } = row;
     const last = this.#last;
-    if (last?.row.hour === hour && last.row.domain === domain && last.row.rule === rule) return last.sums;
+    if (
+      last?.row.hour === hour &&
+      last.row.domain === domain &&
+      last.row.rule === rule &&
+      last.row.currency === currency
+    )
+      return last.sums;
     const { by, per } = this.#query;
-    const name = JSON.stringify([periodOf(hour, per), domain, by === 'domain' ? '' : rule]);
+    const name = JSON.stringify([periodOf(hour, per), domain, by === 'domain' ? '' : rule, currency]);
     const sums = this.#sums.get(name) ?? new Map<string, Sum>();
     this.#sums.set(name, sums);
     this.#last = { row, sums };
     return sums;
+  }
+}
+
+/** Selects everything. */
+const ALL: UsageQuery = {
+  fromHour: Number.NEGATIVE_INFINITY,
+  toHour: Number.POSITIVE_INFINITY,
+  by: 'key',
+  per: 'hour',
+  count: Number.POSITIVE_INFINITY,
+};
+
+/** Sums up rows of the same hour and key. */
+export class RowSums extends UsageSums {
+  constructor() {
+    super(ALL);
+  }
+
+  rows(): readonly UsageRow[] {
+    return this.report().rows as readonly UsageRow[]; // sums for each hour have one
   }
 }
 

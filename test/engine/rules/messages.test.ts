@@ -41,13 +41,13 @@ const messages: Readonly<Record<string, string>> = {
   'flag-is-text.yaml':
     "4: descriptors[0].shadow_mode: error loading config file: expected true or false, got the text 'true'",
   'count-is-quoted.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the text '5'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the text '5'",
   'count-is-negative.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the number '-1'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '-1'",
   'count-is-too-large.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the number '4294967296'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '9007199254740991'",
   'count-is-a-fraction.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 4294967295, not in quotes, got the number '5.0'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '5.0'",
   'metadata-is-text.yaml':
     "4: descriptors[0].metadata: error loading config file: expected a mapping, got the text 'team-a'",
   'no-domain.yaml': '1: domain: config file cannot have empty domain: expected a name, got nothing',

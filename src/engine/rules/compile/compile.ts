@@ -1,3 +1,4 @@
+import { parseMoney } from '../../algorithms/money.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
@@ -9,7 +10,9 @@ import {
   type Naming,
   type Node,
   type Rule,
+  type RuleLimit,
   type RuleTree,
+  type UnitCost,
 } from '../match/tree.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import {
@@ -337,8 +340,10 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
   if (rule && reserving.length > 0) {
     const { schedule: whole, ...always } = rule;
     const schedule = whole?.map((one) => reserving.find((other) => other === one));
+    const own = readUnitCost(block, reserving, problems);
     return {
       ...always,
+      ...(own && { unitCost: { ...own, isPart: true } }),
       limits: reserving,
       ...(schedule && { schedule }),
       replaces: [],
@@ -393,15 +398,40 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     problems.error(unlimited.place('unlimited'), 'unlimited cannot be used beside other limits: remove one of them');
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
+  const unitCost = readUnitCost(block, limits, problems);
+  const budget = limitBlocks.find(({ values }) => values.budget !== undefined);
+  if (budget && block.values.unit_cost === undefined && !block.invalid.has('unit_cost'))
+    problems.error(
+      budget.place('budget'),
+      'budget requires unit_cost beside rate_limit: what a hit costs, such as 0.01 USD',
+    );
   return {
     ...describeNode(block, here),
     limits,
+    ...(unitCost && { unitCost }),
     ...(schedule && { schedule }),
     unlimited: unlimited !== undefined,
     shadow,
     quota,
     replaces,
   };
+}
+
+/** What a hit costs the budgets among these limits. Undefined if the node has no price, or an invalid one. */
+function readUnitCost(
+  { values: { unit_cost: written }, place }: Block<'node'>,
+  limits: readonly RuleLimit[],
+  problems: Problems,
+): UnitCost | undefined {
+  if (written === undefined) return undefined;
+  const report = (message: string): undefined => problems.error(place('unit_cost'), message);
+  const cost = parseMoney(written);
+  if (typeof cost === 'string')
+    return report(`unit_cost must be a price such as 0.01 USD or 0.0025 USD per 1000, got '${written}': ${cost}`);
+  const currencies = limits.flatMap(({ limit: { currency = [] } }) => currency);
+  const other = currencies.find((currency) => currency !== cost.currency);
+  if (other !== undefined) return report(`unit_cost must be in ${other}, the currency of the budget, got '${written}'`);
+  return cost;
 }
 
 const ownModes = ({ values }: Block<'rate_limit'>, { shadow, quota }: NodeModes): NodeModes => ({

@@ -7,10 +7,12 @@ import {
   type LimitNumbers,
   type LimitPolicy,
   type LimitSource,
+  MAX_LIMIT,
   MAX_WINDOW_MS,
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
+import { parseMoney, showMoney } from '../../algorithms/money.ts';
 import {
   algorithmFor,
   findNamedRow,
@@ -93,8 +95,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
     );
-  const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
-  const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
+  const { soft = 0 } = values;
+  const rate = readRate(values, report);
+  if (!rate) return undefined;
+  const numbers = { ...rate, soft, windowMs: window.windowMs };
   const { hasId = false } = modes;
   const source = createLimitSource(block, { window, hasId }, problems);
   const read = policy && readNumbers(algorithm, numbers, source);
@@ -103,12 +107,41 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
   const shared = split && readShare(block, split, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
+  const most = Math.max(numbers.requestsPerUnit, soft);
+  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && limit.algorithm !== 'reservation')
+    report('requests_per_unit', `${limit.algorithm} counts at most ${MAX_UINT32} hits, got ${most}`);
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || !policy || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
+}
+
+/** Largest limit of algorithms whose products grow with the number of children or sites. */
+const MAX_UINT32 = 0xffff_ffff;
+
+/** What budgets cannot have: a number of hits beside the money, or hits that another process counts. */
+const besideBudget = ['requests_per_unit', 'soft', 'burst', 'local_share', 'sites', 'share'] as const;
+
+/** The hits, or the money in billionths, that pass in a window. */
+function readRate(
+  values: LimitBlock['values'],
+  report: LimitProblem,
+): Pick<LimitNumbers, 'requestsPerUnit' | 'currency'> | undefined {
+  const { requests_per_unit: requestsPerUnit = 0, soft = 0, budget } = values;
+  if (requestsPerUnit + soft > MAX_LIMIT)
+    return report('soft', `requests_per_unit and soft together must be at most ${MAX_LIMIT} to be exact`);
+  if (budget === undefined) return { requestsPerUnit };
+  const other = besideBudget.find((key) => values[key] !== undefined);
+  if (other) return report(other, `${other} and budget are mutually exclusive: remove one of them`);
+  const money = parseMoney(budget);
+  if (typeof money === 'string' || budget.includes(' per '))
+    return report(
+      'budget',
+      `budget must be an amount such as 500.00 USD, got '${budget}'${typeof money === 'string' ? `: ${money}` : ''}`,
+    );
+  return { requestsPerUnit: money.billionths, currency: money.currency };
 }
 
 const parseUnit = (written = ''): Unit | undefined =>
@@ -193,7 +226,9 @@ function readNumbers(
   source: LimitSource,
 ): Limit | undefined {
   const row = findNamedRow(algorithm);
-  const counter = `${algorithm}${row.state.version === undefined ? '' : `.${row.state.version}`}|${common.windowMs}`;
+  const unit = common.currency === undefined ? '' : `${common.currency}|`; // counts in another unit are of no use
+  const version = row.state.version === undefined ? '' : `.${row.state.version}`;
+  const counter = `${algorithm}${version}|${unit}${common.windowMs}`;
   return row.parse({ ...common, counter }, source) as Limit | undefined; // parsed by the row of this algorithm
 }
 
@@ -276,7 +311,11 @@ function createLimitSource(
 ): LimitSource {
   const { alignment, ...others } = written;
   const values: AlgorithmValues & typeof others = typeof alignment === 'string' ? { ...others, alignment } : others;
-  const report: LimitProblem = (key, message) => problems.error(place(key), message);
+  const isBudget = written.budget !== undefined;
+  const report: LimitProblem = (key, message) =>
+    isBudget && key === 'requests_per_unit'
+      ? problems.error(place('budget'), `${message}; a budget is counted in billionths of its currency`)
+      : problems.error(place(key), message);
   return {
     values,
     hasId,
@@ -354,14 +393,17 @@ function readReserve(
   const onOverrun = overruns.find((one) => one === written);
   if (!onOverrun) return report('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
   const most = nominalCapacity(inner) + inner.soft;
-  const reserved = estimate === undefined || estimate === 'p95' ? estimate : Number(estimate);
+  const reserved = estimate === undefined || estimate === 'p95' ? estimate : readEstimate(estimate, inner);
   if (typeof reserved === 'number' && !(Number.isInteger(reserved) && reserved >= 1 && reserved <= most))
     return report(
       'estimate',
-      `estimate must be p95, or 1 to the ${most} hits that fit into the limit, got '${estimate}'`,
+      inner.currency === undefined
+        ? `estimate must be p95, or 1 to the ${most} hits that fit into the limit, got '${estimate}'`
+        : `estimate must be p95, or an amount up to the budget of ${showMoney(most, inner.currency)}, got '${estimate}'`,
     );
-  const { requestsPerUnit, soft, windowMs } = inner;
+  const { requestsPerUnit, soft, windowMs, currency } = inner;
   return {
+    currency,
     algorithm: 'reservation',
     counter: `${inner.counter}+reserve`,
     requestsPerUnit,
@@ -372,6 +414,13 @@ function readReserve(
     onOverrun,
     estimate: reserved,
   } satisfies ReservationLimit;
+}
+
+/** Hits, or billionths of the budget's currency; not a number if they are in another unit. */
+function readEstimate(written: string, { currency }: Limit): number {
+  if (currency === undefined) return Number(written);
+  const money = parseMoney(written);
+  return typeof money !== 'string' && money.currency === currency ? money.billionths : Number.NaN;
 }
 
 /** Values of these keys that `reserve` allows beside it. */

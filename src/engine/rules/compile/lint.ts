@@ -123,10 +123,13 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   const isLimited = listLimits(node).some((limit) => !limit.values.unlimited);
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
+  const hasBudget = listLimits(node).some((limit) => limit.values.budget !== undefined);
+  const isPriceIdle = values.unit_cost !== undefined && !hasBudget && values.not_counted !== 'commit';
   return [
     ...lintText(node, 'key'),
     ...lintText(node, 'value'),
     ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
+    ...(isPriceIdle ? [warning(place('unit_cost'), 'unit_cost has no effect: this node has no budget')] : []),
     ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
   ];
 }
@@ -195,7 +198,7 @@ function lintLimit(
   domain: string,
   names: ReadonlySet<string>,
 ): readonly Problem[] {
-  const isOpen = values.unlimited || values.adapt || values.requests_per_unit !== undefined;
+  const isOpen = values.unlimited || values.adapt || values.budget || values.requests_per_unit !== undefined;
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
     ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),

@@ -1,9 +1,10 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
+import { showCount, showMoney } from '../../algorithms/money.ts';
 import { algorithmFor, isRateLimit, type Limit, namedAlgorithm } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
-import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
+import type { Domain, Rule, RuleLimit, ScheduleEntry, UnitCost } from './tree.ts';
 
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
@@ -18,7 +19,7 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  return `${requestsPerUnit} per ${window}${by}${describeUse(limit)}`;
+  return `${showCount(limit, requestsPerUnit)} per ${window}${by}${describeUse(limit)}`;
 }
 
 function describeUse(limit: Limit): string {
@@ -37,13 +38,14 @@ export const describeRule = (rule: Rule): string => describeLines(rule).join('\n
  * `unlimited`, metadata, file and line.
  */
 export function describeRuleFully(rule: Rule): string {
-  const { limits, unlimited, replaces, named, ids = [], chargedLater, metadata, place } = rule;
+  const { limits, unlimited, replaces, named, ids = [], unitCost, chargedLater, metadata, place } = rule;
   const ofRule = [
     ...(unlimited ? ['unlimited: true'] : []),
     ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
     ...(named === 'by_request' ? ['detailed_metric: true'] : []),
     ...(named === 'by_levels' ? ['statistics: named by requests'] : []),
     ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
+    ...(unitCost ? [`unit_cost: ${showPrice(unitCost)}`] : []),
     ...(chargedLater ? ['charged_later: true'] : []),
     ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
@@ -55,6 +57,8 @@ export function describeRuleFully(rule: Rule): string {
     })
     .join('\n');
 }
+
+const showPrice = ({ billionths, currency }: UnitCost): string => showMoney(billionths, currency);
 
 /** One line for each limit. */
 function describeLines(rule: Rule): readonly string[] {
@@ -95,6 +99,7 @@ export function ruleAsJson(rule: Rule): RuleJson {
     ...(replaces.length > 0 && { replaces }),
     ...(named !== 'by_rule' && { named }),
     ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
+    ...(rule.unitCost && { unit_cost: showPrice(rule.unitCost) }),
     ...(rule.chargedLater && { charged_later: rule.chargedLater }),
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
@@ -131,7 +136,7 @@ export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<
 }
 
 function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
-  const { windowMs, requestsPerUnit, soft } = limit;
+  const { windowMs, requestsPerUnit, soft, currency } = limit;
   const algorithm = namedAlgorithm(limit);
   const { name, unit, unitMultiplier } = label;
   const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
@@ -142,6 +147,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
     ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
     window_ms: windowMs,
     requests_per_unit: requestsPerUnit,
+    ...(currency !== undefined && { budget: showMoney(requestsPerUnit, currency) }),
     soft,
     shadow_mode: shadow ?? false,
     quota_mode: quota ?? false,
@@ -167,13 +173,14 @@ const describeModes = ({
 function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
   const { onStoreFailure, onOverload, localShare, consistency, charge, onChange } = policy;
-  const { windowMs, soft } = limit;
+  const { windowMs, soft, requestsPerUnit, currency } = limit;
   const algorithm = namedAlgorithm(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
     ...(unit === 'UNKNOWN' && algorithm !== 'allocation' ? [`window: ${windowMs}ms`] : []),
     ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
     ...algorithmFor(limit).write(limit),
+    ...(currency === undefined ? [] : [`budget: ${showMoney(requestsPerUnit, currency)}`]),
     ...(soft > 0 ? [`soft: ${soft}`] : []),
     ...(onStoreFailure ? [`on_store_failure: ${onStoreFailure}`] : []),
     ...(onOverload ? [`on_overload: ${onOverload}`] : []),

@@ -110,6 +110,8 @@ const limitJson = openFields(
     unit_multiplier: whole,
     on_overload: text,
     local_share: whole,
+    /** `500.00 USD`; requests_per_unit then counts billionths. */
+    budget: text,
     burst: whole,
     charge: text,
     on_change: text,
@@ -128,6 +130,8 @@ const ruleOptions = {
   replaces: listOf(text),
   named: oneOf('by_levels', 'by_request'),
   not_counted: listOf(fields({ entry: whole, as: text })),
+  /** Of one hit: `0.0000025 USD`. */
+  unit_cost: text,
   charged_later: onlyTrue,
   metadata: anything,
   overlaid,

@@ -29,6 +29,7 @@ export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.l
   if (policy.quota) return unsupported('quota_mode refuses a request together with its other quotas');
   if (policy.charge) return unsupported('charge: always counts requests that were refused');
   if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
+  if (limit.currency !== undefined) return unsupported('budget counts money, and a proxy counts requests');
   if (limit.requestsPerUnit === 0) return { kind: 'deny' };
   const burst = chooseBurst(limit);
   return typeof burst === 'number' ? createPool(limit, burst) : burst;

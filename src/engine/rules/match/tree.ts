@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../base/json.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../../algorithms/limit.ts';
+import type { Money } from '../../algorithms/money.ts';
 import type { Limit } from '../../holds/limits.ts';
 import type { IdKind } from '../read/format.ts';
 import type { Requirement } from '../read/node-source.ts';
@@ -198,12 +199,20 @@ export interface Rule extends MayBeOverlaid {
   readonly ids?: readonly IdEntry[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
+  /** What a hit costs budgets; present if it has any. */
+  readonly unitCost?: UnitCost;
   /** Its requests are checked when they begin, and charged when they end. */
   readonly chargedLater?: true;
   /** The number of entries of the node whose limit this rule's children share; absent if its limits are its own. */
   readonly sharedBelow?: number;
   /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
+}
+
+/** What a hit costs. */
+export interface UnitCost extends Money {
+  /** Of a commit with a price of its own: those of one request are added up. */
+  readonly isPart?: true;
 }
 
 /** The rules of a level and below it. */

@@ -26,12 +26,15 @@ export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
  *
  * @param isNamed  the limit's alignment is a name, which not every algorithm that takes an anchor accepts
  */
-function goneWith({ algorithm, unit, window, ttl, alignment }: LimitBlock['values'], isNamed: boolean) {
+function goneWith(values: LimitBlock['values'], isNamed: boolean) {
+  const { algorithm, unit, window, ttl, alignment, requests_per_unit: requests, budget } = values;
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
     ...(unit === undefined ? [] : (['window', 'unit_multiplier'] as const)),
     ...(unit === undefined && window === undefined ? [] : (['ttl'] as const)),
     ...(ttl === undefined ? [] : (['unit', 'unit_multiplier', 'window'] as const)),
+    ...(requests === undefined ? [] : (['budget'] as const)),
+    ...(budget === undefined ? [] : (['requests_per_unit', 'soft', 'burst'] as const)),
     ...(alignment === undefined ? [] : (['timezone'] as const)),
   ]);
   return (key: LimitKey): boolean => {

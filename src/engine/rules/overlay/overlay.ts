@@ -137,7 +137,7 @@ const limitKeys = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(v
  */
 function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
   const idle = (message: string): undefined => problems.warn(upper.place(), message);
-  if (!lower && upper.values.requests_per_unit === undefined)
+  if (!lower && upper.values.requests_per_unit === undefined && upper.values.budget === undefined)
     return idle('this overlays nothing: the rules have no such limit, and without requests_per_unit none is added');
   if (!lower) return upper;
   if (lower.values.unlimited)
@@ -232,6 +232,7 @@ const nodeId = (head: Block<'node'>['values']): string =>
 const nodeKeys = [
   'shadow_mode',
   'quota_mode',
+  'unit_cost',
   'charged_later',
   'detailed_metric',
   'value_to_metric',
@@ -244,7 +245,10 @@ const keysOfRules = {
   rate_limit: ['unlimited', 'replaces', 'share'],
 } as const;
 
-/** Keys that belong to the rate, in addition to `requests_per_unit`. */
+/** Keys that set a rate. */
+const setsRate = ['requests_per_unit', 'budget'] as const;
+
+/** Keys that belong to the rate, in addition to those. */
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
 
 /** Merges overlay files, and reports what overlays may not contain. */
@@ -335,7 +339,7 @@ class Builder {
     // the reader drops keys that the format does not have
     for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key));
     for (const key of keysOfRules.rate_limit) if (values[key] !== undefined) this.#refuse(place(key), key);
-    if (values.requests_per_unit !== undefined || invalid.has('requests_per_unit')) return;
+    if (setsRate.some((key) => values[key] !== undefined || invalid.has(key))) return;
     for (const key of rateKeys) {
       if (values[key] === undefined) continue;
       this.#problems.error(

@@ -1,6 +1,7 @@
 import { alignments } from '../../algorithms/fixed-window.ts';
 import { algorithms, rateNames } from '../../algorithms/index.ts';
-import { spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
+import { MAX_LIMIT, spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
+import { MONEY, UNIT_COST } from '../../algorithms/money.ts';
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
 import { refills } from '../../algorithms/token-bucket.ts';
@@ -41,7 +42,19 @@ const rateLimit = {
     anyCase: true,
     meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
   },
-  requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
+  requests_per_unit: {
+    type: 'count',
+    maximum: MAX_LIMIT,
+    meaning: 'hits that pass in one unit, 0 to 9007199254740990; absent: 0',
+  },
+  budget: {
+    type: 'text',
+    own: true,
+    insteadOf: ['requests_per_unit'],
+    goesWith: rateNames.filter(canOwe),
+    pattern: MONEY,
+    meaning: 'money that may be spent in one unit, in place of requests_per_unit: 500.00 USD; requires unit_cost',
+  },
   unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
   name: { type: 'text', meaning: 'shown to callers; `replaces` refers to it' },
   replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one replaces' },
@@ -82,7 +95,12 @@ const rateLimit = {
     goesWith: algorithmsWith('timezone'),
     meaning: 'time zone of the calendar, a name of the IANA database; absent: UTC',
   },
-  soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass but are flagged; absent: 0' },
+  soft: {
+    type: 'count',
+    maximum: MAX_LIMIT,
+    own: true,
+    meaning: 'hits beyond the limit that pass but are flagged; absent: 0',
+  },
   count_denied: {
     type: 'flag',
     own: true,
@@ -108,6 +126,7 @@ const rateLimit = {
     own: true,
     goesWith: algorithmsWith('burst'),
     minimum: 1,
+    maximum: MAX_LIMIT,
     meaning:
       'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
   },
@@ -288,6 +307,13 @@ export const format = {
       meaning:
         'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. commit: hits are the actual use of the request, for limits with reserve on the node above',
     },
+    unit_cost: {
+      type: 'text',
+      own: true,
+      pattern: UNIT_COST,
+      meaning:
+        'what a hit costs budgets of this node: 0.01 USD, 0.0025 USD per 1000; with not_counted: commit, of those above',
+    },
     charged_later: {
       type: 'flag',
       own: true,
@@ -331,9 +357,9 @@ export const format = {
     estimate: {
       type: 'text',
       own: true,
-      pattern: '^([1-9][0-9]*|p95)$',
+      pattern: `^([1-9][0-9]*|p95)$|${MONEY}`,
       meaning:
-        'minimum reservation: a number of hits, or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
+        'minimum reservation: a number of hits (of a budget: 0.05 USD), or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
     },
   },
   share: {
@@ -398,6 +424,7 @@ export const format = {
     unit_multiplier: rateLimit.unit_multiplier,
     window: rateLimit.window,
     requests_per_unit: rateLimit.requests_per_unit,
+    budget: rateLimit.budget,
     algorithm: rateLimit.algorithm,
     alignment: rateLimit.alignment,
     timezone: rateLimit.timezone,
@@ -486,7 +513,7 @@ export const format = {
   },
 } as const satisfies Record<string, Record<string, Field>>;
 
-/** The type of a key's value. `count` is an integer from 0 to 4294967295, `struct` any mapping. */
+/** The type of a key's value. `count` is an integer from 0 to its maximum, or 4294967295; `struct` any mapping. */
 export type Field = FieldFacts &
   (
     | {

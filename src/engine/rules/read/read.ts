@@ -42,6 +42,9 @@ type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
 /** Lists of keys, of which one is required. */
 export type Alternatives = readonly (readonly string[])[];
 
+/** Maximum of a count, unless the format says more. */
+const MAX_UINT32 = 0xffff_ffff;
+
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 const referenceKeys = new Set(
   Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
@@ -186,6 +189,8 @@ class Reader {
       case 'keys':
         if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
         return this.alternatives(node, place);
+      case 'count': // smaller bounds are checked where the key is used
+        return this.scalar('count', node, place, Math.max(field.maximum ?? 0, MAX_UINT32));
       default:
         return this.scalar(field.type, node, place);
     }
@@ -233,22 +238,25 @@ class Reader {
     return blocks?.length === texts?.length ? blocks : undefined;
   }
 
-  private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
-    if (node.kind !== 'scalar') return this.mismatch(place, expectedTexts[type], node);
+  /** @param most  the largest count */
+  private scalar(
+    type: 'text' | 'count' | 'flag',
+    node: YamlNode,
+    place: Place,
+    most = MAX_UINT32,
+  ): string | number | boolean | undefined {
+    const expected = type === 'count' ? `a whole number from 0 to ${most}, not in quotes` : expectedTexts[type];
+    if (node.kind !== 'scalar') return this.mismatch(place, expected, node);
     if (node.type === 'float') {
       const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
-      this.problems.error(
-        place,
-        `error checking config: expected ${expectedTexts[type]}, got ${describe(node)}${hint}`,
-      );
+      this.problems.error(place, `error checking config: expected ${expected}, got ${describe(node)}${hint}`);
       return undefined;
     }
     if (type === 'text') return node.text;
-    if (type === 'flag')
-      return node.type === 'flag' ? parseFlag(node.text) : this.mismatch(place, expectedTexts.flag, node);
-    if (node.type !== 'integer') return this.mismatch(place, expectedTexts.count, node);
+    if (type === 'flag') return node.type === 'flag' ? parseFlag(node.text) : this.mismatch(place, expected, node);
+    if (node.type !== 'integer') return this.mismatch(place, expected, node);
     const count = parseInteger(node.text);
-    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, expectedTexts.count, node);
+    return count >= 0n && count <= BigInt(most) ? Number(count) : this.mismatch(place, expected, node);
   }
 
   mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
@@ -292,7 +300,6 @@ const blockNames: Readonly<Record<Shape, string>> = {
 const expectedTexts = {
   text: 'text',
   flag: 'true or false',
-  count: 'a whole number from 0 to 4294967295, not in quotes',
 } as const;
 
 const typeNames: Readonly<Record<ScalarType, string>> = {

@@ -43,7 +43,7 @@ const ALGORITHMS =
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {
-  const count = 'expected a whole number from 0 to 4294967295, not in quotes';
+  const count = 'expected a whole number from 0 to 9007199254740990, not in quotes';
   const mismatch = 'error loading config file: expected';
   const USER = 'descriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n';
 
