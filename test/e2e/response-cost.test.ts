@@ -16,22 +16,30 @@ const [BUCKET, ESTIMATE] = [1_000, 100];
 const continued = new EventEmitter().setMaxListeners(0);
 let waiting = 0;
 
-/** Answers with the status and the cost that the request asks for, or without a cost. */
+/** Answers with the status, the cost and the tokens that the request asks for, or without them. */
 const upstream = createServer(async ({ headers }, answer) => {
   if (headers['x-wait']) {
     waiting++;
     await once(continued, 'continue');
     waiting--;
   }
-  const cost = headers['x-answer-cost'];
-  answer.writeHead(Number(headers['x-answer-status'] ?? 200), cost === undefined ? {} : { 'x-cost': cost }).end('{}');
+  for (const name of ['cost', 'input-tokens', 'output-tokens']) {
+    const value = headers[`x-answer-${name}`];
+    if (value !== undefined) answer.setHeader(`x-${name}`, value);
+  }
+  answer.writeHead(Number(headers['x-answer-status'] ?? 200)).end('{}');
 });
 
 let folder: string;
+let tokenActions: string;
 let redis: Redis;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'rules-'));
-  const [, rules = ''] = /```yaml\n(domain: graphql[\s\S]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
+  const page = await readFile(PAGE, 'utf8');
+  const [, rules = ''] = /```yaml\n(domain: graphql[\s\S]*?)```/.exec(page) ?? [];
+  const [, budget = ''] = /```yaml\n(domain: models[\s\S]*?)```/.exec(page) ?? [];
+  tokenActions = /```yaml\n# envoy: instead of[^\n]*\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
+  await writeFile(join(folder, 'budget.yaml'), budget);
   await writeFile(join(folder, 'page.yaml'), rules);
   await writeFile(join(folder, 'still.yaml'), rules.replace('unit: second', 'unit: year')); // nothing leaks in a test
   upstream.listen(0, '127.0.0.1');
@@ -52,12 +60,16 @@ afterEach(async () => {
   for (const { envoy, weir } of stacks.splice(0)) await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
 });
 
-async function startStack(env: Readonly<Record<string, string>>, rules = 'still.yaml'): Promise<Stack> {
+async function startStack(
+  env: Readonly<Record<string, string>>,
+  rules = 'still.yaml',
+  edit: (config: string) => string = (config) => config,
+): Promise<Stack> {
   const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, rules)] });
   const address = upstream.address();
   const upstreamPort = typeof address === 'object' && address ? address.port : 0;
   const ports = { weirPort: weir.grpcPort, upstreamPort };
-  const stack = { weir, ...(await startPageEnvoy('response-cost.md', ports, (config) => config)) };
+  const stack = { weir, ...(await startPageEnvoy('response-cost.md', ports, edit)) };
   stacks.push(stack);
   await stack.envoy.waitFor(async () => (await query(stack, 'first', { 'x-answer-cost': '0' })) === 200);
   return stack;
@@ -125,4 +137,41 @@ test('the bucket of the page leaks, so that a spent one admits again', async () 
   await stack.envoy.waitFor(async () => (await standing(stack, 'leaking')).onHold === 0);
   expect(await query(stack, 'leaking', { 'x-answer-cost': '1' })).toBe(429);
   await stack.envoy.waitFor(async () => (await query(stack, 'leaking', { 'x-answer-cost': '1' })) === 200);
+});
+
+/** The configuration with the page's actions in place of the last one. */
+function withTokens(config: string): string {
+  const last = /( *)- actions: # commits the cost[\s\S]*?apply_on_stream_done: true\n/;
+  expect(config).toMatch(last);
+  return config
+    .replace(last, (_, indent: string) => tokenActions.replaceAll(/^/gm, indent).trimEnd().concat('\n'))
+    .replace('domain: graphql', 'domain: models');
+}
+
+test('a budget in money is charged the prices of input and output tokens, and refuses when it is spent', async () => {
+  const stack = await startStack({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }, 'budget.yaml', withTokens);
+  const ask = (model: string, input: number, output: number, status = 200) =>
+    query(stack, 'shop', {
+      'x-model': model,
+      'x-answer-input-tokens': String(input),
+      'x-answer-output-tokens': String(output),
+      'x-answer-status': String(status),
+    });
+  const spent = async () => {
+    const { debugPort } = stack.weir;
+    const url = `http://127.0.0.1:${debugPort}/api/v1/counters?domain=models&descriptor=app=shop`;
+    const { counters } = JSON.parse(await (await fetch(url)).text());
+    const [{ used, onHold = 0, currency }] = counters;
+    return `${(used - onHold) / 1e9} ${currency}, ${onHold}`;
+  };
+  const spends = (amount: string) => stack.envoy.waitFor(async () => (await spent()) === `${amount} USD, 0`);
+  expect(await ask('small-2', 1_234, 567)).toBe(200);
+  await spends('0.0005253');
+  expect(await ask('large', 10_000_000, 45_000_000)).toBe(200);
+  await spends('475.0005253');
+  expect(await ask('large', 1, 1, 503)).toBe(503); // costs nothing
+  await spends('475.0005253');
+  expect(await ask('large', 0, 3_000_000)).toBe(200); // reserves what fits, and costs more
+  await spends('505.0005253');
+  expect(await ask('small-2', 1, 1)).toBe(429);
 });
