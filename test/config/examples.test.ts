@@ -84,11 +84,11 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
   ],
   'budget.yaml': [
     [0, 'app=shop,request_id=r1', 40_000_000, 'OK'], // 400 USD
-    [0, 'app=shop,request_id=r2', 10_000_001, 'refused for 2674800000 ms'],
+    [0, 'app=shop,request_id=r2', 10_000_001, 'refused for 60000 ms'], // until the reservation of r1 expires,
     [0, 'app=shop,request_id=r1,input=small-2', 1_000_000_000, 'OK'], // 150 USD
     [0, 'app=shop,request_id=r2', 35_000_000, 'OK'],
     [0, 'app=shop,request_id=r2,output=large', 35_000_000, 'OK'],
-    [0, 'app=shop,request_id=r3', 1, 'refused for 2674800000 ms'], // until February begins in Berlin
+    [0, 'app=shop,request_id=r3', 1, 'refused for 255600000 ms'], // until the next month begins in Berlin
   ],
   'sliding-window-log.yaml': [
     [0, 'export=acme', 1, 'OK'],
