@@ -16,6 +16,9 @@ descriptors:
     rate_limits:
       - { unit: second, requests_per_unit: 1000 }
       - { unit: year, requests_per_unit: 10 }
+  - key: lookup
+    unit_cost: 0.0125 USD
+    rate_limit: { unit: year, budget: 100 USD }
   - key: team
     rate_limit: { unit: year, requests_per_unit: 1000 }
   - key: tenant
@@ -105,6 +108,29 @@ test.each(Object.entries(places))('usage in %s is what limits have admitted', as
   await weir.stop();
   const again = await start(env); // counters in memory begin anew, usage does not
   await settled(again, 9 + 2 + 321);
+});
+
+test('usage of a budget is shown as money, beside hits', async () => {
+  const weir = await start({ REDIS_URL: redis.url, CACHE_KEY_PREFIX: 'money:', USAGE_DIR: join(folder, 'money') });
+  await ask(weir, { user: 'alice' }, 3);
+  await ask(weir, { lookup: 'acme' }, 1_001);
+  await ask(weir, { lookup: 'acme' }, -1);
+  await ask(weir, { lookup: 'other' }, 3);
+  await ask(weir, { lookup: 'other' }, 8_000); // refused
+  await weir.waitFor(async () => JSON.parse(await usageOf(weir, '--json')).spent?.USD === 12_537_500_000);
+  const until = ['--from', '2026-01-01', '--to', '9999-01-01'];
+  expect(await usageOf(weir, '--csv', ...until)).toBe(
+    [
+      'domain,rule,key,hits,cost,currency',
+      'shop,shop.lookup,lookup=acme,,12.50,USD',
+      'shop,shop.lookup,lookup=other,,0.0375,USD',
+      'shop,shop.user,user=alice,3,,',
+      '',
+    ].join('\n'),
+  );
+  expect(await usageOf(weir, ...until)).toMatch(
+    /^3 hits, 12.5375 USD from .*\n *12.50 USD {2}lookup=acme {2}shop.lookup\n/,
+  );
 });
 
 test('unused hits of a lease are not usage once they have been given back', async () => {

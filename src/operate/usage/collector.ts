@@ -6,7 +6,7 @@ import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/us
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { RowSums, type UsageRow, type UsageStore } from './usage-store.ts';
+import type { UsageRow, UsageStore } from './usage-store.ts';
 
 /** The usage of all deciders: see `UsageSource`. Every method may reject. */
 export interface UsageSources {
@@ -65,9 +65,7 @@ export class UsageCollector {
       after = page.next;
     } while (after !== undefined);
     for (const entry of entries.values()) addTo(added, entry);
-    const sums = new RowSums(); // several counters may have the same row
-    for (const entry of added.values()) sums.add(this.#describe(entry));
-    await store.add(id, sums.rows());
+    await store.add(id, Array.from(added.values(), this.#describe));
     await sources.drop(id);
   }
 

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto';
 import { Pool, type PoolClient } from 'pg';
-import type { UsageGroup, UsagePeriod, UsageQuery, UsageReport, UsageRow, UsageStore } from './usage-store.ts';
+import {
+  RowSums,
+  type UsageGroup,
+  type UsagePeriod,
+  type UsageQuery,
+  type UsageReport,
+  type UsageRow,
+  type UsageStore,
+} from './usage-store.ts';
 
 /** Each step is run once, in order. A later version of the service appends to them, and changes none. */
 const MIGRATIONS = [
@@ -184,9 +192,12 @@ interface IdentifiedRow extends UsageRow {
   readonly id: Buffer;
 }
 
-/** Rows in an order in which concurrent transactions do not wait for each other's. */
+/** One row for each hour and key, in an order in which concurrent transactions do not wait for each other's. */
 function withIds(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
-  return rows
+  const sums = new RowSums();
+  for (const row of rows) sums.add(row);
+  return sums
+    .rows()
     .map((row) => {
       const { domain, rule, key, currency } = row;
       const names = [domain, rule, key, ...(currency === undefined ? [] : [currency])];

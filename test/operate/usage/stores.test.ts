@@ -38,6 +38,7 @@ const anyRow = fc.record({
   rule: fc.constantFrom('shop.user', 'llm.tenant', ''),
   key: fc.constantFrom('user=alice', 'user=bob', 'user=a"b,c\\', 'user=\n\u{1F600}', ''),
   hits: fc.oneof(fc.integer({ min: -50, max: 1_000 }), fc.constant(2 ** 46)),
+  currency: fc.constantFrom(undefined, undefined, 'USD', 'EUR'),
 });
 const anyQuery = fc.record({
   fromHour: fc.integer({ min: 469_990, max: 470_050 }),
