@@ -8,6 +8,7 @@ import { MISSING, missingName } from '../../src/engine/rules/read/requirement.ts
 import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { anyLimit, fixedWindowOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
+import { childOf, fairShareOf } from './shares.ts';
 
 /** A node of a random rule tree. */
 interface DrawnNode {
@@ -20,6 +21,8 @@ interface DrawnNode {
   readonly replaces: readonly string[];
   readonly children: readonly DrawnNode[];
   readonly required: DrawnRequirement | undefined;
+  /** Its children share its limit. */
+  readonly shared?: boolean;
 }
 
 /** What a level requires, and the limit of requests that lack it. */
@@ -75,6 +78,36 @@ const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
     required: depth > 1 ? oftenNone(9) : fc.constant(undefined),
   });
 
+/** A limit of a few hits per second, and what its children have of it. */
+const anySharedNode: fc.Arbitrary<DrawnNode> = fc
+  .record({
+    value,
+    rate: fc.integer({ min: 4, max: 40 }),
+    shadow: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
+    children: fc.array(
+      fc.record({
+        value,
+        reserve: fc.constantFrom(0, 0, 1, 2),
+        weight: fc.integer({ min: 1, max: 3 }),
+        ceiling: fc.constantFrom(0, 0, 3),
+        threshold: fc.constantFrom(undefined, 60, 100),
+      }),
+      { maxLength: 2 },
+    ),
+  })
+  .map(({ value: own, rate, shadow, children }) => {
+    const whole = fairShareOf(rate, { by: 'b' });
+    const { by: _, ...part } = whole;
+    const node = { unlimited: false, shadow, quota: false, replaces: [], required: undefined, shared: true };
+    return {
+      ...{ ...node, key: 'a', value: own, limits: [ruleLimitOf(whole)] },
+      children: children.map(({ value: name, threshold, ...numbers }) => {
+        const limit = { ...part, path: [childOf({ key: 'b', ...numbers })], ...(threshold && { threshold }) };
+        return { ...node, key: 'b', value: name, limits: [ruleLimitOf(limit)], children: [] };
+      }),
+    };
+  });
+
 function levelOf(nodes: readonly DrawnNode[], path: string, required: DrawnRequirement | undefined): Level {
   const level = new LevelBuilder();
   for (const drawn of nodes) level.add({ key: drawn.key, value: drawn.value }, nodeOf(drawn, path));
@@ -104,7 +137,7 @@ const requirementsOf = (nodes: readonly DrawnNode[]): readonly Requirement[] =>
   nodes.flatMap(({ required, children }) => [...(required ? [required] : []), ...requirementsOf(children)]);
 
 function nodeOf(
-  { key: own, value: wanted, limits, unlimited, shadow, quota, replaces, children, required }: DrawnNode,
+  { key: own, value: wanted, limits, unlimited, shadow, quota, replaces, children, required, shared }: DrawnNode,
   above: string,
 ): Node {
   const composite = wanted === '' ? own : `${own}_${wanted}`;
@@ -118,7 +151,7 @@ function nodeOf(
   const rule = unlimited
     ? ruleOf({ path, unlimited: true, replaces })
     : numbered.length > 0
-      ? ruleOf({ path, limits: numbered, replaces })
+      ? ruleOf({ path, limits: numbered, replaces, ...(shared && above !== 'd' && { sharedBelow: 1 }) })
       : undefined;
   return {
     composite,
@@ -133,7 +166,10 @@ function nodeOf(
 /** Any small rule tree of the domain `d`. */
 export const anyRules: fc.Arbitrary<RuleTree> = fc
   .record({
-    nodes: fc.array(anyNode(2), { minLength: 1, maxLength: 4 }),
+    nodes: fc.array(fc.oneof({ weight: 5, arbitrary: anyNode(2) }, { weight: 1, arbitrary: anySharedNode }), {
+      minLength: 1,
+      maxLength: 4,
+    }),
     spend: fc.constantFrom(undefined, ...spends),
     required: oftenNone(5),
   })
