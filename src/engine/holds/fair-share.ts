@@ -485,6 +485,10 @@ function scriptArgs(limit: FairShareLimit, _nowMs: number, claim?: Claim): reado
   return numbers;
 }
 
+/** How long a bucket with a debt of a whole bucket keeps hits, and its children their shares. */
+export const sharedRefillMs = ({ burst, requestsPerUnit }: FairShareLimit): number =>
+  Math.ceil((2 * burst * MILLI) / requestsPerUnit) + 2 * ACTIVE_MS;
+
 /** The row of shared limits: rules have `share` beside a rate. */
 export const fairShare: Counting<FairShareLimit> = {
   write: ({ burst, requestsPerUnit, by }) => [
@@ -500,8 +504,7 @@ export const fairShare: Counting<FairShareLimit> = {
     },
   }),
   capacity: ({ burst }) => burst,
-  longestMemoryMs: ({ burst, requestsPerUnit }) =>
-    Math.max(Math.ceil((2 * burst * MILLI) / requestsPerUnit) + 2 * ACTIVE_MS, unitMs.DAY),
+  longestMemoryMs: (limit) => Math.max(sharedRefillMs(limit), unitMs.DAY),
   step,
   describe(limit, report, _nowMs, outcome) {
     const [reason = 0, level = 0, waitMs = 0, spent = 0, room = 0, used = 0, borrowed = 0, unspent = 0, held = 0] =

@@ -1,8 +1,8 @@
 import { isPending } from '../../base/later.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { type CounterEntry, type CounterKey, createCounterKeys } from '../../engine/backends/key.ts';
+import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../../engine/backends/memory/backend.ts';
-import { type Answer, type Decider, decide, type Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, type Decider, decide, type RateLimitRequest, type Verdict } from '../../engine/decide/decide.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
@@ -33,6 +33,7 @@ export class ReplayEngine {
   readonly #overrides: Overrides;
   /** Counters of the current request, in the order of its descriptors. */
   readonly #named: Named[] = [];
+  readonly #keys: CounterKeys = createCounterKeys('');
   #nowMs = 0;
   /** Whether the current request has hashed values. */
   #isHashed = false;
@@ -41,7 +42,6 @@ export class ReplayEngine {
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
     const clock = (): number => this.#nowMs;
-    const keys = createCounterKeys('');
     this.#memory = createMemoryBackend(clock, memory);
     this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
     this.#decider = {
@@ -60,7 +60,7 @@ export class ReplayEngine {
       clock,
       storeBudget: () => 0,
       counters: (limit, domain, entries) => {
-        const key = keys(limit, domain, entries);
+        const key = this.#keys(limit, domain, entries);
         this.#named.push({ limit, entries, key });
         return { key };
       },
@@ -80,18 +80,21 @@ export class ReplayEngine {
     if (overrides) this.#overrides.replace(overrides);
     const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
     if (isPending(answer)) throw new Error('counters in memory answer without a promise');
-    return { code: answer.overallCode, descriptors: this.#listDescriptors(answer) };
+    return { code: answer.overallCode, descriptors: this.#listDescriptors(answer, request) };
   }
 
-  #listDescriptors({ verdicts }: Answer): readonly ReplayedDescriptor[] {
+  #listDescriptors({ verdicts, unmet }: Answer, request: RateLimitRequest): readonly ReplayedDescriptor[] {
+    const { domain, descriptors } = { ...request, ...unmet };
     let at = 0;
-    return verdicts.map((verdict) => {
+    return verdicts.map((verdict, place) => {
       if (verdict.kind !== 'limited') return toDescriptor(verdict);
       const end = this.#findEnd(at);
       while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
-      const found = toDescriptor(verdict, this.#named[at]?.key);
+      const { rule, limit } = verdict;
+      const isChild = rule.sharedBelow !== undefined; // listed by itself
+      const key = isChild ? this.#keys(limit, domain, descriptors[place]?.entries ?? []) : this.#named[at]?.key;
       at = end;
-      return found;
+      return toDescriptor(verdict, key);
     });
   }
 

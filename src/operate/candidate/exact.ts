@@ -1,6 +1,7 @@
 import { bucketRefillMs } from '../../engine/algorithms/bucket.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
 import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
+import { sharedRefillMs } from '../../engine/holds/fair-share.ts';
 import { isSameLimit, type Limit, longestMemoryMs } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -66,6 +67,7 @@ const memoryMs = ({ rule, limit, policy }: Limited): number =>
   rule.limits.reduce((longest, one) => Math.max(longest, counterMemoryMs(one)), counterMemoryMs({ limit, policy }));
 
 function counterMemoryMs({ limit, policy }: Pick<RuleLimit, 'limit' | 'policy'>): number {
+  if (limit.algorithm === 'fair_share') return sharedRefillMs(limit);
   const isBucket = limit.algorithm === 'token_bucket' || limit.algorithm === 'leaky_bucket';
   return isBucket && !policy.charge ? bucketRefillMs(limit) : longestMemoryMs(limit);
 }

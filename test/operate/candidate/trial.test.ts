@@ -253,3 +253,27 @@ test('the reports of several processes are merged', async () => {
   expect(merged?.rules[0]?.newlyRefusedKeys.list.entries[0]).toEqual({ key: '|4:user|5:carol', count: 2, error: 0 });
   expect(mergeReports([])).toBeUndefined();
 });
+
+test('the figures include a changed share of a limit that is in use, once its bucket has been refilled', async () => {
+  const shares = (weight: number) =>
+    rulesFrom(`
+domain: demo
+descriptors:
+  - key: api
+    rate_limit: { unit: second, requests_per_unit: 10, share: { by: tenant } }
+    descriptors: [{ key: tenant, share: { weight: ${weight} } }]
+`);
+  const time = fakeClock();
+  const { trial, ask, flush } = tryCandidate({ time, live: shares(1) });
+  const run = async (ms: number): Promise<void> => {
+    for (let at = 0; at < ms; at += 100) {
+      await ask(requestOf('api,tenant=a'));
+      flush();
+      time.advance(100);
+    }
+  };
+  await run(1_000);
+  trial.follow(shares(2), 'candidate');
+  await run(10_000);
+  expect(trial.report(1).totals.requests).toBeGreaterThan(0);
+});
