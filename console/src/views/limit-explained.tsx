@@ -3,6 +3,7 @@ import { algorithmText, amount, duration } from '../format.ts';
 import { Drawing } from '../parts/drawing.tsx';
 import { State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
+import { SharedChildren } from './shared-children.tsx';
 
 interface LimitExplainedProps {
   readonly limit: ExplainedLimit;
@@ -59,6 +60,7 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
           currency={before.currency}
         />
       )}
+      {limit.children && <SharedChildren children={limit.children} />}
       <Notes limit={limit} isOver={isOver && !isOnly} />
     </article>
   );

@@ -10,6 +10,7 @@ import type {
   CounterState,
   DescriptorCounters,
   ListedCounters,
+  SharedChild,
 } from '../../operate/answers/counters.ts';
 import type { RefusalPage, RefusedDescriptor } from '../../operate/answers/explain.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
@@ -75,14 +76,22 @@ export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Pain
 export function renderCounters(found: DescriptorCounters | ChangedCounters | ListedCounters, paint: Paint): string {
   if (!('domain' in found)) return renderPage(found);
   const { domain, entries, override, counters } = found;
-  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, ...own }) => {
+  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, children = [], ...own }) => {
     const before = 'before' in own ? own.before : undefined;
     const was = before ? paint.dim(`  before: ${usedAndLeft(before)}`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
-    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
+    const head = `  ${rule}: ${name ? `${name}, ` : ''}${limit}`;
+    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
+    return [head, state, ...children.map((one) => `    ${childText(one)}`)].join('\n');
   });
   const overrides = override ? [`  ${overrideText(override)}`] : [];
   return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
+}
+
+/** `tenant=a (own): 27 used in this second, 7 borrowed, lends 0 of 20 reserved`. */
+function childText({ key, value, used, borrowed, lends, reserve, own, idle }: SharedChild): string {
+  const reserved = reserve > 0 ? `, ${borrowed} borrowed, lends ${lends} of ${reserve} reserved` : '';
+  return `${key}=${value}${own ? ' (own)' : ''}: ${idle ? 'idle' : `${used} used in this second`}${reserved}`;
 }
 
 /** An override that applies to a descriptor. */

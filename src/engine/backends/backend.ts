@@ -148,7 +148,7 @@ export interface Fork {
   /** The clock used to decide on the counter. */
   nowMs(key: CounterKey): number;
   /** Current state in the copy; undefined if the counter is new, or could not be read. */
-  readState(key: CounterKey): State | undefined;
+  readState(counter: Pick<Operation, 'key' | 'share'>): State | undefined;
   /** Reason why the counter could not be read; undefined if it was. */
   findFailure(key: CounterKey): string | undefined;
 }
@@ -182,7 +182,7 @@ export interface Backend {
    * Copies counters as they are now; operations on the copy change nothing here. Counters that cannot be read within
    * `timeoutMs` are unavailable in the copy. Never rejects.
    */
-  fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
+  fork(counters: readonly Pick<Operation, 'key' | 'shared' | 'share'>[], timeoutMs: number): Fork | Promise<Fork>;
   /**
    * Lists about `count` counters, in no order, and each at least once if none is added or removed meanwhile; there may
    * be other keys. Absent if the engine cannot list.

@@ -1,7 +1,7 @@
 import type { State } from '../algorithms/limit.ts';
 import type { Backend, Fork, Operation, RunOptions, Unavailable } from './backend.ts';
 import type { CounterKey } from './key.ts';
-import { createMemoryBackend, type MemoryBackend } from './memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend, readNodes } from './memory/backend.ts';
 import { scatter } from './scatter.ts';
 
 /** Counters at one point in time. */
@@ -57,7 +57,10 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
       close: async () => {},
     },
     nowMs: (key) => snapshots.get(partOf({ key }))?.nowMs ?? 0,
-    readState: (key) => findCopy({ key })?.readState(key),
+    readState: (counter) => {
+      const copy = findCopy(counter);
+      return copy && readNodes(counter, copy.readState);
+    },
     findFailure,
   };
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ShareClaim } from '../holds/claim.ts';
 import type { Limit } from '../holds/limits.ts';
 
 declare const counterKey: unique symbol;
@@ -32,6 +33,10 @@ export type Counters = (limit: Limit, domain: string, entries: readonly CounterE
 
 /** The counter of a child of a shared limit, in memory; Redis keeps all children under the limit's key. */
 export const childKey = (key: CounterKey, child: number | string): CounterKey => `${key}#${child}` as CounterKey;
+
+/** The counters of the children that an operation's hits belong to, from the top. */
+export const childKeys = ({ key, share }: Pick<Counter, 'key'> & { readonly share?: ShareClaim }) =>
+  share ? share.children.map((child) => childKey(key, child)) : [];
 
 /** Creates the counter key of a limit for one descriptor, from the algorithm, the window and the entries. */
 export type CounterKeys = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => CounterKey;

@@ -485,6 +485,12 @@ function scriptArgs(limit: FairShareLimit, _nowMs: number, claim?: Claim): reado
   return numbers;
 }
 
+/** Whether the last child in a state has had hits in this window, or in the one before. */
+export function isActiveChild(state: State | undefined, nowMs: number): boolean {
+  const { bornMs, atMs } = readNode(state ?? [], (state?.length ?? 0) - NODE_NUMBERS);
+  return bornMs > 0 && windowOf(nowMs) - windowOf(atMs) <= 1;
+}
+
 /** How long a bucket with a debt of a whole bucket keeps hits, and its children their shares. */
 export const sharedRefillMs = ({ burst, requestsPerUnit }: FairShareLimit): number =>
   Math.ceil((2 * burst * MILLI) / requestsPerUnit) + 2 * ACTIVE_MS;

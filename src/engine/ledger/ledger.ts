@@ -70,7 +70,7 @@ export interface LedgerFork {
   /** The clock used to decide the debit. */
   nowMs(debit: Pick<Debit, 'key' | 'limit'>): number;
   /** State of the backend's counter in the copy; undefined if it is new, or could not be read. */
-  readState(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
+  readState(debit: Pick<Debit, 'key' | 'limit' | 'share'>): State | undefined;
   /** Reason why the backend's counter could not be read; undefined if it was. */
   findFailure(debit: Pick<Debit, 'key' | 'limit'>): string | undefined;
 }
@@ -238,7 +238,7 @@ export class Ledger {
     return {
       ledger,
       nowMs: (debit) => forkFor(debit).nowMs(debit.key),
-      readState: (debit) => forkFor(debit).readState(debit.key),
+      readState: (debit) => forkFor(debit).readState(debit),
       findFailure: (debit) => forkFor(debit).findFailure(debit.key),
     };
   }

@@ -9,18 +9,19 @@ import { type AlgorithmName, algorithmFor, fullCapacity, type Limit } from '../.
 import type { AdaptedReport, ShareReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
-import type { CounterState } from '../answers/counters.ts';
+import type { CounterState, SharedChild } from '../answers/counters.ts';
 import type { SiteStanding, StateDrawing } from '../answers/explain.ts';
 
 /** The state of a counter in whole hits. */
-export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
+export function counterState(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim): CounterState {
   const {
     hitsBefore: used,
     limitRemaining: remaining,
     durationUntilResetMs: resetsInMs,
     holds,
     reservation,
-  } = describe(limit, state, nowMs);
+    share,
+  } = describeCounter(limit, state, nowMs, claim);
   const oldest = holds && { oldestMs: holds.oldestMs };
   const onHold = reservation && {
     onHold: reservation.held,
@@ -29,8 +30,11 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
   };
   const { currency } = limit;
   const unit = currency !== undefined && { currency };
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold, ...unit };
+  const child = share && claim?.share && { share: pick(share) };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold, ...unit, ...child };
 }
+
+const pick = ({ used, borrowed, unspent, held }: ShareReport) => ({ used, borrowed, unspent, held });
 
 const MAX_TICKS = 200;
 
@@ -42,6 +46,7 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
     case 'token_bucket':
     case 'leaky_bucket':
     case 'allocation':
+    case 'fair_share':
       return { kind: 'level', capacity };
     case 'sliding_window_counter': {
       const { state: now } = algorithms.sliding_window_counter.step(limit, state, nowMs, 0, false);
@@ -65,11 +70,14 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
     case 'fixed_window':
     case 'in_flight':
     case 'reservation':
-    case 'fair_share':
     case 'site_share':
       return { kind: 'window', capacity, windowMs };
     case 'adaptive':
-      return { kind: 'window', capacity: describe(limit, state, nowMs).holds?.adapted?.limit ?? capacity, windowMs };
+      return {
+        kind: 'window',
+        capacity: describeCounter(limit, state, nowMs).holds?.adapted?.limit ?? capacity,
+        windowMs,
+      };
   }
 }
 
@@ -145,13 +153,13 @@ const accounts: Accounts = {
   },
   allocation: whole,
   adaptive(limit, state, nowMs, holder = ANONYMOUS) {
-    const { hitsBefore, holds } = describe(limit, state, nowMs);
+    const { hitsBefore, holds } = describeCounter(limit, state, nowMs);
     const used = hitsBefore - ownSlots(holder, holdsIn(state), nowMs);
     const adapted = holds?.adapted;
     return { terms: [text(used)], used, ...(adapted && { capacity: adapted.limit, note: adaptedText(adapted) }) };
   },
   reservation(limit, state, nowMs) {
-    const { hitsBefore, reservation } = describe(limit, state, nowMs);
+    const { hitsBefore, reservation } = describeCounter(limit, state, nowMs);
     const held = reservation?.held ?? 0;
     return { terms: [amount(limit, hitsBefore - held), `${amount(limit, held)} on hold`], used: hitsBefore };
   },
@@ -174,19 +182,19 @@ function inBucket(
 ): Account {
   if ('refill' in limit && limit.refill === 'interval') return whole(limit, state, nowMs);
   const { requestsPerUnit, windowMs, maxDelayMs } = limit;
-  const used = (describe(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
+  const used = (describeCounter(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
   return { terms: [amount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
 }
 
 /** A counter as it is, without spending hits. */
-function describe(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) {
+export function describeCounter(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) {
   const { step, describe: describeStep } = algorithmFor(limit);
   const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false, claim);
   return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false }, claim);
 }
 
 const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number =>
-  describe(limit, state, nowMs).hitsBefore;
+  describeCounter(limit, state, nowMs).hitsBefore;
 
 /**
  * The arithmetic behind a limit's decision: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Compares the hits used before and those of
@@ -208,9 +216,16 @@ export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: St
 }
 
 /**
- * A shared limit's decision in words: `borrowed 12 from idle siblings; its reservation of 200 per second is used up`.
+ * A shared limit's decision in words: `27 used in this second, 7 borrowed while others lend: tenant b (30 per second);
+ * its reservation of 20 is used up`.
+ *
+ * @param children  those of the limit whose states are known
  */
-export function describeShare(limit: FairShareLimit, { reason, level, used, borrowed, unspent, held }: ShareReport) {
+export function describeShare(
+  limit: FairShareLimit,
+  { reason, level, used, borrowed, unspent, held }: ShareReport,
+  children: readonly SharedChild[] = [],
+): string {
   const child = limit.path[level - 1] ?? limit.path.at(-1);
   const own = limit.path.at(-1);
   const reserve = own?.reserve ?? 0;
@@ -219,11 +234,11 @@ export function describeShare(limit: FairShareLimit, { reason, level, used, borr
     case 'passed':
       if (reserve === 0) return `${spent}, within its fair share`;
       if (borrowed === 0) return `${spent}, ${unspent} of its reservation left`;
-      return `${spent}, ${borrowed} borrowed from idle siblings; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
+      return `${spent}, ${borrowed} borrowed${lendersText(children)}; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
     case 'empty':
       return `the limit of ${limit.requestsPerUnit} per second is used up by all ${limit.path[0]?.key ?? 'child'} values`;
     case 'held':
-      return `${spent}; what is left, at most ${held}, is reserved for active siblings`;
+      return `${spent}; what is left, at most ${held}, is reserved for ${holdersText(children)}`;
     case 'priority':
       return `${spent}; what is left is for higher priorities than ${limit.threshold ?? 'stated'}`;
     case 'share':
@@ -232,6 +247,28 @@ export function describeShare(limit: FairShareLimit, { reason, level, used, borr
       return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} per second`;
   }
 }
+
+function lendersText(children: readonly SharedChild[]): string {
+  const lenders = children.filter(({ own, lends }) => !own && lends > 0).map((one) => ({ one, hits: one.lends }));
+  return lenders.length === 0 ? '' : ` while others lend: ${largestText(lenders, ' per second')}`;
+}
+
+function holdersText(children: readonly SharedChild[]): string {
+  const holders = children.filter(({ own, idle, unspent }) => !own && !idle && unspent > 0);
+  if (holders.length === 0) return 'active siblings';
+  return largestText(holders.map((one) => ({ one, hits: one.unspent })));
+}
+
+/** `tenant b (30), tenant c (10) and 3 others`. */
+function largestText(found: readonly { readonly one: SharedChild; readonly hits: number }[], unit = ''): string {
+  const named = found.toSorted((a, b) => b.hits - a.hits).slice(0, MAX_NAMED);
+  const texts = named.map(({ one: { key, value }, hits }) => `${key} ${value} (${hits}${unit})`);
+  const more = found.length - named.length;
+  const last = more === 0 ? texts.pop() : more === 1 ? '1 other' : `${more} others`;
+  return texts.length === 0 ? `${last}` : `${texts.join(', ')} and ${last}`;
+}
+
+const MAX_NAMED = 2;
 
 /** Why an adaptive limit is what it is. */
 function adaptedText({ move, holdMs, baselineMs }: AdaptedReport): string {
@@ -261,7 +298,7 @@ const text = (value: number): string => String(Math.round(value * 100) / 100);
 const sumAll = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
 
 export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number): SiteStanding {
-  const { site } = describe(limit, state, nowMs, { transfer: { kind: 'read' } });
+  const { site } = describeCounter(limit, state, nowMs, { transfer: { kind: 'read' } });
   const { used = 0, given = [], taken = [] } = site ?? {};
   return { base: siteBase(limit), advance: siteAdvance(limit), used, lent: sumAll(given), borrowed: sumAll(taken) };
 }

@@ -13,6 +13,7 @@ import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts
 import type { Match } from '../../engine/rules/match/match.ts';
 import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { SharedChild } from '../answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../answers/explain.ts';
 import { counterState, describeShare, drawState, siteStanding, writeArithmetic } from './counter-state.ts';
 import { describeOverride, passesInMs } from './shown.ts';
@@ -34,6 +35,8 @@ interface Decided {
   readonly applied: readonly Match[];
   /** The debits of the limits that apply, in their order. */
   readonly observed: readonly ObservedDebit[];
+  /** The children of shared limits, by descriptor. */
+  readonly children: readonly (readonly SharedChild[])[];
 }
 
 /** Descriptors traced in one turn of the event loop; each may be compared with thousands of texts. */
@@ -43,7 +46,7 @@ const TRACED_A_TURN = 1;
 export async function explainDescriptors(
   tree: RuleTree,
   { domain, descriptors }: RateLimitRequest,
-  { applied, observed }: Decided,
+  { applied, observed, children }: Decided,
   decider: Pick<Decider, 'overrides' | 'clock'>,
 ): Promise<readonly ExplainedDescriptor[]> {
   const traced: MatchTrace[] = [];
@@ -61,7 +64,10 @@ export async function explainDescriptors(
     const shown = isOverridden ? applies : found;
     const inForce = new Map<Limit, LimitInForce>(
       applies?.kind === 'limited'
-        ? applies.limits.map((limit) => [limit.limit, { limit, observed: observed[next++] }])
+        ? applies.limits.map((limit) => [
+            limit.limit,
+            { limit, observed: observed[next++], children: children[at] ?? [] },
+          ])
         : [],
     );
     const limits =
@@ -99,6 +105,7 @@ const blockedLimit = ({ name: _, ...limit }: ExplainedLimit, untilMs: number, no
 interface LimitInForce {
   readonly limit: RuleLimit;
   readonly observed: ObservedDebit | undefined;
+  readonly children: readonly SharedChild[];
 }
 
 function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescriptor, 'changesAt'> {
@@ -132,19 +139,20 @@ function explainLimit(
     ...(policy.quota && { quota: true }),
     ...(isFromRequest && { fromRequest: true }),
     ...(replacedBy.length > 0 && { replacedBy }),
-    ...(inForce?.observed && explainObserved(inForce.observed, inForce.limit.endsAtMs)),
+    ...(inForce?.observed && explainObserved(inForce.observed, inForce)),
   };
 }
 
 function explainObserved(
   { debit, nowMs, failure, before, after, decision: decided }: ObservedDebit,
-  endsAtMs: number | undefined,
+  { limit: { endsAtMs }, children }: LimitInForce,
 ): Partial<ExplainedLimit> {
   const decision = decided && endingAt(decided, endsAtMs, nowMs);
   const { key, limit, kind } = debit;
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
   const counter = { counter: key, ...(failure !== undefined && { failure }) };
-  if (!decision) return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs) }) };
+  if (!decision)
+    return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs, debit) }) };
   const source = answerSource(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation, share } = decision;
@@ -153,8 +161,8 @@ function explainObserved(
     code: decision.code,
     source,
     ...(failure === undefined && {
-      before: counterState(limit, before, nowMs),
-      after: counterState(limit, after, nowMs),
+      before: counterState(limit, before, nowMs, debit),
+      after: counterState(limit, after, nowMs, debit),
       drawing: drawState(limit, before, nowMs),
     }),
     arithmetic:
@@ -163,13 +171,14 @@ function explainObserved(
         : reservation && debit.commits
           ? commitText(reservation, debit)
           : share && limit.algorithm === 'fair_share'
-            ? describeShare(limit, share)
+            ? describeShare(limit, share, children)
             : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
     ...(share && { share }),
+    ...(children.length > 0 && { children }),
     ...(delayMs > 0 && { delayMs }),
     ...(isOver && { retryAfterMs: passesInMs(retryAfterMs) }),
   };

@@ -15,8 +15,10 @@ import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { SharedChild } from '../answers/counters.ts';
 import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../answers/explain.ts';
 import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
+import { type NamedChild, namedChildren, readChildren } from './shared-children.ts';
 import { passesInMs } from './shown.ts';
 
 /** What explains a request. */
@@ -39,11 +41,12 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
   const tree = decider.rules();
   const counted = { ...request, ...(tree && findUnmet(request, tree)) };
   const applied = tree ? matchDescriptors(counted, tree, decider) : [];
-  const copies = new CopiedCounters(decider.ledger);
+  const named = counted.descriptors.map(({ entries }, at) =>
+    tree ? namedChildren(applied[at], { domain: counted.domain, entries }, tree, decider.counters) : [],
+  );
+  const copies = new CopiedCounters(decider.ledger, named);
   const decided = await decideOn(copies, request, wire, options);
-  const descriptors = tree
-    ? await explainDescriptors(tree, counted, { applied, observed: copies.observed }, decider)
-    : [];
+  const descriptors = tree ? await explainDescriptors(tree, counted, { applied, ...copies.found }, decider) : [];
   if ('error' in decided) return { status: 400, error: decided.error, descriptors };
   const { answer, response } = decided;
   return {
@@ -51,7 +54,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     answer: response,
     descriptors,
     decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
-    ...storeWarning(decider.ledger, copies.observed),
+    ...storeWarning(decider.ledger, copies.found.observed),
   };
 }
 
@@ -75,22 +78,31 @@ async function decideOn(
 /** Answers the debits of a request from copies of their counters, and observes them. */
 class CopiedCounters {
   readonly #ledger: Pick<Ledger, 'fork'>;
-  observed: readonly ObservedDebit[] = [];
+  readonly #named: readonly (readonly NamedChild[])[];
+  found: { readonly observed: readonly ObservedDebit[]; readonly children: readonly (readonly SharedChild[])[] } = {
+    observed: [],
+    children: [],
+  };
 
-  constructor(ledger: Pick<Ledger, 'fork'>) {
+  /** @param named  the children of shared limits, by descriptor */
+  constructor(ledger: Pick<Ledger, 'fork'>, named: readonly (readonly NamedChild[])[]) {
     this.#ledger = ledger;
+    this.#named = named;
   }
 
   async debit(request: readonly Debit[], how: Parameters<Decider['ledger']['debit']>[1]): Promise<Entries> {
-    const fork = await copyCounters(request, this.#ledger, how.timeoutMs);
+    const others = this.#named.flatMap((children) => children.map(({ debit }) => debit));
+    const fork = await copyCounters([...request, ...others], this.#ledger, how.timeoutMs);
+    const children = this.#named.map((one) => readChildren(one, fork));
     const before = request.map((debit) => fork.readState(debit));
     const entries = await fork.ledger.debit(request, how);
-    this.observed = request.map((debit, at) => {
+    const observed = request.map((debit, at) => {
       const entry = entries[at];
       const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
       const [nowMs, failure] = [fork.nowMs(debit), fork.findFailure(debit)];
       return { debit, nowMs, failure, before: before[at], after: fork.readState(debit), decision };
     });
+    this.found = { observed, children };
     return entries;
   }
 }

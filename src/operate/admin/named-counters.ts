@@ -4,15 +4,17 @@ import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { hashHolder } from '../../engine/holds/claim.ts';
+import { claimShare } from '../../engine/holds/fair-share.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
-import { createDebit, type Debit, heldBy } from '../../engine/ledger/debit.ts';
-import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { createDebit, type Debit, heldBy, sharedBy } from '../../engine/ledger/debit.ts';
+import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { CounterState, DescriptorCounters, ListedCounter, ListedCounters } from '../answers/counters.ts';
 import { counterState } from './counter-state.ts';
 import { ApiProblem } from './problem.ts';
+import { type NamedChild, namedChildren, readChildren } from './shared-children.ts';
 
 /** Names the counters by their descriptor. */
 export interface CountedDescriptor {
@@ -70,18 +72,16 @@ const COUNTERS_A_CALL = 100;
  * @throws ApiProblem  404: no limit applies; 503: the counters cannot be reached
  */
 export async function readCounters(descriptor: CountedDescriptor, sources: CounterSources): Promise<NamedCounters> {
-  const { found, override } = findCounters(descriptor, sources);
-  const states = await readStates(
-    sources,
-    found.map(({ debit }) => debit),
-  );
+  const { found, named, override } = findCounters(descriptor, sources);
+  const fork = await readFork(sources, [...found, ...named]);
+  const children = readChildren(named, fork);
   return {
-    counters: found.map((one, at) => ({
-      key: one.debit.key,
-      rule: one.rule.path,
-      about: describeCounter(one),
-      state: states[at] as CounterState, // one for each
-      wholeRemaining: counterState(one.limit.limit, undefined, 0).remaining,
+    counters: found.map(({ rule, limit, debit }) => ({
+      key: debit.key,
+      rule: rule.path,
+      about: { ...describeFound({ rule, limit, debit }), ...(children.length > 0 && { children }) },
+      state: counterState(limit.limit, fork.readState(debit), fork.nowMs(debit), debit),
+      wholeRemaining: counterState(limit.limit, undefined, 0, debit).remaining,
     })),
     ...(override && { override }),
   };
@@ -131,10 +131,16 @@ export async function listCounters(query: ListQuery, sources: CounterSources): P
   for await (const keys of inTurns(page.keys, COUNTERS_A_CALL)) {
     const known = rules ? keys.flatMap((key) => chosen(findCounter(rules, key, decider), query)) : [];
     const debits = known.map(({ key, limit }) => createDebit({ key }, limit, 0, false));
-    const states = debits.length > 0 ? await readStates(sources, debits) : [];
+    if (debits.length === 0) continue;
+    const fork = await readFork(
+      sources,
+      debits.map((debit) => ({ debit })),
+    );
     for (const [one, { domain, entries, rule, limit }] of known.entries()) {
       const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithm(limit.limit) };
-      counters.push({ domain, entries, ...about, ...(states[one] as CounterState) }); // one for each
+      const debit = debits[one] as Debit; // one for each
+      const state = counterState(limit.limit, fork.readState(debit), fork.nowMs(debit));
+      counters.push({ domain, entries, ...about, ...state });
     }
   }
   return { looked: page.keys.length, counters, ...(page.next !== undefined && { next: page.next }) };
@@ -156,7 +162,12 @@ interface FoundCounter {
 function findCounters(
   { domain, entries }: CountedDescriptor,
   { decider }: CounterSources,
-): { readonly found: readonly FoundCounter[]; readonly override: StandingOverride | undefined } {
+): {
+  readonly found: readonly FoundCounter[];
+  /** The children of a shared limit. */
+  readonly named: readonly NamedChild[];
+  readonly override: StandingOverride | undefined;
+} {
   const { clock, overrides } = decider;
   const rules = decider.rules();
   const matched = rules && atTime(matchCounter(rules, domain, entries), clock);
@@ -172,10 +183,12 @@ function findCounters(
   }
   const found = match.limits.map((limit): FoundCounter => {
     const counter = decider.counters(limit.limit, domain, match.entries);
-    const debit = heldBy(createDebit(counter, limit, 0, false), hashHolder(match.id ?? ''));
+    const own = createDebit(counter, limit, 0, false);
+    const { id = '', children } = match;
+    const debit = children ? sharedBy(own, claimShare(limit.limit, children)) : heldBy(own, hashHolder(id));
     return { rule: match.rule, limit, debit };
   });
-  return { found, override };
+  return { found, named: rules ? namedChildren(match, { domain, entries }, rules, decider.counters) : [], override };
 }
 
 /** Matches also without the entries of an id, since the counter is the same for all ids. */
@@ -188,20 +201,21 @@ function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]
   return others.find(({ kind }) => kind === 'limited') ?? found;
 }
 
-/** The states of the counters, in their order. @throws ApiProblem  503: the counters cannot be reached */
-async function readStates(
+/** Reads counters. @throws ApiProblem  503: they cannot be reached */
+async function readFork(
   { decider: { ledger } }: CounterSources,
-  debits: readonly Debit[],
-): Promise<readonly CounterState[]> {
+  counters: readonly { readonly debit: Debit }[],
+): Promise<LedgerFork> {
+  const debits = counters.map(({ debit }) => debit);
   const fork = await ledger.fork(debits, OPERATOR_TIMEOUT_MS);
   for (const debit of debits) {
     const failure = fork.findFailure(debit);
     if (failure !== undefined) throw new ApiProblem(503, failure);
   }
-  return debits.map((debit) => counterState(debit.limit, fork.readState(debit), fork.nowMs(debit)));
+  return fork;
 }
 
-const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter): NamedCounter['about'] => ({
+const describeFound = ({ rule, limit, debit: { key } }: FoundCounter): NamedCounter['about'] => ({
   rule: rule.path,
   ...placeFields(rule.place),
   ...(limit.label.name !== '' && { name: limit.label.name }),

@@ -1,4 +1,4 @@
-import { anyOf, fields, listOf, number, text, type ValueOf, whole } from '../../base/shape.ts';
+import { anyOf, fields, listOf, number, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { algorithm, entries, placeFields } from '../../engine/rules/match/shapes.ts';
 
@@ -11,7 +11,41 @@ const holdFields = {
   open: whole,
   /** Of a budget: the counts are billionths of this currency. */
   currency: text,
+  /** What a child has of the counter of a shared limit, in the current second. */
+  share: fields({
+    used: whole,
+    /** Used beyond its own reservation. */
+    borrowed: whole,
+    /** Left of its reservation. */
+    unspent: whole,
+    /** Unspent reservations of active siblings. */
+    held: whole,
+  }),
 };
+
+/** A child of a shared limit, in the current second. */
+export const sharedChild = fields(
+  {
+    /** Its entry. */
+    key: text,
+    value: text,
+    used: whole,
+    borrowed: whole,
+    unspent: whole,
+    /** The part of its reservation that it leaves to others, per second. */
+    lends: whole,
+    reserve: whole,
+    weight: whole,
+  },
+  {
+    ceiling: whole,
+    /** It has had no hits for a second or more. */
+    idle: onlyTrue,
+    /** It is the descriptor's own child, or one above that. */
+    own: onlyTrue,
+  },
+);
+export type SharedChild = ValueOf<typeof sharedChild>;
 
 /** The state of a counter, in whole hits. */
 export const counterState = fields(stateFields, holdFields);
@@ -20,7 +54,13 @@ export type CounterState = ValueOf<typeof counterState>;
 /** The rule of a counter, its limit such as `5 per minute`, and its state. */
 const counterFields = { rule: text, limit: text, algorithm, ...stateFields };
 const ofDescriptor = { ...counterFields, counter: text };
-const named = { ...placeFields, name: text, ...holdFields };
+const named = {
+  ...placeFields,
+  name: text,
+  ...holdFields,
+  /** Children of a shared limit that rules name. */
+  children: listOf(sharedChild),
+};
 
 const listedCounter = fields({ ...counterFields, domain: text, entries }, holdFields);
 export type ListedCounter = ValueOf<typeof listedCounter>;

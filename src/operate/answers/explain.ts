@@ -18,7 +18,7 @@ import { spends } from '../../engine/algorithms/limit.ts';
 import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
 import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
 import { rateLimitResponse } from '../../engine/wire/shapes.ts';
-import { counterState } from './counters.ts';
+import { counterState, sharedChild } from './counters.ts';
 
 const code = oneOf('OK', 'OVER_LIMIT');
 
@@ -111,6 +111,8 @@ const explainedLimit = fields(
       /** Unspent reservations of active siblings. */
       held: whole,
     }),
+    /** Children of the shared limit that rules name, those of the descriptor's own level first. */
+    children: listOf(sharedChild),
     delayMs: number,
     /** How long until this limit alone would admit it; null: never. */
     retryAfterMs: orNull(number),

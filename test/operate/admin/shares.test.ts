@@ -2,6 +2,7 @@ import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
 import { renderExplanation } from '../../../src/cli/commands/explain.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
+import { renderCounters } from '../../../src/cli/commands/render.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
@@ -9,7 +10,9 @@ import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import { describeShare } from '../../../src/operate/admin/counter-state.ts';
 import { explain } from '../../../src/operate/admin/explain.ts';
+import { changeCounters, readCounters } from '../../../src/operate/admin/named-counters.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -17,6 +20,7 @@ import { extrasOf } from '../../helpers/extras.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { childOf, fairShareOf } from '../../helpers/shares.ts';
 
 let server: Redis;
 beforeAll(async () => {
@@ -40,6 +44,8 @@ descriptors:
       - { key: tenant, value: a, share: { reserve: 20%, ceiling: 60 } }
       - { key: tenant, value: b, share: { reserve: 30 } }
 `);
+
+const entriesOf = (key: string, value: string) => [{ key, value }];
 
 test.each(Object.keys(stores))(
   'says what a child has used, borrowed, and must leave to others, in %s',
@@ -77,14 +83,70 @@ test.each(Object.keys(stores))(
     expect(texts).toEqual([
       'a 61: OVER_LIMIT this tenant has reached its ceiling of 60 per second',
       'a 20: OK 20 used in this second, 0 of its reservation left',
-      'a 7: OK 27 used in this second, 7 borrowed from idle siblings; its reservation of 20 is used up',
+      'a 7: OK 27 used in this second, 7 borrowed while others lend: tenant b (30 per second); its reservation of 20 is used up',
       'b 1: OK 1 used in this second, 29 of its reservation left',
-      'c 45: OVER_LIMIT 0 used in this second; what is left, at most 29, is reserved for active siblings',
-      'a 30: OK 57 used in this second, 37 borrowed from idle siblings; its reservation of 20 is used up',
+      'c 45: OVER_LIMIT 0 used in this second; what is left, at most 29, is reserved for tenant b (29)',
+      'a 30: OK 57 used in this second, 37 borrowed while others lend: tenant b (29 per second); its reservation of 20 is used up',
       'b 20: OK 21 used in this second, 9 of its reservation left',
       'a 1: OVER_LIMIT 57 used in this second; this tenant has used its fair share among those that ask',
       'c 1: OK 1 used in this second, within its fair share',
     ]);
+    const shown = (tenant: string, value: string) =>
+      readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf(tenant, value)] }, options);
+    const ofB = await shown('tenant', 'b');
+    expect(ofB.counters[0]).toMatchObject({
+      state: { used: 79, remaining: 21, share: { used: 21, borrowed: 0, unspent: 9, held: 0 } },
+      about: {
+        children: [
+          { key: 'tenant', value: 'b', own: true, used: 21, lends: 9, reserve: 30 },
+          { value: 'a', used: 57, borrowed: 37, lends: 0, ceiling: 60 },
+        ],
+      },
+    });
+    const ofLimit = await readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }] }, options);
+    expect(ofLimit.counters[0]?.state).toMatchObject({ used: 79, remaining: 12 });
+    expect(ofLimit.counters[0]?.about.children).toMatchObject([
+      { value: 'a', used: 57 },
+      { value: 'b', unspent: 9 },
+    ]);
+    const { counters: all } = await shown('tenant', 'b');
+    const rendered = renderCounters(
+      {
+        domain: 'demo',
+        entries: entriesOf('tenant', 'b'),
+        counters: all.map(({ about, state }) => ({ ...about, ...state })),
+      },
+      paintFor(false, undefined),
+    );
+    expect(rendered).toContain('tenant=b (own): 21 used in this second, 0 borrowed, lends 9 of 30 reserved');
+    const given = await changeCounters(
+      { domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf('tenant', 'a')] },
+      { kind: 'grant', hits: 10 },
+      options,
+    );
+    expect(given.counters[0]?.state).toMatchObject({ used: 69, share: { used: 47 } });
     await ledger.close();
   },
 );
+
+test('names the two siblings that lend most, or that most is reserved for, and counts the others', () => {
+  const [limit, one] = [
+    fairShareOf(1_000, { path: [childOf({ reserve: 20 })] }),
+    { key: 'tenant', borrowed: 0, weight: 1 },
+  ];
+  const children = [5, 40, 30, 10].map((hits) => ({
+    ...one,
+    value: `t${hits}`,
+    used: 0,
+    unspent: hits,
+    lends: hits,
+    reserve: 50,
+  }));
+  const report = { level: 0, used: 27, borrowed: 7, unspent: 0, held: 85 };
+  expect(describeShare(limit, { ...report, reason: 'passed' }, children)).toBe(
+    '27 used in this second, 7 borrowed while others lend: tenant t40 (40 per second), tenant t30 (30 per second) and 2 others; its reservation of 20 is used up',
+  );
+  expect(describeShare(limit, { ...report, reason: 'held' }, children.slice(1))).toBe(
+    '27 used in this second; what is left, at most 85, is reserved for tenant t40 (40), tenant t30 (30) and 1 other',
+  );
+});

@@ -22,7 +22,7 @@ import {
   type TriedHits,
   triedHits,
 } from '../backend.ts';
-import { type CounterKey, childKey } from '../key.ts';
+import { type CounterKey, childKeys } from '../key.ts';
 import { type MemoryUsage, usedHits } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
@@ -135,19 +135,21 @@ function forkAt(
     return state ? [[key, state] as const] : [];
   });
   const copy = createMemoryBackend(() => nowMs, { maxCounters: keys.length + 1 }, new Map(known));
-  return { backend: copy, nowMs: () => nowMs, readState: copy.readState, findFailure: () => undefined };
+  const readCopy: Fork['readState'] = (counter) => readNodes(counter, copy.readState);
+  return { backend: copy, nowMs: () => nowMs, readState: readCopy, findFailure: () => undefined };
 }
 
-const childKeys = ({ key, share }: Pick<Operation, 'key' | 'share'>): readonly CounterKey[] =>
-  share ? share.children.map((child) => childKey(key, child)) : [];
-
-/** The state of an operation's counter; of a shared limit, with those of the children on the path. */
-function load(counters: BoundedCounters, operation: Operation, nowMs: number): State | undefined {
-  const { key, share } = operation;
-  const own = counters.stateAt(counters.find(key), nowMs);
-  if (!share) return own;
-  return joinNodes([own, ...childKeys(operation).map((child) => counters.stateAt(counters.find(child), nowMs))]);
+/** The state of a counter; of a shared limit, with those of the children on the path. */
+export function readNodes(
+  counter: Pick<Operation, 'key' | 'share'>,
+  read: (key: CounterKey) => State | undefined,
+): State | undefined {
+  const own = read(counter.key);
+  return counter.share ? joinNodes([own, ...childKeys(counter).map(read)]) : own;
 }
+
+const load = (counters: BoundedCounters, operation: Operation, nowMs: number): State | undefined =>
+  readNodes(operation, (key) => counters.stateAt(counters.find(key), nowMs));
 
 /** Stores what `load` has read. */
 function save(counters: BoundedCounters, operation: Operation, step: Step, nowMs: number): void {

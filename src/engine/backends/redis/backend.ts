@@ -30,7 +30,7 @@ import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
-import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
+import { type Copied, listFields, SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 import type { UsageKeys } from './usage.ts';
 
 interface RedisBackendOptions {
@@ -144,28 +144,27 @@ export class RedisBackend implements Backend {
     return 'value' in (await within(timeoutMs, counted));
   }
 
-  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
-    const parts = new Map<number, Pick<Operation, 'key' | 'shared'>[]>();
+  async fork(counters: readonly Copied[], timeoutMs: number): Promise<Fork> {
+    const parts = new Map<number, Copied[]>();
     const partFor = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
     for (const counter of counters) parts.set(partFor(counter), [...(parts.get(partFor(counter)) ?? []), counter]);
     const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, part, timeoutMs)] as const);
     return forkFrom(new Map(await Promise.all(read)), { original: this, partOf: partFor });
   }
 
-  async #snapshot(
-    counters: readonly Pick<Operation, 'key' | 'shared'>[],
-    slot: number,
-    timeoutMs: number,
-  ): Promise<Snapshot> {
-    const keys = [...new Set(counters.map(({ key }) => key))];
+  async #snapshot(counters: readonly Copied[], slot: number, timeoutMs: number): Promise<Snapshot> {
+    const fields = listFields(counters);
+    const keys = [...fields.keys()];
     const ownNowMs = this.#clock();
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
-    const reply = await within(timeoutMs, this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys));
+    const wanted = Array.from(fields.values(), (own) => [own.length, ...own]).flat();
+    const call = this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys, ...wanted);
+    const reply = await within(timeoutMs, call);
     if ('reason' in reply) return failed(describeError(reply.reason));
     const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
-    const { nowMs, ...snapshot } = snapshotFrom(reply.value, keys, shared);
+    const { nowMs, ...snapshot } = snapshotFrom(reply.value, fields, shared);
     return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
   }
 

@@ -1,19 +1,26 @@
 import { MAX_COUNT, type State } from '../../algorithms/limit.ts';
+import type { Operation } from '../backend.ts';
 import type { Snapshot } from '../fork.ts';
 import { type CounterKey, childKey, type SharedWindow } from '../key.ts';
 import { unpackState } from '../packed-state.ts';
 
+/** A counter to be copied. */
+export type Copied = Pick<Operation, 'key' | 'shared' | 'share'>;
+
 /**
- * Reads counters without changing them. KEYS: the counters. Returns the server's seconds and microseconds, then per
- * counter the type of its value, and the value: a string, or the fields of a hash, which a shared limit has.
+ * Reads counters without changing them. KEYS: the counters. ARGV: per counter the number of fields to be read if it is
+ * a shared limit, and the fields. Returns the server's seconds and microseconds, then per counter the type of its
+ * value, and the value: a string, or those of the fields.
  */
 export const SNAPSHOT_SCRIPT = `
 local time = redis.call('TIME')
 local values = redis.call('MGET', unpack(KEYS))
-local found = { time[1], time[2] }
+local found, at = { time[1], time[2] }, 1
 for i = 1, #KEYS do
+  local last = at + tonumber(ARGV[at])
   local type = values[i] and 'string' or redis.call('TYPE', KEYS[i]).ok
-  found[i + 2] = { type, values[i] or (type == 'hash' and redis.call('HGETALL', KEYS[i]) or nil) }
+  found[i + 2] = { type, values[i] or (type == 'hash' and redis.call('HMGET', KEYS[i], unpack(ARGV, at + 1, last)) or nil) }
+  at = last + 1
 end
 return found
 `;
@@ -21,25 +28,36 @@ return found
 /** The field of a shared limit's own numbers: see requests.lua. */
 const PARENT_FIELD = 'p';
 
+/** The fields of each counter that are read. */
+export function listFields(counters: readonly Copied[]): ReadonlyMap<CounterKey, readonly string[]> {
+  const fields = new Map<CounterKey, Set<string>>();
+  for (const { key, share } of counters) {
+    const own = fields.get(key) ?? new Set([PARENT_FIELD]);
+    for (const child of share?.children ?? []) own.add(String(child));
+    fields.set(key, own);
+  }
+  return new Map(Array.from(fields, ([key, own]) => [key, [...own]]));
+}
+
 /** Decodes the script's reply. */
 export function snapshotFrom(
   reply: unknown,
-  keys: readonly CounterKey[],
+  fields: ReadonlyMap<CounterKey, readonly string[]>,
   shared: ReadonlyMap<CounterKey, SharedWindow>,
 ): Snapshot {
-  if (!Array.isArray(reply) || reply.length !== keys.length + 2)
+  if (!Array.isArray(reply) || reply.length !== fields.size + 2)
     throw new TypeError('expected the reply of the snapshot script');
   const [seconds, microseconds, ...found] = reply as readonly unknown[];
   const nowMs = Number(String(seconds)) * 1_000 + Math.floor(Number(String(microseconds)) / 1_000);
   const states = new Map<CounterKey, State>();
   const failures = new Map<CounterKey, string>();
-  for (const [at, key] of keys.entries()) {
-    const [type, value] = found[at] as readonly [Buffer, (Buffer | Buffer[])?];
+  for (const [at, [key, names]] of [...fields].entries()) {
+    const [type, value] = found[at] as readonly [Buffer, (Buffer | (Buffer | null)[])?];
     const window = shared.get(key);
     if (Array.isArray(value)) {
-      for (let field = 0; field < value.length; field += 2) {
-        const name = String(value[field]);
-        const state = unpackState(value[field + 1] as Buffer); // fields and values alternate
+      for (const [place, name] of names.entries()) {
+        const packed = value[place];
+        const state = packed && unpackState(packed);
         if (state) states.set(name === PARENT_FIELD ? key : childKey(key, name), state);
       }
     } else if (!window) {

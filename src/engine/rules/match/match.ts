@@ -273,11 +273,7 @@ function nameLevel({ naming, composite, sharedValue }: Node, { key, value }: Ent
 }
 
 /** The nodes that the entries follow down the tree, one per level. */
-function followEntries(
-  entries: readonly Entry[],
-  root: Level | undefined,
-  work: RequestWork | undefined,
-): readonly Node[] {
+export function followEntries(entries: readonly Entry[], root: Level | undefined, work?: RequestWork): readonly Node[] {
   let level = root;
   return entries.flatMap((entry) => {
     const node: Node | undefined = level && findNode(level, entry, work);

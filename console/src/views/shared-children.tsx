@@ -1,0 +1,111 @@
+import type { SharedChild } from '../../../src/operate/answers/counters.ts';
+import { exact } from '../format.ts';
+import { Value } from '../parts/texts.tsx';
+
+/** Children listed at first. */
+const LISTED = 12;
+
+/** Who uses, borrows and lends of a shared limit in the current second: the client's own child first. */
+export function SharedChildren({ children }: { readonly children: readonly SharedChild[] }) {
+  const busiest = children.toSorted((one, other) => rankOf(other) - rankOf(one));
+  const [listed, others] = [busiest.slice(0, LISTED), busiest.slice(LISTED)];
+  const scale = Math.max(...children.map(({ reserve, used, ceiling = 0 }) => Math.max(reserve, used, ceiling)), 1);
+  return (
+    <section class="shared-limit" aria-label="Shares">
+      <p class="dim">
+        Those that rules name, in this second. A bar shows the reservation and the used part of it, followed by what is
+        borrowed; a line marks the ceiling.
+      </p>
+      <ChildTable children={listed} scale={scale} />
+      {others.length > 0 && (
+        <details>
+          <summary>{others.length === 1 ? 'One more' : `${exact(others.length)} more`}</summary>
+          <ChildTable children={others} scale={scale} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+/** The client's own first, then those that use or lend most. */
+const rankOf = ({ own, used, lends }: SharedChild): number => (own ? Number.MAX_VALUE : Math.max(used, lends));
+
+interface ChildTableProps {
+  readonly children: readonly SharedChild[];
+  /** Hits of the longest bar. */
+  readonly scale: number;
+}
+
+function ChildTable({ children, scale }: ChildTableProps) {
+  return (
+    <table class="wide">
+      <thead>
+        <tr>
+          <th scope="col">Share</th>
+          <th scope="col" class="share-bar">
+            Reserved, used
+          </th>
+          {['Weight', 'Reserved', 'Used', 'Borrowed', 'Lends'].map((text) => (
+            <th key={text} scope="col" class="number">
+              {text}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {children.map((child) => (
+          <ChildRow key={`${child.key} ${child.value}`} child={child} scale={scale} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function ChildRow({ child, scale }: { readonly child: SharedChild; readonly scale: number }) {
+  const { key, value, own, idle, weight, reserve, used, borrowed, lends } = child;
+  const cells: readonly (readonly [string, number])[] = [
+    ['Weight', weight],
+    ['Reserved', reserve],
+    ['Used', used],
+    ['Borrowed', borrowed],
+    ['Lends', lends],
+  ];
+  return (
+    <tr>
+      <th scope="row">
+        <span class="dim">{key}</span> <Value text={value} /> {own && <span class="dim">(this one)</span>}
+        {idle && <span class="dim">idle</span>}
+      </th>
+      <td class="share-bar">
+        <ChildBar child={child} scale={scale} />
+      </td>
+      {cells.map(([name, hits]) => (
+        <td key={name} class={`number${hits === 0 ? ' dim' : ''}`} data-label={name}>
+          {exact(hits)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+const HEIGHT = 16;
+/** Keeps the line of a ceiling visible at the end of the longest bar. */
+const BAR_MARGIN = 1.01;
+
+/** The reservation with what is used of it, then what is borrowed; the ceiling. */
+function ChildBar({ child, scale }: { readonly child: SharedChild; readonly scale: number }) {
+  const { key, value, reserve, used, borrowed, lends, ceiling } = child;
+  const wide = (hits: number): string => `${(100 * hits) / (scale * BAR_MARGIN)}%`;
+  const own = Math.max(used - borrowed, 0);
+  const text = `${key} ${value}: ${exact(used)} used, ${exact(borrowed)} of it borrowed; lends ${exact(lends)} of ${exact(reserve)} reserved`;
+  return (
+    <svg class="drawing" width="100%" height={HEIGHT} role="img" aria-label={text}>
+      <rect class="room" width={wide(reserve)} height={HEIGHT} />
+      <rect class="used" width={wide(own)} height={HEIGHT} />
+      {borrowed > 0 && (
+        <rect class="borrowed" x={wide(Math.max(own, reserve))} width={wide(borrowed)} height={HEIGHT} />
+      )}
+      {ceiling !== undefined && <line class="limit-line" x1={wide(ceiling)} x2={wide(ceiling)} y1="0" y2={HEIGHT} />}
+    </svg>
+  );
+}

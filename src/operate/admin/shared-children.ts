@@ -1,0 +1,83 @@
+import type { Decider } from '../../engine/decide/decide.ts';
+import { claimShare, type FairShareLimit, isActiveChild } from '../../engine/holds/fair-share.ts';
+import { createDebit, type Debit, sharedBy } from '../../engine/ledger/debit.ts';
+import type { LedgerFork } from '../../engine/ledger/ledger.ts';
+import { type Entry, followEntries, type Match } from '../../engine/rules/match/match.ts';
+import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { SharedChild } from '../answers/counters.ts';
+import { describeCounter } from './counter-state.ts';
+
+/** A child of a shared limit, and the debit that reads its state. */
+export interface NamedChild {
+  readonly entry: Entry;
+  readonly limit: FairShareLimit;
+  readonly debit: Debit;
+  /** The descriptor's own child, or one above it. */
+  readonly isOwn: boolean;
+}
+
+/** Maximum number of children of a level that are read, in the order of the file. */
+const MAX_CHILDREN = 200;
+
+/**
+ * The children that rules name by value on each level of a shared limit down to that of the descriptor, and the
+ * descriptor's own. Of a descriptor of the limit itself: those on the first level. None if the limit is not shared.
+ */
+export function namedChildren(
+  match: Match | undefined,
+  { domain, entries }: { readonly domain: string; readonly entries: readonly Entry[] },
+  tree: RuleTree,
+  counters: Decider['counters'],
+): readonly NamedChild[] {
+  const shared = match?.kind === 'limited' ? match.limits[0]?.limit : undefined;
+  if (match?.kind !== 'limited' || shared?.algorithm !== 'fair_share') return [];
+  const top = match.entries.length;
+  const counter = counters(shared, domain, match.entries);
+  const nodes = followEntries(entries, tree.domains.get(domain)?.root);
+  const childAt = (path: readonly Entry[], limit: RuleLimit | undefined, isOwn: boolean): NamedChild[] => {
+    const entry = path.at(-1);
+    if (!entry || limit?.limit.algorithm !== 'fair_share' || limit.limit.path.length !== path.length) return [];
+    const claim = claimShare(
+      limit.limit,
+      path.map(({ value }) => value),
+    );
+    const debit = sharedBy(createDebit(counter, limit, 0, false), claim);
+    return [{ entry, limit: limit.limit, debit, isOwn }];
+  };
+  const onLevel = (depth: number): readonly NamedChild[] => {
+    const [own, above] = [entries[depth], entries.slice(top, depth)];
+    const key = own?.key ?? shared.by ?? '';
+    const named = [...(nodes[depth - 1]?.children?.byKey.get(key)?.byValue ?? [])].slice(0, MAX_CHILDREN);
+    const others = named.flatMap(([value, { rule }]) =>
+      value === own?.value ? [] : childAt([...above, { key, value }], rule?.limits[0], false),
+    );
+    const limit = depth === entries.length - 1 ? match.limits[0] : nodes[depth]?.rule?.limits[0];
+    return own ? [...childAt([...above, own], limit, true), ...others] : others;
+  };
+  const depths = Array.from({ length: Math.max(entries.length - top, 1) }, (_, at) => top + at);
+  return depths.reverse().flatMap(onLevel);
+}
+
+/** What the children have used and lend, those of the descriptor's own level first. */
+export function readChildren(
+  children: readonly NamedChild[],
+  fork: Pick<LedgerFork, 'readState' | 'nowMs'>,
+): readonly SharedChild[] {
+  return children.flatMap(({ entry: { key, value }, limit, debit, isOwn }): SharedChild | [] => {
+    const [state, nowMs] = [fork.readState(debit), fork.nowMs(debit)];
+    const { share } = describeCounter(limit, state, nowMs, debit);
+    const numbers = limit.path.at(-1);
+    if (!share || !numbers) return [];
+    const { reserve, weight, ceiling } = numbers;
+    const { used, borrowed, unspent } = share;
+    const isIdle = !isActiveChild(state, nowMs);
+    const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
+    return {
+      ...{ key, value, used, borrowed, unspent, reserve, weight },
+      lends: borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, reserve - used), 0),
+      ...(ceiling > 0 && { ceiling }),
+      ...(isIdle && { idle: true as const }),
+      ...(isOwn && { own: true as const }),
+    };
+  });
+}
