@@ -3,12 +3,13 @@
   limit    { rate (per second), capacity (thousandths of a hit), children on the path, thousandths that the hits leave,
              1 if they are not held to the fair share; per child: id, reservation, its capacity, weight, ceiling, its
              capacity }
-  state    15 numbers of the parent, then of each child on the path; nil for a new counter. Changed in place
+  nodes    the parent, then each child on the path, 15 numbers each; nil for a new counter. Changed in place if the hits
+           are charged
   now_ms   may run backwards; that refills nothing
   hits     0 peeks, a negative number gives hits back
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
-  Returns  accepted, state, ttl (ms), report (reason, level, wait; spent of the parent; room for the child; its used and
+  Returns  accepted, nodes, ttl (ms), report (reason, level, wait; spent of the parent; room for the child; its used and
            borrowed hits; its unspent reservation; those of others; ms until the parent is full)
 ]]
 local fair_share, fair_share_refund, fair_share_children
@@ -21,13 +22,9 @@ do
   local EMPTY, HELD, PRIORITY, SHARE, CEILING = 1, 2, 3, 4, 5
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
-  -- Of the nodes on the path, the parent first; the same tables in each step. A node is its offset in the state.
+  -- Of the nodes on the path, the parent first; the same tables in each step.
   local rates, capacities, weights, ceilings, ceiling_capacities = {}, {}, {}, {}, {}
   local held, is_alone, fills, speeds, credits, starts, pays = {}, {}, {}, {}, {}, {}, {}
-
-  local function offset(level)
-    return (level - 1) * NODE_NUMBERS
-  end
 
   local function bounded(count)
     return min(max(count, 0), MAX_COUNT)
@@ -37,46 +34,45 @@ do
     return floor(ms / ACTIVE_MS)
   end
 
-  local function clear(state, node, parent_born_ms)
-    for i = node + 1, node + NODE_NUMBERS do
-      state[i] = 0
+  local function clear(node, parent_born_ms)
+    for i = 1, NODE_NUMBERS do
+      node[i] = 0
     end
-    state[node + PARENT_BORN] = parent_born_ms
+    node[PARENT_BORN] = parent_born_ms
   end
 
-  local function leave(state, parent, child, weight, at_ms)
-    if state[child + BORN] == 0 then
+  local function leave(parent, child, weight, at_ms)
+    if child[BORN] == 0 then
       return
     end
-    local age = window_of(at_ms) - window_of(state[child + AT])
+    local age = window_of(at_ms) - window_of(child[AT])
     if age == 0 then
-      state[parent + WEIGHT] = max(state[parent + WEIGHT] - weight, 0)
-      state[parent + RESERVED] = max(state[parent + RESERVED] - state[child + UNSPENT], 0)
+      parent[WEIGHT] = max(parent[WEIGHT] - weight, 0)
+      parent[RESERVED] = max(parent[RESERVED] - child[UNSPENT], 0)
     elseif age == 1 then
-      state[parent + WEIGHT_BEFORE] = max(state[parent + WEIGHT_BEFORE] - weight, 0)
-      state[parent + RESERVED_BEFORE] = max(state[parent + RESERVED_BEFORE] - state[child + UNSPENT], 0)
+      parent[WEIGHT_BEFORE] = max(parent[WEIGHT_BEFORE] - weight, 0)
+      parent[RESERVED_BEFORE] = max(parent[RESERVED_BEFORE] - child[UNSPENT], 0)
     end
   end
 
-  local function refresh(state, level, at_ms)
-    local node = offset(level)
-    local before_ms = state[node + AT]
+  local function refresh(node, level, at_ms)
+    local before_ms = node[AT]
     local since_ms = max(at_ms - before_ms, 0)
-    local spent = max(state[node + SPENT] - since_ms * rates[level], 0)
-    local capped = max(state[node + CAPPED] - since_ms * ceilings[level], 0)
+    local spent = max(node[SPENT] - since_ms * rates[level], 0)
+    local capped = max(node[CAPPED] - since_ms * ceilings[level], 0)
     local windows = window_of(at_ms) - window_of(before_ms)
-    if state[node + BORN] == 0 or (windows > 1 and spent == 0 and capped == 0) then
-      clear(state, node, state[node + PARENT_BORN])
-      state[node + BORN], state[node + AT] = at_ms, at_ms
+    if node[BORN] == 0 or (windows > 1 and spent == 0 and capped == 0) then
+      clear(node, node[PARENT_BORN])
+      node[BORN], node[AT] = at_ms, at_ms
       return 0
     end
-    state[node + SPENT], state[node + CAPPED] = spent, capped
+    node[SPENT], node[CAPPED] = spent, capped
     if windows > 0 then
-      state[node + WEIGHT_BEFORE] = windows == 1 and state[node + WEIGHT] or 0
-      state[node + RESERVED_BEFORE] = windows == 1 and state[node + RESERVED] or 0
-      state[node + WEIGHT], state[node + RESERVED], state[node + USED], state[node + BORROWED] = 0, 0, 0, 0
+      node[WEIGHT_BEFORE] = windows == 1 and node[WEIGHT] or 0
+      node[RESERVED_BEFORE] = windows == 1 and node[RESERVED] or 0
+      node[WEIGHT], node[RESERVED], node[USED], node[BORROWED] = 0, 0, 0, 0
     end
-    state[node + AT] = max(at_ms, before_ms)
+    node[AT] = max(at_ms, before_ms)
     return since_ms
   end
 
@@ -87,91 +83,92 @@ do
     return spent <= 0 and 1 or 0
   end
 
-  local function find_fill(state, level, least)
-    local node = offset(level)
-    local own = fill_of(capacities[level], state[node + SPENT], max(held[level], least))
+  local function find_fill(nodes, level, least)
+    local node = nodes[level]
+    local own = fill_of(capacities[level], node[SPENT], max(held[level], least))
     if level == 1 then
       return own
     end
     local above = level - 1
-    local lag = max(state[offset(above) + VIRTUAL] - starts[level], 0)
+    local lag = max(nodes[above][VIRTUAL] - starts[level], 0)
     local fill = credits[above] > 0 and lag / credits[above] or 1
     if is_alone[above] then
       fill = fills[above]
     elseif rates[level] > 0 then
       fill = max(own, fill)
     end
-    return ceilings[level] > 0 and min(fill, fill_of(ceiling_capacities[level], state[node + CAPPED], held[level])) or fill
+    return ceilings[level] > 0 and min(fill, fill_of(ceiling_capacities[level], node[CAPPED], held[level])) or fill
   end
 
-  local function advance(state, level, since_ms)
-    local node, fill = offset(level), fills[level]
-    if state[node + LATEST] >= MAX_VIRTUAL then
-      state[node + LATEST], state[node + VIRTUAL] = 0, 0
+  local function advance(node, level, since_ms)
+    local fill = fills[level]
+    if node[LATEST] >= MAX_VIRTUAL then
+      node[LATEST], node[VIRTUAL] = 0, 0
     end
-    local virtual = state[node + VIRTUAL]
-    local most = max(virtual, state[node + LATEST] + credits[level])
+    local virtual = node[VIRTUAL]
+    local most = max(virtual, node[LATEST] + credits[level])
     if fill >= 1 then
-      state[node + VIRTUAL] = most
+      node[VIRTUAL] = most
     elseif fill > 0 then
-      state[node + VIRTUAL] = min(virtual + floor((since_ms * speeds[level] * fill) / (1 - fill)), most)
+      node[VIRTUAL] = min(virtual + floor((since_ms * speeds[level] * fill) / (1 - fill)), most)
     end
   end
 
-  local function open_levels(limit, state, now_ms)
+  local function open_levels(limit, nodes, now_ms)
+    local root = nodes[1]
     local rate, depth, least = limit[1], limit[3], limit[4]
     rates[1], capacities[1], weights[1], ceilings[1], ceiling_capacities[1] = rate, limit[2], 1, 0, 0
-    if state[BORN] <= 0 or state[PARENT_BORN] ~= 0 then
-      clear(state, 0, 0)
+    if root[BORN] <= 0 or root[PARENT_BORN] ~= 0 then
+      clear(root, 0)
     end
-    local at_ms = max(now_ms, state[AT])
-    local since_ms = refresh(state, 1, at_ms)
+    local at_ms = max(now_ms, root[AT])
+    local since_ms = refresh(root, 1, at_ms)
     local per_ms = UNITS_PER_MS
     for parent = 1, depth do
       local level, from = parent + 1, parent * LEVEL_NUMBERS
-      local node, child = offset(parent), offset(level)
+      local node, child = nodes[parent], nodes[level]
       rates[level], capacities[level], weights[level] = limit[from + 1], limit[from + 2], limit[from + 3]
       ceilings[level], ceiling_capacities[level] = limit[from + 4], limit[from + 5]
       local weight = weights[level]
-      if state[child + BORN] <= 0 or state[child + PARENT_BORN] ~= state[node + BORN] then
-        clear(state, child, state[node + BORN])
+      if child[BORN] <= 0 or child[PARENT_BORN] ~= node[BORN] then
+        clear(child, node[BORN])
       end
-      leave(state, node, child, weight, at_ms)
-      local own_since_ms = refresh(state, level, at_ms)
-      local sum = state[node + WEIGHT] + state[node + WEIGHT_BEFORE] + weight
-      held[parent] = state[node + RESERVED] + state[node + RESERVED_BEFORE]
+      leave(node, child, weight, at_ms)
+      local own_since_ms = refresh(child, level, at_ms)
+      local sum = node[WEIGHT] + node[WEIGHT_BEFORE] + weight
+      held[parent] = node[RESERVED] + node[RESERVED_BEFORE]
       is_alone[parent] = sum <= weight
       speeds[parent] = per_ms / sum
       credits[parent] = floor(speeds[parent] * CREDIT_MS)
-      fills[parent] = find_fill(state, parent, parent == 1 and least or 0)
-      advance(state, parent, since_ms)
-      local earliest = state[node + VIRTUAL] - credits[parent]
-      starts[level] = min(max(state[child + FINISH], earliest), max(state[node + LATEST], earliest))
+      fills[parent] = find_fill(nodes, parent, parent == 1 and least or 0)
+      advance(node, parent, since_ms)
+      local earliest = node[VIRTUAL] - credits[parent]
+      starts[level] = min(max(child[FINISH], earliest), max(node[LATEST], earliest))
       if not is_alone[parent] then
         per_ms = (UNITS_PER_MS * rates[level]) / rate + (per_ms * weight) / sum
       end
       since_ms = own_since_ms
       pays[level] = false
     end
-    local last = offset(depth + 1)
-    held[depth + 1] = state[last + RESERVED] + state[last + RESERVED_BEFORE]
+    local last = nodes[depth + 1]
+    held[depth + 1] = last[RESERVED] + last[RESERVED_BEFORE]
   end
 
-  local function reserved_wait_ms(state, leaf, room, wanted)
-    local short = state[offset(leaf) + SPENT] + wanted - capacities[leaf]
+  local function reserved_wait_ms(nodes, leaf, room, wanted)
+    local short = nodes[leaf][SPENT] + wanted - capacities[leaf]
     return max(ceil(short / rates[leaf]), ceil(-room / rates[1]), 0)
   end
 
-  local function judge(limit, state, hits)
+  local function judge(limit, nodes, hits)
     local rate, capacity, leaf, least, is_critical = limit[1], limit[2], limit[3] + 1, limit[4], limit[5]
     local wanted = hits * MILLI
     local is_paid = false
     for level = leaf, 2, -1 do
       is_paid = rates[level] > 0
-        and capacities[level] - state[offset(level) + SPENT] - wanted >= (is_paid and 0 or held[level])
+        and capacities[level] - nodes[level][SPENT] - wanted >= (is_paid and 0 or held[level])
       pays[level] = is_paid
     end
-    local room = capacity - state[SPENT] - wanted
+    local room = capacity - nodes[1][SPENT] - wanted
     local reason, refused_at, wait_ms = 0, 0, 0
     if not is_paid and least > 0 and room < least then
       reason, wait_ms = PRIORITY, ceil((least - room) / rate)
@@ -184,7 +181,7 @@ do
     end
     for level = 2, leaf do
       local parent = level - 1
-      local ahead = starts[level] - state[offset(parent) + VIRTUAL]
+      local ahead = starts[level] - nodes[parent][VIRTUAL]
       if not (pays[level] or is_alone[parent] or is_critical == 1 or ahead <= 0) then
         if reason == 0 then
           reason, refused_at = SHARE, parent
@@ -193,11 +190,11 @@ do
       end
     end
     if reason ~= 0 and leaf > 1 and rates[leaf] > 0 and wanted <= capacities[leaf] then
-      wait_ms = min(wait_ms, reserved_wait_ms(state, leaf, room, wanted))
+      wait_ms = min(wait_ms, reserved_wait_ms(nodes, leaf, room, wanted))
     end
     for level = 2, leaf do
       local kept = (level < leaf and pays[level + 1]) and 0 or held[level]
-      local over = state[offset(level) + CAPPED] + wanted + kept - ceiling_capacities[level]
+      local over = nodes[level][CAPPED] + wanted + kept - ceiling_capacities[level]
       if ceilings[level] ~= 0 and over > 0 then
         if reason == 0 then
           reason, refused_at = CEILING, level - 1
@@ -216,88 +213,89 @@ do
     return min(ceil((hits * UNITS_PER_MS * MILLI) / (rate * weight)), MAX_VIRTUAL)
   end
 
-  local function take(limit, state, hits)
+  local function take(limit, nodes, hits)
     local rate, is_critical = limit[1], limit[5]
-    state[SPENT] = bounded(state[SPENT] + hits * MILLI)
+    nodes[1][SPENT] = bounded(nodes[1][SPENT] + hits * MILLI)
     for level = 2, limit[3] + 1 do
-      local node, parent = offset(level), level - 1
+      local node, parent = nodes[level], level - 1
       if ceilings[level] > 0 then
-        state[node + CAPPED] = bounded(state[node + CAPPED] + hits * MILLI)
+        node[CAPPED] = bounded(node[CAPPED] + hits * MILLI)
       end
-      state[node + USED] = bounded(state[node + USED] + hits)
+      node[USED] = bounded(node[USED] + hits)
       if pays[level] or (hits < 0 and rates[level] > 0) then
-        state[node + SPENT] = bounded(state[node + SPENT] + hits * MILLI)
+        node[SPENT] = bounded(node[SPENT] + hits * MILLI)
       else
         local is_free = is_alone[parent] or is_critical == 1
-        local from = hits < 0 and state[node + FINISH] or starts[level]
+        local from = hits < 0 and node[FINISH] or starts[level]
         local cost = (is_free and hits > 0) and 0 or virtual_cost(hits, rate, weights[level])
         local finish = min(max(from + cost, 0), MAX_VIRTUAL)
-        state[node + FINISH] = finish
-        state[node + BORROWED] = bounded(state[node + BORROWED] + hits)
-        state[offset(parent) + LATEST] = max(state[offset(parent) + LATEST], finish)
+        node[FINISH] = finish
+        node[BORROWED] = bounded(node[BORROWED] + hits)
+        nodes[parent][LATEST] = max(nodes[parent][LATEST], finish)
       end
     end
   end
 
-  local function close_levels(limit, state)
+  local function close_levels(limit, nodes)
     for level = 2, limit[3] + 1 do
-      local node, parent = offset(level), offset(level - 1)
-      local unspent = rates[level] > 0 and max(capacities[level] - state[node + SPENT], 0) or 0
-      state[node + UNSPENT] = unspent
-      state[parent + WEIGHT] = min(state[parent + WEIGHT] + weights[level], MAX_COUNT)
-      state[parent + RESERVED] = min(state[parent + RESERVED] + unspent, MAX_COUNT)
+      local node, parent = nodes[level], nodes[level - 1]
+      local unspent = rates[level] > 0 and max(capacities[level] - node[SPENT], 0) or 0
+      node[UNSPENT] = unspent
+      parent[WEIGHT] = min(parent[WEIGHT] + weights[level], MAX_COUNT)
+      parent[RESERVED] = min(parent[RESERVED] + unspent, MAX_COUNT)
     end
   end
 
-  local function ttl_ms(limit, state, now_ms)
+  local function ttl_ms(limit, nodes, now_ms)
     local full_ms = 0
     for level = 1, limit[3] + 1 do
-      local node = offset(level)
+      local node = nodes[level]
       if rates[level] > 0 then
-        full_ms = max(full_ms, ceil(state[node + SPENT] / rates[level]))
+        full_ms = max(full_ms, ceil(node[SPENT] / rates[level]))
       end
       if ceilings[level] > 0 then
-        full_ms = max(full_ms, ceil(state[node + CAPPED] / ceilings[level]))
+        full_ms = max(full_ms, ceil(node[CAPPED] / ceilings[level]))
       end
     end
-    return 2 * ACTIVE_MS + full_ms + state[AT] - now_ms
+    return 2 * ACTIVE_MS + full_ms + nodes[1][AT] - now_ms
   end
 
-  local function create_report(limit, state, reason, at, wait_ms)
+  local function create_report(limit, nodes, reason, at, wait_ms)
     local leaf = limit[3] + 1
-    local node, spent = offset(leaf), state[SPENT]
+    local node, spent = nodes[leaf], nodes[1][SPENT]
     local left = max(limit[2] - spent, 0)
     local borrowable = max(left - max(held[1], limit[4]), 0)
-    local unspent = leaf > 1 and rates[leaf] > 0 and max(capacities[leaf] - state[node + SPENT], 0) or 0
+    local unspent = leaf > 1 and rates[leaf] > 0 and max(capacities[leaf] - node[SPENT], 0) or 0
     local room = min(left, max(unspent, borrowable))
     for level = 2, leaf do
       if ceilings[level] > 0 then
-        room = min(room, max(ceiling_capacities[level] - state[offset(level) + CAPPED], 0))
+        room = min(room, max(ceiling_capacities[level] - nodes[level][CAPPED], 0))
       end
     end
     local others = leaf > 1 and held[1] or 0
-    return { reason, at, wait_ms, spent, room, state[node + USED], state[node + BORROWED], unspent, others, ceil(spent / limit[1]) }
+    return { reason, at, wait_ms, spent, room, node[USED], node[BORROWED], unspent, others, ceil(spent / limit[1]) }
   end
 
-  local function zeros(limit)
-    local state = {}
-    for i = 1, offset(limit[3] + 2) do
-      state[i] = 0
+  local function new_nodes(limit)
+    local nodes = {}
+    for level = 1, limit[3] + 1 do
+      nodes[level] = {}
+      clear(nodes[level], 0)
     end
-    return state
+    return nodes
   end
 
-  local function copy_of(state)
+  local function copy_of(nodes)
     local copy = {}
-    for i = 1, #state do
-      copy[i] = state[i]
+    for level = 1, #nodes do
+      copy[level] = { unpack(nodes[level]) }
     end
     return copy
   end
 
-  fair_share = function(limit, state, now_ms, hits, charge)
+  fair_share = function(limit, nodes, now_ms, hits, charge)
     local counts = charge and hits ~= 0
-    local stepped = state and (counts and state or copy_of(state)) or zeros(limit)
+    local stepped = nodes and (counts and nodes or copy_of(nodes)) or new_nodes(limit)
     open_levels(limit, stepped, now_ms)
     local reason, at, wait_ms = 0, 0, 0
     if hits >= 0 then
@@ -313,26 +311,27 @@ do
       close_levels(limit, stepped)
       return accepted, stepped, ttl, report
     end
-    return accepted, state or zeros(limit), state and ttl or 0, report
+    return accepted, nodes or new_nodes(limit), nodes and ttl or 0, report
   end
 
-  fair_share_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local stepped = state and copy_of(state) or zeros(limit)
+  fair_share_refund = function(limit, nodes, now_ms, hits, charged_at_ms)
+    local stepped = nodes and copy_of(nodes) or new_nodes(limit)
     open_levels(limit, stepped, now_ms)
-    if stepped[SPENT] == 0 then
+    local root = stepped[1]
+    if root[SPENT] == 0 then
       local report = create_report(limit, stepped, 0, 0, 0)
-      return true, state or zeros(limit), state and ttl_ms(limit, stepped, now_ms) or 0, report
+      return true, nodes or new_nodes(limit), nodes and ttl_ms(limit, stepped, now_ms) or 0, report
     end
-    local since_ms = max(stepped[AT] - charged_at_ms, 0)
+    local since_ms = max(root[AT] - charged_at_ms, 0)
     local function back(rate)
       return max(hits * MILLI - since_ms * rate, 0)
     end
-    stepped[SPENT] = bounded(stepped[SPENT] - back(limit[1]))
+    root[SPENT] = bounded(root[SPENT] - back(limit[1]))
     for level = 2, limit[3] + 1 do
-      local node = offset(level)
-      stepped[node + CAPPED] = bounded(stepped[node + CAPPED] - back(ceilings[level]))
-      stepped[node + SPENT] = bounded(stepped[node + SPENT] - back(rates[level]))
-      stepped[node + USED] = bounded(stepped[node + USED] - hits)
+      local node = stepped[level]
+      node[CAPPED] = bounded(node[CAPPED] - back(ceilings[level]))
+      node[SPENT] = bounded(node[SPENT] - back(rates[level]))
+      node[USED] = bounded(node[USED] - hits)
     end
     local report = create_report(limit, stepped, 0, 0, 0)
     close_levels(limit, stepped)

@@ -10,7 +10,7 @@
   kept (FORGET, ms)
 
   The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
-  A step gets and returns the numbers of the nodes on its path, one after another.
+  A step gets and returns the nodes on its path, and changes them in place if it charges.
 
   The counters of an algorithm with a loader are stored in another format: the loader returns their state, how
   long a peek keeps them (ms), how to store them, and an outcome if they cannot be used.
@@ -78,14 +78,11 @@ local function decide_requests(batch)
     if not hash.nodes.p then
       return nil
     end
-    local state = {}
+    local nodes = {}
     for i = 1, #fields do
-      local node = hash.nodes[fields[i]]
-      for j = 1, NODE_NUMBERS do
-        state[#state + 1] = node and node[j] or 0
-      end
+      nodes[i] = hash.nodes[fields[i]] or { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     end
-    return state
+    return nodes
   end
 
   local function set_state(key, limit, state)
@@ -95,7 +92,7 @@ local function decide_requests(batch)
     end
     local hash, fields = hashes[key], fields_of(limit)
     for i = 1, #fields do
-      hash.nodes[fields[i]] = { unpack(state, (i - 1) * NODE_NUMBERS + 1, i * NODE_NUMBERS) }
+      hash.nodes[fields[i]] = state[i]
       hash.changed[fields[i]] = true
     end
   end
@@ -222,15 +219,15 @@ local function decide_requests(batch)
     end
   end
 
-  -- Steps replace nodes, and change none in place.
   local function copy_nodes(key)
-    local copy = { nodes = {}, changed = {} }
-    for name, of in pairs(hashes[key] or {}) do
-      for field, value in pairs(of) do
-        copy[name][field] = value
-      end
+    local hash, copy = hashes[key], { nodes = {}, changed = {} }
+    if not hash then
+      return nil
     end
-    return hashes[key] and copy
+    for field, node in pairs(hash.nodes) do
+      copy.nodes[field], copy.changed[field] = node and { unpack(node) }, hash.changed[field]
+    end
+    return copy
   end
 
   -- Returns which hits would be accepted if all were spent in this order, and whether the request would be refused.
