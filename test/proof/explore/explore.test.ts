@@ -11,10 +11,10 @@ const PROJECT = join(__dirname, '../../..');
 const MIN_MUTANTS = 40;
 
 test.each([...protocols.keys()])('no order of steps violates an invariant of the protocol %s', async (name) => {
-  const { states, violation, depth, longest, parties } = await runProtocol(name, { fewer: 1 }); // the command goes further
+  const { states, violation, depth, longest, parties } = await runProtocol(name, { fewer: 2 }); // the command goes further
   expect(violation && `${violation.text}\n${drawSequence(parties, violation.lines)}`).toBeUndefined();
   expect(longest).toBe(depth);
-  expect(states).toBeGreaterThan(500);
+  expect(states).toBeGreaterThan(200);
 });
 
 test.each([
@@ -72,12 +72,16 @@ test('a counterexample is the shortest sequence of steps, drawn as a sequence di
 
 test('states are told apart by 64 bits, and entered again only for more steps or for steps that were left out', () => {
   const visited = new Visited();
-  for (let at = 0; at < 200_000; at++) expect(visited.enter(at % 1_000, at, 3, 0b11)?.isNew).toBe(true);
+  const low = (at: number): number => Math.imul(at % 50_000, 0x9e3779b1); // each is that of four states
+  let isNew = true;
+  for (let at = 0; at < 200_000; at++) isNew &&= visited.enter(low(at), at, 3, 0b11)?.isNew === true;
+  expect(isNew).toBe(true);
   expect(visited.size).toBe(200_000);
-  expect(visited.enter(7, 7, 3, 0b11)).toBeUndefined();
-  expect(visited.enter(7, 7, 2, 0b111)).toBeUndefined();
-  expect(visited.enter(7, 7, 3, 0b01)).toEqual({ isNew: false, asleep: 0b01, only: 0b10 });
-  expect(visited.enter(7, 7, 3, 0b01)).toBeUndefined();
-  expect(visited.enter(7, 7, 4, 0b01)).toEqual({ isNew: false, asleep: 0b01, only: undefined });
+  const enterSeventh = (left: number, asleep: number) => visited.enter(low(7), 7, left, asleep);
+  expect(enterSeventh(3, 0b11)).toBeUndefined();
+  expect(enterSeventh(2, 0b111)).toBeUndefined();
+  expect(enterSeventh(3, 0b01)).toEqual({ isNew: false, asleep: 0b01, only: 0b10 });
+  expect(enterSeventh(3, 0b01)).toBeUndefined();
+  expect(enterSeventh(4, 0b01)).toEqual({ isNew: false, asleep: 0b01, only: undefined });
   expect(visited.size).toBe(200_000);
 });
