@@ -150,7 +150,10 @@ export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'deferral',
     file: 'client/src/deferral/turns.ts',
-    changes: [['if (decision.ok) return;', 'return;']],
+    changes: [
+      ['if (decision.ok) return;', 'return;'],
+      ['if (waitMs !== 0)', 'if (waitMs === undefined)'],
+    ],
   },
   {
     protocol: 'deferral',
@@ -158,6 +161,7 @@ export const mutants: readonly ProtocolMutants[] = [
     changes: [
       ["if (state === 'delayed') return this.wake(head);", ''],
       ['await this.#wakeFirst(line, await this.#lines.leave(line, id));', 'await this.#lines.leave(line, id);'],
+      ['if (!hasEnded(state)) return false;', 'return false;'],
     ],
   },
   {

@@ -45,7 +45,7 @@ class CandidateWorld implements World {
   #isClosed = false;
   #history: readonly [number, number] = [0, 0];
   readonly #hash = new Hasher();
-  readonly #left = { posts: 3, reloads: 1, calls: 2 };
+  readonly #left = { posts: 3, reloads: 1, calls: 2, kills: 1 };
   #failed: string | undefined;
 
   constructor() {
@@ -100,10 +100,11 @@ class CandidateWorld implements World {
     const add = (line: Step['line'], act: () => void): void => {
       steps.push({ line, touches: EVERYTHING, run: () => this.#run(line.text, act) });
     };
-    const { posts, reloads, calls } = this.#left;
+    const { posts, reloads, calls, kills } = this.#left;
     if (posts > 0)
       for (const [at, name] of names.entries())
         if (at !== this.#last) add({ from: 'control', text: `sends ${name}` }, () => this.#post(at));
+    if (kills > 0) add({ from: 'control', text: 'is killed, and starts again' }, () => this.#kill());
     const [next] = this.#messages;
     if (next !== undefined) add({ from: 'control', to: 'decider', text: names[next] ?? '' }, () => this.#deliver());
     if (reloads > 0 && !this.#isClosed) add({ from: 'decider', text: 'has other live rules' }, () => this.#reload());
@@ -126,6 +127,12 @@ class CandidateWorld implements World {
     this.#left.posts--;
     this.#last = at;
     this.#messages.push(at);
+  }
+
+  /** Messages on their way are lost; the new process sends the candidate that operators left. */
+  #kill(): void {
+    this.#left.kills--;
+    this.#messages = [this.#last];
   }
 
   #deliver(): void {
@@ -209,7 +216,7 @@ export const candidate: Protocol = {
     'each answer is counted once',
     'the last candidate is tried, or none',
   ],
-  depth: 9,
+  depth: 8,
   longDepth: 13,
   create: () => new CandidateWorld(),
 };

@@ -16,6 +16,7 @@ interface Job {
   dueMs: number;
   worker: number;
   stalls: number;
+  attempts: number;
   starts: number;
   isAdmitted: boolean;
 }
@@ -27,6 +28,7 @@ interface Operation {
   readonly text: string;
   readonly run: (isAdmitted: boolean) => unknown;
   readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
   readonly isCall: boolean;
 }
 
@@ -63,6 +65,7 @@ class DeferralWorld implements World {
       dueMs: 0,
       worker: 0,
       stalls: 0,
+      attempts: 0,
       starts: 0,
       isAdmitted: false,
     }));
@@ -80,7 +83,9 @@ class DeferralWorld implements World {
   #open(place: number, life: number): Pick<Process, 'turns' | 'heads'> {
     const ask = (text: string, run: Operation['run'], isCall = false): Promise<unknown> => {
       if (life !== (this.#processes?.[place]?.life ?? 0)) return new Promise(() => {});
-      return new Promise((resolve) => void this.#operations.push({ place, life, text, run, resolve, isCall }));
+      return new Promise((resolve, reject) => {
+        this.#operations.push({ place, life, text, run, resolve, reject, isCall });
+      });
     };
     const find = (id: string): Job => this.#jobs.find((job) => job.id === id) as Job; // a job of this world
     const lines = {
@@ -109,7 +114,13 @@ class DeferralWorld implements World {
     };
     const heads = new Heads(lines as unknown as Lines, { backend } as unknown as QueueKeys);
     const options = {
-      client: { limit: () => ask('may the job start?', (isAdmitted) => decision(isAdmitted), true) },
+      client: {
+        limit: () => {
+          if (this.#closedUntilMs > this.#runtime.nowMs)
+            this.#failed ??= 'the service is asked while the line is closed';
+          return ask('may the job start?', (isAdmitted) => decision(isAdmitted), true);
+        },
+      },
       domain: 'deferred',
       key: () => ({ line: LINE }),
     };
@@ -179,6 +190,13 @@ class DeferralWorld implements World {
       };
       send(isCall ? ' yes' : '', true);
       if (isCall && this.#refusals > 0) send(' no', false);
+      if (this.#faults === 0) continue;
+      for (const fate of isCall ? ['lost'] : ['lost', 'arrives, and the reply is lost'])
+        steps.push({
+          line: { from, to: isCall ? 'weir' : 'redis', text: `${text} (${fate})` },
+          touches: EVERYTHING,
+          run: () => this.#run(text + fate, () => this.#lose(at, fate !== 'lost'), [place]),
+        });
     }
     for (const job of this.#jobs)
       if (job.state === 'active' && job.worker < 0)
@@ -210,11 +228,21 @@ class DeferralWorld implements World {
       if (isParked) this.#line.push(job.id);
       return isParked && this.#line[0] === job.id ? job.id : undefined;
     };
-    void new Promise<unknown>((resolve) =>
-      this.#operations.push({ place: 0, life: 0, text: `${job.id} arrives`, run: arrive, resolve, isCall: false }),
-    ).then(async (head) => {
-      if (typeof head === 'string' && !(await heads.wake(head))) await heads.advance(LINE, head);
-    });
+    void new Promise<unknown>((resolve, reject) =>
+      this.#operations.push({
+        place: 0,
+        life: 0,
+        text: `${job.id} arrives`,
+        run: arrive,
+        resolve,
+        reject,
+        isCall: false,
+      }),
+    )
+      .then(async (head) => {
+        if (typeof head === 'string' && !(await heads.wake(head))) await heads.advance(LINE, head);
+      })
+      .catch(() => {}); // a caller of the producer is told
   }
 
   /** As the handler of a deferred worker. */
@@ -231,27 +259,42 @@ class DeferralWorld implements World {
       if (state) job.state = state;
     };
     const moveToDelayed = (untilMs: number): Promise<unknown> =>
-      new Promise((resolve) => {
+      new Promise((resolve, reject) => {
         const run = (): void => {
           job.state = 'delayed';
           job.dueMs = untilMs;
         };
         if (worker.life === life)
-          this.#operations.push({ place, life, text: `delay ${job.id}`, run, resolve, isCall: false });
+          this.#operations.push({ place, life, text: `delay ${job.id}`, run, resolve, reject, isCall: false });
       });
-    const received = { id: job.id, data: {}, timestamp: 0, attemptsMade: 0, stalledCounter: job.stalls, moveToDelayed };
+    const received = {
+      id: job.id,
+      data: {},
+      timestamp: 0,
+      attemptsMade: job.attempts,
+      stalledCounter: job.stalls,
+      moveToDelayed,
+    };
     void turns.take(LINE, received as unknown as Parameters<typeof turns.take>[1], 'token').then(
       async () => {
         if (worker.life !== life) return;
         this.#start(job);
-        await heads.advance(LINE, job.id);
+        await heads.advance(LINE, job.id).catch(() => {});
         finish('completed');
       },
       (error: Error) => {
-        if (error.constructor.name !== 'DelayedError') this.#failed ??= `a job fails: ${error.message}`;
+        if (error === disconnected) this.#retry(job);
+        else if (error.constructor.name !== 'DelayedError') this.#failed ??= `a job fails: ${error.message}`;
         finish(undefined);
       },
     );
+  }
+
+  /** As BullMQ, which finds a job that is delayed already. */
+  #retry(job: Job): void {
+    if (job.state !== 'active') return;
+    job.attempts++;
+    this.#promote(job);
   }
 
   #start(job: Job): void {
@@ -269,9 +312,10 @@ class DeferralWorld implements World {
     const { life } = process;
     this.#checks--;
     process.isChecking = true;
-    void process.heads.check().then(() => {
+    const finish = (): void => {
       if (process.life === life) process.isChecking = false;
-    });
+    };
+    void process.heads.check().then(finish, finish);
   }
 
   #kill(place: number): void {
@@ -295,6 +339,16 @@ class DeferralWorld implements World {
     const job = this.#processes[operation.place]?.job;
     if (operation.isCall && job) job.isAdmitted = isAdmitted;
     operation.resolve(operation.run(isAdmitted));
+  }
+
+  /** A call has no answer then; an operation fails, whether or not Redis has run it. */
+  #lose(at: number, isRun: boolean): void {
+    const [operation] = this.#operations.splice(at, 1);
+    if (!operation) return;
+    this.#faults--;
+    if (isRun) operation.run(true);
+    if (operation.isCall) operation.resolve({ ok: false, error: disconnected });
+    else operation.reject(disconnected);
   }
 
   #pass(): void {
@@ -345,6 +399,8 @@ class DeferralWorld implements World {
   }
 }
 
+const disconnected = new Error('the connection broke');
+
 const decision = (ok: boolean): Partial<Decision> =>
   ok ? { ok } : { ok, retryAfterMs: TICK_MS, source: 'backend', limit: 1 };
 
@@ -356,6 +412,7 @@ export const deferral: Protocol = {
     'jobs of a line start in order',
     'a job starts once, unless its worker was killed',
     'every job runs in the end',
+    'no call is made while its line is closed',
   ],
   depth: 11,
   longDepth: 16,

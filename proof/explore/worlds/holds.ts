@@ -182,3 +182,9 @@ export const holds: Protocol = {
   longDepth: 11,
   create: () => new HoldsWorld(holds.parties, 2),
 };
+
+export const holdsOfThree: Protocol = {
+  ...holds,
+  ...{ name: 'holds, three', parties: [...holds.parties, 'C'], depth: 7, longDepth: 10 },
+  create: () => new HoldsWorld(holdsOfThree.parties, 1),
+};

@@ -17,7 +17,7 @@ const limit: FixedWindowLimit = {
 /** Processes that lease hits of one window. */
 class LeasesWorld extends LedgerWorld {
   /** Calls left of each process, and the hits that were admitted and refused, by window. */
-  readonly #left = [4, 2];
+  readonly #left = this.processes.map((_, place): number => (place === 0 ? 4 : 2));
   readonly #admitted = [0, 0, 0, 0];
   readonly #refused = [0, 0, 0, 0];
 
@@ -96,4 +96,10 @@ export const leases: Protocol = {
   depth: 5,
   longDepth: 7,
   create: () => new LeasesWorld(leases.parties),
+};
+
+export const leasesOfThree: Protocol = {
+  ...leases,
+  ...{ name: 'leases, three', parties: [...leases.parties, 'C'], depth: 4, longDepth: 6 },
+  create: () => new LeasesWorld(leasesOfThree.parties),
 };

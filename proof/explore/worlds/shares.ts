@@ -194,3 +194,9 @@ export const shares: Protocol = {
   longDepth: 10,
   create: () => new SharesWorld(shares.parties, 4),
 };
+
+export const sharesOfThree: Protocol = {
+  ...shares,
+  ...{ name: 'quota shares, three', parties: [...shares.parties, 'C'], depth: 6, longDepth: 8 },
+  create: () => new SharesWorld(sharesOfThree.parties, 4),
+};

@@ -255,3 +255,16 @@ export const siteBuckets: Protocol = {
   create: () =>
     new SitesWorld(shared.parties, { of: 'token_bucket', total: 6, windowMs: 60_000, tickMs: 700, skewMs: 700 }),
 };
+
+export const siteWindowsOfThree: Protocol = {
+  ...shared,
+  ...{ name: 'sites, window, three', parties: [...shared.parties, 'west'], depth: 4, longDepth: 6 },
+  create: () =>
+    new SitesWorld(siteWindowsOfThree.parties, {
+      of: 'fixed_window',
+      total: 6,
+      windowMs: 60_000,
+      tickMs: 700,
+      skewMs: 700,
+    }),
+};
