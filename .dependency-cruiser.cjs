@@ -8,7 +8,7 @@ const order = {
   'src/edge': 'rls overload rlqs grpc http sites xds',
   'src/operate': 'answers observe tracing candidate record findings usage admin console',
   'src/serve': 'parts link decider control supervisor',
-  'src/cli': 'process check commands',
+  'src/cli': 'process check guard commands',
 };
 
 /** A package that only these folders may know. */

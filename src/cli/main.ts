@@ -13,6 +13,7 @@ import { addDoctor } from './commands/doctor.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { addForgetCommand } from './commands/forget.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
+import { addOffenderCommands } from './commands/offenders.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
@@ -140,6 +141,7 @@ addQuotasCommand(program, surroundings);
 addSitesCommand(program, surroundings);
 addUsageCommand(program, surroundings);
 addForgetCommand(program, surroundings);
+addOffenderCommands(program, surroundings);
 const replaySurroundings: ReplaySurroundings = {
   ...surroundings,
   input: process.stdin,

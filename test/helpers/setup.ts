@@ -24,6 +24,7 @@ import {
   kustomize,
   memcached,
   newestNode,
+  nftables,
   promtool,
   redis6Server,
   redisServer,
@@ -39,7 +40,7 @@ export default async function setup(): Promise<void> {
   process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'weir-tests-'));
   await redisServer();
   if (process.env.TESTS === 'quick' || process.env.TESTS === 'mutants') return;
-  await memcached().then(h2load).then(bubblewrap).then(chromium).then(promtool).then(zsh).then(fish); // apt-get runs once at a time
+  await memcached().then(h2load).then(bubblewrap).then(nftables).then(chromium).then(promtool).then(zsh).then(fish); // apt-get runs once at a time
   await Promise.all([
     redis6Server(),
     valkeyServer(),

@@ -41,8 +41,8 @@ function optionDescription(option: Option): string {
 const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'status'],
   'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
-  'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
-  'Operate:': ['get', 'reset', 'grant', 'override', 'usage', 'forget', 'sites', 'audit'],
+  'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals', 'offenders'],
+  'Operate:': ['get', 'reset', 'grant', 'override', 'usage', 'forget', 'sites', 'guard', 'audit'],
   'Envoy:': ['envoy', 'doctor', 'quotas'],
   'This program:': ['completion', 'version'],
 };

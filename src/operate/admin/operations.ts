@@ -6,6 +6,7 @@ import type { Audit } from './audit.ts';
 import { candidateOperations } from './candidate-operations.ts';
 import { counterOperations } from './counter-operations.ts';
 import { explainOperations } from './explain-operations.ts';
+import { offenderOperations } from './offender-operations.ts';
 import type { AdminOptions } from './options.ts';
 import { overrideOperations } from './override-operations.ts';
 import { noQuery, pageSize, reason } from './parameters.ts';
@@ -29,6 +30,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     }),
     ...explainOperations(options),
     ...viewOperations(options),
+    ...offenderOperations(options),
     ...counterOperations(options),
     ...auditOperations(options.audit),
     ...overrideOperations(options),
