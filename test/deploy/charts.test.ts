@@ -144,6 +144,15 @@ describe('the chart refuses', () => {
     ['processes that the resources do not know', ['env.WORKERS=4'], 'set workers'],
     ['the same under extraEnv', ['extraEnv[0].name=DRAIN_TIMEOUT', 'extraEnv[0].value=1m'], 'set drain.timeoutSeconds'],
     ['ports that only the pod itself reaches', ['env.DEBUG_HOST=127.0.0.1'], 'DEBUG_HOST=127.0.0.1: probes'],
+    ['a guard that does not know what to drop', ['guard.enabled=true'], 'guard.enabled needs guard.image'],
+    [
+      'a guard that might drop balancers',
+      [
+        ...['guard.enabled=true', 'guard.image=weir-guard', 'guard.rules={demo.remote_address}', 'guard.ports={443}'],
+        ...['guard.enforce=true', 'adminToken.existingSecret=weir-admin'],
+      ],
+      'guard.enforce needs guard.allow',
+    ],
     ['a socket in place of the gRPC port', ['env.GRPC_UDS=/run/weir.sock'], 'GRPC_UDS: the pod would not listen'],
   ])('%s', async (_title, values, message) => {
     const { isRight, output } = await render(...values.flatMap((value) => ['--set', value]));

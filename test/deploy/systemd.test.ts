@@ -7,7 +7,9 @@ import { promisify } from 'node:util';
 import { readValues } from '../../src/settings/values.ts';
 import { MAIN } from '../helpers/weir.ts';
 
-const UNIT = readFileSync(fileURLToPath(new URL('../../deploy/systemd/weir.service', import.meta.url)), 'utf8');
+const readUnit = (name: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../deploy/systemd/${name}`, import.meta.url)), 'utf8');
+const UNIT = readUnit('weir.service');
 
 /** On a scale from 0 (nothing is permitted) to 10 (everything); `systemd-analyze security` calls up to 5 OK. */
 const MAX_EXPOSURE = 2;
@@ -42,13 +44,20 @@ describe('systemd-analyze, if it is installed,', () => {
       () => 0,
     );
     folder = mkdtempSync(join(tmpdir(), 'systemd-'));
-    file = join(folder, 'weir.service');
-    writeFileSync(file, UNIT.replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN)); // systemd-analyze checks that these exist
+    file = writeUnit('weir.service');
   });
 
-  test('finds no problem in the unit', async () => {
+  /** systemd-analyze checks that the programs exist. */
+  const writeUnit = (name: string): string => {
+    const path = join(folder, name);
+    const text = readUnit(name).replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN);
+    writeFileSync(path, text);
+    return path;
+  };
+
+  test.each(['weir.service', 'weir-guard.service'])('finds no problem in %s', async (name) => {
     if (version === 0) return;
-    expect(await analyze('verify', '--man=no', file)).toBe('');
+    expect(await analyze('verify', '--man=no', writeUnit(name))).toBe('');
   });
 
   test('finds no problem in the unit with keys as credentials, as its comment shows', async () => {
@@ -63,10 +72,10 @@ describe('systemd-analyze, if it is installed,', () => {
     expect(await analyze('verify', '--man=no', unit)).toBe('');
   });
 
-  test('rates the unit as hardened', async () => {
+  test.each(['weir.service', 'weir-guard.service'])('rates %s as hardened', async (name) => {
     if (version < 250) return; // older versions lack --offline
-    const text = await analyze('security', '--offline=true', '--no-pager', file);
-    const [, exposure = ''] = /exposure level for weir\.service: ([\d.]+)/.exec(text) ?? [];
+    const text = await analyze('security', '--offline=true', '--no-pager', writeUnit(name));
+    const [, exposure = ''] = /exposure level for [\w.-]+: ([\d.]+)/.exec(text) ?? [];
     expect(Number.parseFloat(exposure)).toBeLessThanOrEqual(MAX_EXPOSURE);
   });
 });

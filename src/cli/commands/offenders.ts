@@ -1,6 +1,8 @@
+import { resolve4, resolve6 } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Clock } from '../../base/clock.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
@@ -8,7 +10,7 @@ import type { Offender, OffenderList } from '../../operate/answers/views.ts';
 import type { GuardEvent } from '../guard/guard.ts';
 import { onSignal } from '../process/process.ts';
 import { command, count, type Surroundings, span } from './admin.ts';
-import { CommandFailed, callApi, guarded, repeat, showAnswer, type Target } from './client.ts';
+import { CommandFailed, callApi, guarded, repeat, showAnswer, type Target, toUrl } from './client.ts';
 import type { Paint } from './paint.ts';
 
 interface ListFlags extends Target {
@@ -63,6 +65,7 @@ interface GuardFlags extends Omit<Target, 'target'> {
 /** The interval at which the offenders are read: an unblocked address passes again within a second. */
 const INTERVAL_MS = 250;
 const TIMEOUT_MS = 1_000;
+const MAX_TIME_MS = 600_000;
 
 function addGuard(program: Command, { clock, print, fail }: Surroundings): void {
   const list = <T>(parse: (written: string) => T) =>
@@ -89,13 +92,21 @@ function addGuard(program: Command, { clock, print, fail }: Surroundings): void 
       ...list(allowed),
     )
     .addOption(timesOption())
-    .option('--max-time <time>', 'maximum time for which an address is dropped: 10s, 1m', span, 60_000)
+    .addOption(
+      new Option('--max-time <time>', 'maximum time for which an address is dropped, up to 10m')
+        .argParser(shortSpan)
+        .default(60_000, '1m'),
+    )
     .option('--max-entries <n>', 'maximum number of dropped addresses', count, 10_000)
     .option('--enforce', 'drop packets; needs nft and CAP_NET_ADMIN', false)
     .addOption(
-      new Option('--target <host:port>', 'debug port of a service; may be given several times')
+      new Option(
+        '--target <host:port>',
+        'debug port of a service, or of all to which a name in DNS leads; localhost:6070 unless given, may be given several times',
+      )
         .argParser(list(String)[0])
-        .default([], 'localhost:6070'),
+        .default([])
+        .env('WEIR_TARGET'),
     )
     .addOption(new Option('--token <secret>', 'a token of ADMIN_TOKEN').env('WEIR_TOKEN'))
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https");
@@ -132,10 +143,13 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
   };
   await change([], () => kernel.createTable({ ports, maxEntries }));
   write({ event: 'start', rules: flags.rule, ports });
+  const targets = followTargets(flags, clock);
   let problem: string | undefined;
   try {
     while (!stop.signal.aborted) {
-      const found = await readOffenders(flags).catch((error: Error) => error.message);
+      const found = await targets()
+        .then((all) => readOffenders(flags, all))
+        .catch((error: Error) => error.message);
       if (typeof found !== 'string') {
         const events = await guard.next(found, clock(), () => readPeers(ports));
         await change(events, () => kernel.applyEvents(events));
@@ -148,14 +162,38 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
   }
 }
 
+/** Services come and go: a name in DNS is resolved again after this time. */
+const RESOLVE_MS = 5_000;
+
+/** The services to ask now: of a name that leads to several, each. Without DNS, and with TLS, a name is one service. */
+function followTargets({ target, ca }: GuardFlags, clock: Clock): () => Promise<readonly string[]> {
+  let known: readonly string[] = [];
+  let untilMs = 0;
+  const resolve = async (written: string): Promise<readonly string[]> => {
+    const { hostname, port, protocol } = await toUrl(written, '/', ca === undefined ? 'http' : 'https');
+    if (protocol === 'https:') return [written];
+    const found = await resolve4(hostname).catch(() => resolve6(hostname).catch(() => []));
+    return found.length < 2 ? [written] : found.map((one) => `${one.includes(':') ? `[${one}]` : one}:${port || 80}`);
+  };
+  return async () => {
+    if (clock() < untilMs) return known;
+    const written = target.length > 0 ? target : ['localhost:6070'];
+    known = (await Promise.all(written.map(resolve))).flat();
+    untilMs = clock() + RESOLVE_MS;
+    return known;
+  };
+}
+
 /**
  * The offenders of all services that answer, each with the sum of its refusals: at one of them there are at least its
  * part of the total.
  *
  * @throws CommandFailed  none answers
  */
-async function readOffenders({ target, rule: rules, times, token, ca }: GuardFlags): Promise<readonly Offender[]> {
-  const targets = target.length > 0 ? target : ['localhost:6070'];
+async function readOffenders(
+  { rule: rules, times, token, ca }: GuardFlags,
+  targets: readonly string[],
+): Promise<readonly Offender[]> {
   const lists = await Promise.allSettled(
     targets.flatMap((one) =>
       rules.map((rule) => {
@@ -178,6 +216,12 @@ async function readOffenders({ target, rule: rules, times, token, ca }: GuardFla
   return [...sums.values()]
     .filter(({ refused, admits }) => refused >= times * admits)
     .sort((one, other) => other.refused - one.refused);
+}
+
+function shortSpan(written: string): number {
+  const ms = span(written);
+  if (ms <= MAX_TIME_MS) return ms;
+  throw new InvalidArgumentError('expected at most 10m.');
 }
 
 function port(written: string): number {
