@@ -14,16 +14,16 @@ local adaptive, adaptive_refund
 do
   local TTL, HOLDER, MIN, MAX, WINDOW, IS_AIMD = 1, 2, 3, 4, 5, 6
   local LIMIT, BASELINE, START, LAST, COUNT, SUM, FAILURES, PEAK = 1, 2, 3, 4, 5, 6, 7, 8
-  local LATENCY, LIMIT_BEFORE, AGE, RESUME, FALLS, STARTING, MOVE = 9, 10, 11, 12, 13, 14, 15
-  local SIZE = 15
-  local GROWN, UNUSED, QUEUEING, FAILED, FAILING, PROBING, PROBED, IDLE = 1, 2, 3, 4, 5, 6, 7, 8
+  local LATENCY, USED_BEFORE, PROBED, AGE, RESUME, FALLS, STARTING, MOVE = 9, 10, 11, 12, 13, 14, 15, 16
+  local SIZE = 16
+  local GROWN, UNUSED, QUEUEING, FAILED, FAILING, PROBING, MEASURED, IDLE = 1, 2, 3, 4, 5, 6, 7, 8
   local MILLI, MIN_STATUS, HOLD_SIZE = 1000, 100, 3 -- this and the following as in the twins
-  local MIN_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 10, 100, 10
+  local MIN_SAMPLES, PROBE_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 64, 10, 100, 10
   local TOLERANCE, START_TOLERANCE, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 0.05, 3
-  local USED_PART, QUEUED_PART, PROBED_PART, FASTER_PART, MAX_AGE = 0.9, 0.7, 0.8, 0.75, 30
+  local USED_PART, QUEUED_PART, PROBE_PART, FASTER_PART, MAX_AGE, SOON = 0.9, 0.7, 0.4, 0.75, 30, 3
 
   local function new_estimate(limit, now_ms)
-    return { limit[MIN] * MILLI, 0, now_ms, now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 }
+    return { limit[MIN] * MILLI, 0, now_ms, now_ms, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 }
   end
 
   local function bounded(limit, slots)
@@ -43,8 +43,12 @@ do
     return math.sqrt(slots * MILLI)
   end
 
-  local function follow(slots, baseline, latency)
-    return math.max((TOLERANCE * baseline) / latency, 0.5) * slots + headroom(slots)
+  local function follow(used, baseline, latency)
+    return math.max((TOLERANCE * baseline) / latency, 0.5) * used + headroom(used)
+  end
+
+  local function queued(more, fewer)
+    return 1 + QUEUED_PART * (more / fewer - 1)
   end
 
   local function fall(estimate, failed)
@@ -55,7 +59,7 @@ do
       return
     end
     estimate[LIMIT], estimate[MOVE] = whole * math.max(0.5, 1 - failed), FAILED
-    estimate[FALLS], estimate[STARTING], estimate[LIMIT_BEFORE] = estimate[FALLS] + 1, 1, 0
+    estimate[FALLS], estimate[STARTING], estimate[USED_BEFORE] = estimate[FALLS] + 1, 1, 0
   end
 
   local function grow(estimate, is_used)
@@ -68,69 +72,70 @@ do
     estimate[LIMIT], estimate[MOVE] = slots + step, GROWN
   end
 
-  local function start_probe(estimate)
-    estimate[RESUME], estimate[LIMIT] = estimate[LIMIT], estimate[LIMIT] / 2
-    estimate[AGE], estimate[STARTING], estimate[MOVE] = 0, 0, PROBING
-  end
-
-  local function end_probe(limit, estimate, latency)
-    local slots = estimate[LIMIT]
+  local function end_probe(limit, estimate, latency, used)
+    local slots, resume = estimate[LIMIT], estimate[RESUME]
     local fell = estimate[LATENCY] / latency
     estimate[BASELINE] = latency
-    if slots > limit[MIN] * MILLI and fell > 1 + QUEUED_PART * (estimate[LIMIT_BEFORE] / slots - 1) then
-      estimate[LIMIT], estimate[RESUME], estimate[MOVE] = slots / 2, math.floor(estimate[RESUME] / 2), PROBING
+    if slots > limit[MIN] * MILLI and fell > queued(estimate[USED_BEFORE], slots) then
+      estimate[LIMIT], estimate[RESUME], estimate[MOVE] = slots * PROBE_PART, slots, PROBING
       return
     end
-    estimate[LIMIT] = math.min(follow(estimate[RESUME], latency, estimate[LATENCY]), estimate[RESUME])
-    estimate[RESUME], estimate[AGE], estimate[MOVE] = 0, 0, PROBED
+    local followed = math.min(follow(estimate[USED_BEFORE], latency, estimate[LATENCY]), resume)
+    estimate[LIMIT] = fell <= TOLERANCE and resume or followed
+    estimate[RESUME], estimate[PROBED], estimate[AGE], estimate[MOVE] = 0, used, 0, MEASURED
   end
 
-  local function next_baseline(baseline, latency, is_used)
+  local function next_baseline(estimate, latency, is_used, used)
+    local baseline = estimate[BASELINE]
+    estimate[AGE] = estimate[AGE] + (is_used and 1 or 0)
     if baseline == 0 then
-      return latency
-    elseif latency < baseline then
-      return math.floor((baseline + latency) / 2)
+      estimate[BASELINE] = latency
+    elseif latency < math.min(baseline, FASTER_PART * math.max(baseline, estimate[LATENCY])) then
+      estimate[BASELINE], estimate[PROBED] = latency, used
+      estimate[AGE] = math.max(estimate[AGE], MAX_AGE - SOON)
+    elseif estimate[STARTING] == 1 then
+      estimate[BASELINE] = math.min(baseline, latency)
+    elseif not is_used and latency <= START_TOLERANCE * baseline then
+      estimate[BASELINE] = math.floor((7 * baseline + latency) / 8)
     end
-    return is_used and baseline or math.floor((7 * baseline + latency) / 8)
+    return estimate[BASELINE]
   end
 
-  local function climb(estimate, latency, is_used)
+  local function climb(estimate, latency, is_used, used)
     local slots, is_starting = estimate[LIMIT], estimate[STARTING] == 1
-    local is_faster = latency < FASTER_PART * estimate[BASELINE]
-    local baseline = next_baseline(estimate[BASELINE], latency, is_used)
-    estimate[BASELINE], estimate[AGE] = baseline, latency <= baseline and 0 or estimate[AGE] + 1
-    local moved = follow(slots, baseline, latency)
-    local is_other = moved < PROBED_PART * slots or is_faster
-    if is_starting then
-      is_other = latency > START_TOLERANCE * baseline
-    end
-    if is_used and (is_other or estimate[AGE] >= MAX_AGE) then
-      start_probe(estimate)
+    local baseline = next_baseline(estimate, latency, is_used, used)
+    local is_steady = not is_starting and is_used and estimate[PROBED] > 0
+    local most = math.max(START_TOLERANCE, is_steady and queued(used, estimate[PROBED]) or 0)
+    if latency > most * baseline or (is_used and estimate[AGE] >= MAX_AGE) then
+      estimate[RESUME], estimate[LIMIT] = slots, used * PROBE_PART
+      estimate[AGE], estimate[STARTING], estimate[MOVE] = 0, 0, PROBING
+    elseif not is_used then
+      estimate[MOVE] = UNUSED
     elseif is_starting or latency <= TOLERANCE * baseline then
       grow(estimate, is_used)
-    elseif moved > slots and not is_used then
-      estimate[MOVE] = UNUSED
     else
+      local moved = follow(used, baseline, latency)
       estimate[LIMIT], estimate[MOVE] = moved, moved < slots and QUEUEING or GROWN
     end
   end
 
   local function adapt(limit, estimate)
-    local count, failures, slots = estimate[COUNT], estimate[FAILURES], estimate[LIMIT]
+    local count, failures, peak = estimate[COUNT], estimate[FAILURES], estimate[PEAK]
     local failed = failures / (count + failures)
     if failed > MAX_FAILURES then
       return fall(estimate, failed)
     end
     local latency = math.max(math.floor((estimate[SUM] * 1000) / count), 1)
-    local is_used = estimate[PEAK] >= USED_PART * slots_of(estimate)
+    local is_used = peak >= USED_PART * slots_of(estimate)
+    local used = is_used and estimate[LIMIT] or math.max(peak, 1) * MILLI
     if limit[IS_AIMD] == 1 then
       grow(estimate, is_used)
     elseif estimate[RESUME] > 0 then
-      end_probe(limit, estimate, latency)
+      end_probe(limit, estimate, latency, used)
     else
-      climb(estimate, latency, is_used)
+      climb(estimate, latency, is_used, used)
     end
-    estimate[LATENCY], estimate[LIMIT_BEFORE], estimate[FALLS] = latency, is_used and slots or 0, 0
+    estimate[LATENCY], estimate[USED_BEFORE], estimate[FALLS] = latency, used, 0
   end
 
   -- Changes the estimate, a copy of the stored one.
@@ -141,16 +146,17 @@ do
     if idle > 0 then
       local whole = math.max(estimate[LIMIT], estimate[RESUME])
       estimate[LIMIT] = bounded(limit, whole / 2 ^ math.min(idle, MAX_HALVINGS))
-      estimate[RESUME], estimate[LIMIT_BEFORE], estimate[STARTING], estimate[MOVE] = 0, 0, 1, IDLE
+      estimate[RESUME], estimate[USED_BEFORE], estimate[STARTING], estimate[MOVE] = 0, 0, 1, IDLE
       return restart(estimate, now_ms)
     end
-    local length_ms = math.max(limit[WINDOW], math.floor(estimate[BASELINE] / 250))
+    local length_ms = math.max(limit[WINDOW], math.floor(estimate[BASELINE] / 167))
     if gap_ms > 2 * length_ms or now_ms < estimate[START] then
       return restart(estimate, now_ms)
     end
     local samples = estimate[COUNT] + estimate[FAILURES]
     local is_round = estimate[STARTING] == 1 and samples >= 2 * slots_of(estimate)
-    if samples < MIN_SAMPLES or (now_ms - estimate[START] < length_ms and not is_round) then
+    local needed = estimate[RESUME] > 0 and PROBE_SAMPLES or MIN_SAMPLES
+    if samples < needed or (now_ms - estimate[START] < length_ms and not is_round) then
       return
     end
     adapt(limit, estimate)

@@ -29,10 +29,12 @@ export interface Estimate {
   readonly failures: number;
   /** Maximum number of slots in use in the window. */
   readonly peak: number;
-  /** Mean hold time of the previous window in µs, and its limit in thousandths; 0 if that was not used. */
+  /** Mean hold time of the previous window in µs, and its slots in use in thousandths; 0 if they tell nothing. */
   readonly latencyUs: number;
-  readonly limitBefore: number;
-  /** Windows since the baseline was last confirmed. */
+  readonly usedBefore: number;
+  /** Slots in use in thousandths when the baseline was measured; 0 if that was never. */
+  readonly probed: number;
+  /** Windows in which the limit was used since the baseline was last measured. */
   readonly age: number;
   /** The limit to return to after a probe, in thousandths; 0 outside a probe. */
   readonly resume: number;
@@ -45,7 +47,9 @@ export interface Estimate {
 }
 
 const MILLI = 1_000;
+/** Releases to measure for a change, and to end a probe. */
 const MIN_SAMPLES = 16;
+const PROBE_SAMPLES = 64;
 /** Windows without requests after which the limit is halved, and after which the counter may be forgotten. */
 const IDLE_WINDOWS = 10;
 const REMEMBERED_WINDOWS = 100;
@@ -59,12 +63,14 @@ const MAX_FALLS = 3;
 const USED_PART = 0.9;
 /** Part of the fall of a limit by which hold times fall if there is a queue. */
 const QUEUED_PART = 0.7;
-/** Part of the limit below which it would be lowered at once only after a probe. */
-const PROBED_PART = 0.8;
-/** Part of the baseline below which it is measured again. */
+/** Part of the slots in use that a probe leaves. */
+const PROBE_PART = 0.4;
+/** Part of the baseline, and of the hold time before, below which the baseline is measured again. */
 const FASTER_PART = 0.75;
-/** Windows after which the baseline is measured at half of the limit. */
+/** Windows after which the baseline is measured at half of the slots in use. */
 const MAX_AGE = 30;
+/** Windows until then if the baseline was replaced without a probe. */
+const SOON = 3;
 
 const place = (move: (typeof moves)[number]): number => moves.indexOf(move);
 
@@ -79,7 +85,8 @@ const keys = [
   'failures',
   'peak',
   'latencyUs',
-  'limitBefore',
+  'usedBefore',
+  'probed',
   'age',
   'resume',
   'falls',
@@ -92,7 +99,7 @@ export const ESTIMATE_SIZE = keys.length;
 
 /** The estimate at the beginning of a state. */
 export function readEstimate({ min }: AdaptiveLimit, state: State | undefined, nowMs: number): Estimate {
-  const given = state && state.length > 0 ? state : [min * MILLI, 0, nowMs, nowMs, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+  const given = state && state.length > 0 ? state : [min * MILLI, 0, nowMs, nowMs, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
   return Object.fromEntries(keys.map((key, at) => [key, given[at] ?? 0])) as unknown as Estimate; // has all keys
 }
 
@@ -121,13 +128,17 @@ export function advance(limit: AdaptiveLimit, stored: Estimate, nowMs: number, i
   const idle = isUnused ? Math.floor(gapMs / (IDLE_WINDOWS * limit.adaptMs)) : 0;
   if (idle > 0) {
     const lowered = bounded(limit, Math.max(estimate.limit, estimate.resume) / 2 ** Math.min(idle, MAX_HALVINGS));
-    return { ...estimate, ...window, limit: lowered, resume: 0, limitBefore: 0, starting: 1, move: place('idle') };
+    return { ...estimate, ...window, limit: lowered, resume: 0, usedBefore: 0, starting: 1, move: place('idle') };
   }
-  const lengthMs = Math.max(limit.adaptMs, Math.floor(estimate.baselineUs / 250)); // at least four hold times
+  const lengthMs = Math.max(limit.adaptMs, Math.floor(estimate.baselineUs / 167)); // at least six hold times
   if (gapMs > 2 * lengthMs || nowMs < estimate.startMs) return { ...estimate, ...window };
   const samples = estimate.count + estimate.failures;
   const isRound = estimate.starting === 1 && samples >= 2 * wholeSlots(estimate);
-  if (samples < MIN_SAMPLES || (nowMs - estimate.startMs < lengthMs && !isRound)) return estimate;
+  if (
+    samples < (estimate.resume > 0 ? PROBE_SAMPLES : MIN_SAMPLES) ||
+    (nowMs - estimate.startMs < lengthMs && !isRound)
+  )
+    return estimate;
   const next = { ...estimate, ...window, ...adapt(limit, estimate) };
   return { ...next, limit: bounded(limit, next.limit) };
 }
@@ -154,15 +165,16 @@ export function noteRelease(estimate: Estimate, nowMs: number, takenMs: number |
 type Change = Partial<Estimate>;
 
 function adapt(limit: AdaptiveLimit, estimate: Estimate): Change {
-  const { count, sumMs, failures } = estimate;
+  const { count, sumMs, failures, peak } = estimate;
   const failed = failures / (count + failures);
   if (failed > MAX_FAILURES) return fall(estimate, failed);
   const latencyUs = Math.max(Math.floor((sumMs * 1_000) / count), 1);
-  const isUsed = estimate.peak >= USED_PART * wholeSlots(estimate);
-  const after = { latencyUs, limitBefore: isUsed ? estimate.limit : 0, falls: 0 };
+  const isUsed = peak >= USED_PART * wholeSlots(estimate);
+  const used = isUsed ? estimate.limit : Math.max(peak, 1) * MILLI;
+  const after = { latencyUs, usedBefore: used, falls: 0 };
   if (limit.target === 'aimd') return { ...after, ...grow(estimate, isUsed) };
-  if (estimate.resume > 0) return { ...after, ...endProbe(limit, estimate, latencyUs) };
-  return { ...after, ...climb(estimate, latencyUs, isUsed) };
+  if (estimate.resume > 0) return { ...after, ...endProbe(limit, estimate, { latencyUs, isUsed, used }) };
+  return { ...after, ...climb(estimate, { latencyUs, isUsed, used }) };
 }
 
 function fall(estimate: Estimate, failed: number): Change {
@@ -170,7 +182,7 @@ function fall(estimate: Estimate, failed: number): Change {
   const whole = Math.max(limit, resume);
   if (falls >= MAX_FALLS) return { limit: whole, resume: 0, move: place('failing') };
   const lowered = whole * Math.max(0.5, 1 - failed);
-  return { limit: lowered, resume: 0, falls: falls + 1, starting: 1, limitBefore: 0, move: place('failures') };
+  return { limit: lowered, resume: 0, falls: falls + 1, starting: 1, usedBefore: 0, move: place('failures') };
 }
 
 function grow({ limit, starting }: Estimate, isUsed: boolean): Change {
@@ -181,48 +193,66 @@ function grow({ limit, starting }: Estimate, isUsed: boolean): Change {
 
 const headroom = (limit: number): number => Math.sqrt(limit * MILLI);
 
-const startProbe = ({ limit }: Estimate): Change => ({
-  resume: limit,
-  limit: limit / 2,
-  age: 0,
-  starting: 0,
-  move: place('probing'),
-});
-
 /**
- * Ends a probe. If hold times fell nearly as much as the limit, there was a queue even at the lower limit: continues at
- * half of it.
+ * Ends a probe. If hold times fell nearly as much as the slots in use, there was a queue even at the lower limit:
+ * continues below it.
  */
-function endProbe({ min }: AdaptiveLimit, estimate: Estimate, latencyUs: number): Change {
-  const { limit, limitBefore, resume } = estimate;
+function endProbe({ min }: AdaptiveLimit, estimate: Estimate, { latencyUs, used }: Measured): Change {
+  const { limit, usedBefore, resume } = estimate;
   const fell = estimate.latencyUs / latencyUs;
-  if (limit > min * MILLI && fell > 1 + QUEUED_PART * (limitBefore / limit - 1))
-    return { limit: limit / 2, resume: Math.floor(resume / 2), baselineUs: latencyUs, move: place('probing') };
-  const next = Math.min(follow(resume, latencyUs, estimate.latencyUs), resume);
-  return { limit: next, resume: 0, baselineUs: latencyUs, age: 0, move: place('probed') };
+  if (limit > min * MILLI && fell > queued(usedBefore, limit))
+    return { limit: limit * PROBE_PART, resume: limit, baselineUs: latencyUs, move: place('probing') };
+  const next = fell <= TOLERANCE ? resume : Math.min(follow(usedBefore, latencyUs, estimate.latencyUs), resume);
+  return { limit: next, resume: 0, probed: used, baselineUs: latencyUs, age: 0, move: place('probed') };
 }
 
-/** The limit that follows from its gradient. */
-const follow = (limit: number, baselineUs: number, latencyUs: number): number =>
-  Math.max((TOLERANCE * baselineUs) / latencyUs, 0.5) * limit + headroom(limit);
+/** The least ratio of hold times at these numbers of slots in use that shows a queue even at the fewer. */
+const queued = (more: number, fewer: number): number => 1 + QUEUED_PART * (more / fewer - 1);
 
-function climb(estimate: Estimate, latencyUs: number, isUsed: boolean): Change {
+/** The limit that follows from its gradient. */
+const follow = (used: number, baselineUs: number, latencyUs: number): number =>
+  Math.max((TOLERANCE * baselineUs) / latencyUs, 0.5) * used + headroom(used);
+
+interface Measured {
+  readonly latencyUs: number;
+  readonly isUsed: boolean;
+  /** Slots in use in thousandths. */
+  readonly used: number;
+}
+
+/**
+ * Judges a window outside a probe. A baseline that hold times contradict, or that is old, is measured by a probe: they
+ * are longer than a queue explains if there was none when it was measured.
+ */
+function climb(estimate: Estimate, measured: Measured): Change {
+  const { latencyUs, isUsed, used } = measured;
   const { limit, starting } = estimate;
-  const baselineUs = nextBaseline(estimate, latencyUs, isUsed);
-  const age = latencyUs <= baselineUs ? 0 : estimate.age + 1;
-  const next = { baselineUs, age };
-  const moved = follow(limit, baselineUs, latencyUs);
-  const isFaster = latencyUs < FASTER_PART * estimate.baselineUs;
-  const isOther = starting === 1 ? latencyUs > START_TOLERANCE * baselineUs : moved < PROBED_PART * limit || isFaster;
-  if (isUsed && (isOther || age >= MAX_AGE)) return { ...next, ...startProbe(estimate) };
+  const next = nextBaseline(estimate, measured);
+  const { baselineUs, probed, age } = next;
+  const isSteady = starting === 0 && isUsed && probed > 0;
+  const most = Math.max(START_TOLERANCE, isSteady ? queued(used, probed) : 0);
+  if (latencyUs > most * baselineUs || (isUsed && age >= MAX_AGE))
+    return { ...next, resume: limit, limit: used * PROBE_PART, age: 0, starting: 0, move: place('probing') };
+  if (!isUsed) return { ...next, move: place('unused') };
   if (starting === 1 || latencyUs <= TOLERANCE * baselineUs) return { ...next, ...grow(estimate, isUsed) };
-  if (moved > limit && !isUsed) return { ...next, move: place('unused') };
+  const moved = follow(used, baselineUs, latencyUs);
   return { ...next, limit: moved, move: place(moved < limit ? 'queueing' : 'grown') };
 }
 
-/** A window without a queue of its own tells the baseline; one with a queue can only lower it. */
-function nextBaseline({ baselineUs }: Estimate, latencyUs: number, isUsed: boolean): number {
-  if (baselineUs === 0) return latencyUs;
-  if (latencyUs < baselineUs) return Math.floor((baselineUs + latencyUs) / 2);
-  return isUsed ? baselineUs : Math.floor((7 * baselineUs + latencyUs) / 8);
+/**
+ * The baseline after a window. Hold times below it that dropped replace it until the next probe, which is then soon. A
+ * limit that is not used tells it slowly, unless hold times jump; one that is used only while it doubles.
+ */
+function nextBaseline(
+  estimate: Estimate,
+  { latencyUs, isUsed, used }: Measured,
+): Pick<Estimate, 'baselineUs' | 'probed' | 'age'> {
+  const { baselineUs, probed, starting } = estimate;
+  const age = estimate.age + (isUsed ? 1 : 0);
+  if (baselineUs === 0) return { baselineUs: latencyUs, probed, age };
+  if (latencyUs < Math.min(baselineUs, FASTER_PART * Math.max(baselineUs, estimate.latencyUs)))
+    return { baselineUs: latencyUs, probed: used, age: Math.max(age, MAX_AGE - SOON) };
+  if (starting === 1) return { baselineUs: Math.min(baselineUs, latencyUs), probed, age };
+  if (isUsed || latencyUs > START_TOLERANCE * baselineUs) return { baselineUs, probed, age };
+  return { baselineUs: Math.floor((7 * baselineUs + latencyUs) / 8), probed, age };
 }

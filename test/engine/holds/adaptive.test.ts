@@ -30,22 +30,38 @@ const rows = Object.entries(changes).flatMap(([change, phase]) =>
   ),
 );
 
+type Change = (typeof changes)[keyof typeof changes];
+
+/** The time that 99 % of the requests do not exceed without a queue. */
+const unloadedMs = ({ workMs, isEven }: UpstreamModel): number => workMs * (isEven ? 1.2 : -Math.log(0.01));
+
+/** Checks that a limit finds the capacity in each of three phases, and that no queue stays: the change is the second. */
+function expectToFind(upstream: UpstreamModel, change: Change): void {
+  const phases = [{ forMs: PHASE_MS }, { forMs: PHASE_MS, ...change }, { forMs: PHASE_MS }];
+  const { served } = runModel({ ...upstream, phases });
+  const capacity = (upstream.workers * 1_000) / upstream.workMs;
+  const slower = 'slower' in change ? change.slower : 1;
+  const changed = 'working' in change ? Math.round(upstream.workers * change.working) / upstream.workers : 1 / slower;
+  for (const [at, part] of [1, changed, 1].entries()) {
+    const [fromMs, toMs] = [at * PHASE_MS + FINDS_MS, (at + 1) * PHASE_MS];
+    expect([at, rate(served, fromMs, toMs) / (capacity * part) >= 0.9]).toEqual([at, true]);
+    expect([at, p99Ms(served, fromMs, toMs) <= 2 * unloadedMs(upstream) * (at === 1 ? slower : 1)]).toEqual([at, true]);
+  }
+  expect((3 * rate(served, 0, 3 * PHASE_MS)) / (capacity * (2 + changed))).toBeGreaterThanOrEqual(0.9);
+}
+
 test.each(rows)(
   'serves 90 % of the capacity 10 s after $change and after it returns, with $from, even times: $isEven',
-  ({ phase, load, isEven }) => {
-    const phases = [{ forMs: PHASE_MS }, { forMs: PHASE_MS, ...phase }, { forMs: PHASE_MS }];
-    const { served } = runModel({ ...model, load, isEven, phases });
-    const slower = 'slower' in phase ? phase.slower : 1;
-    for (const [at, part] of [1, 'working' in phase ? phase.working : 1 / slower, 1].entries()) {
-      const [fromMs, toMs] = [at * PHASE_MS + FINDS_MS, (at + 1) * PHASE_MS];
-      expect([at, rate(served, fromMs, toMs) / (CAPACITY * part) >= 0.9]).toEqual([at, true]);
-      const unloadedMs = WORK_MS * (isEven ? 1.2 : -Math.log(0.01)) * (at === 1 ? slower : 1);
-      expect(p99Ms(served, fromMs, toMs)).toBeLessThanOrEqual(2 * unloadedMs);
-    }
-    const whole = CAPACITY * (2 + ('working' in phase ? phase.working : 1 / slower));
-    expect((3 * rate(served, 0, 3 * PHASE_MS)) / whole).toBeGreaterThanOrEqual(0.9);
-  },
+  ({ phase, load, isEven }) => expectToFind({ ...model, load, isEven }, phase),
 );
+
+const [halved, slowed] = Object.values(changes) as [Change, Change];
+const small = { ...model, workers: 8, workMs: 50, load: { arrivals: 240 } };
+test.each([
+  ['fewer clients than slots queue', { ...model, load: { clients: 2 * WORKERS } }, halved],
+  ['the first probe ends while requests queue', { ...small, load: { arrivals: 480 } }, halved],
+  ['the baseline of a slower upstream hides the queue of a faster one', small, slowed],
+] as const)('finds the capacity although %s', (_, upstream, change) => expectToFind(upstream, change));
 
 test('serves at most 5 % less than the best constant limit', () => {
   const phases = [{ forMs: 2 * PHASE_MS }];
@@ -70,7 +86,7 @@ test('does not grow while it is not used', () => {
 test('halves after each ten idle windows, and is like a new counter after 100', () => {
   const limit = adaptiveOf(1_000);
   const { step } = algorithmFor(limit);
-  const state = [64_000, 100_000, 0, 0, 0, 0, 0, 0, 100_000, 0, 0, 0, 0, 0, 1];
+  const state = [64_000, 100_000, 0, 0, 0, 0, 0, 0, 100_000, 0, 0, 0, 0, 0, 0, 1];
   const slotsAt = (ms: number): number | undefined => step(limit, state, ms, 0, false).report?.[0];
   expect([0, 9_999, 10_000, 20_000, 99_000, 100_000].map(slotsAt)).toEqual([64, 64, 32, 16, 4, 4]);
   expect(step(limit, state, 100_000, 1, true).report?.slice(0, 4)).toEqual([4, 0, 0, 0]);

@@ -81,9 +81,11 @@ export function runModel({ limit, workers, workMs, isEven, load, phases, seed }:
     startNext();
   };
   if ('arrivals' in load) {
+    const gapMs = (): number => (-Math.log(1 - random()) * 1_000) / load.arrivals;
     const next = (): void => {
-      arrive(() => {});
-      after((-Math.log(1 - random()) * 1_000) / load.arrivals, next);
+      let waitMs = 0;
+      for (; waitMs < TICK_MS; waitMs += gapMs()) arrive(() => {});
+      after(waitMs, next);
     };
     after(0, next);
   } else {
