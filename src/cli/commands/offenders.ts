@@ -24,7 +24,7 @@ interface ListFlags extends Target {
 /** Adds the commands that list offenders, and that drop their packets. */
 export function addOffenderCommands(program: Command, surroundings: Surroundings): void {
   const { fail, ...output } = surroundings;
-  command(program, 'offenders', 'list addresses that continue although they are refused')
+  command(program, 'offenders', 'list addresses refused many times')
     .description('List addresses that were refused many times their limit in the last minute.')
     .addOption(timesOption())
     .option('--rule <path>', 'only of this rule')
@@ -72,7 +72,7 @@ function addGuard(program: Command, { clock, print, fail }: Surroundings): void 
     [(written: string, before: readonly T[]) => [...before, parse(written)], []] as const;
   const added = program
     .command('guard')
-    .summary('drop packets of offenders at the kernel (nftables)')
+    .summary('drop packets of offenders (nftables)')
     .description(
       'Drop packets of addresses that weir offenders lists, by nftables, until SIGTERM. Prints a line of JSON for each change. Without --enforce it only prints what it would do.',
     )
