@@ -97,6 +97,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'The cost of slots and reservations, by the number held.',
       load: () => import('./bench/holds.ts'),
     },
+    adaptive: {
+      about: 'What an adaptive limit serves while the capacity of an upstream changes, compared with others.',
+      needsBuild: true,
+      load: () => import('./bench/adaptive.ts'),
+    },
     'client-overhead': {
       about: 'The cost of a call of weir-client, compared with @grpc/grpc-js.',
       needsBuild: true,
