@@ -31,6 +31,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./chaos/usage.ts'),
     },
+    'usage-report': {
+      about: 'How long a report of a million keys takes, from files and from PostgreSQL.',
+      needsBuild: true,
+      load: () => import('./bench/usage-report.ts'),
+    },
     explore: {
       about: 'Runs the code of each protocol in every order of messages, faults and time, and checks invariants.',
       load: () => import('./explore/run.ts'),

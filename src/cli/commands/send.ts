@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
+import { gunzipSync } from 'node:zlib';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 
 interface SentRequest {
@@ -30,7 +31,11 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
     return await new Promise((resolve, reject) => {
       const options = {
         method,
-        headers: { ...headers, ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }) },
+        headers: {
+          ...headers,
+          'accept-encoding': 'gzip',
+          ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
+        },
         signal: AbortSignal.timeout(timeoutMs),
         ...(isSecure && { ca: authorities ?? systemCas() }),
       };
@@ -42,7 +47,9 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
         response.once('error', reject);
         response.once('end', () => {
           const { statusCode: status = 0, statusMessage: statusText = '' } = response;
-          resolve({ status, statusText, text: Buffer.concat(chunks).toString('utf8') });
+          const whole = Buffer.concat(chunks);
+          const isPacked = response.headers['content-encoding'] === 'gzip';
+          resolve({ status, statusText, text: (isPacked ? gunzipSync(whole) : whole).toString('utf8') });
         });
       });
       request.end(body);

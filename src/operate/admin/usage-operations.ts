@@ -54,7 +54,7 @@ export function usageOperations(options: UsageOptions): readonly ApiOperation[] 
       ),
       answers:
         'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
-      answer: ({ query }) => report(options, query),
+      answer: ({ query }) => reportUsage(options, query),
     }),
     operation({
       path: '/api/v1/usage/forget',
@@ -70,17 +70,21 @@ export function usageOperations(options: UsageOptions): readonly ApiOperation[] 
 }
 
 interface Asked {
-  readonly from?: string;
-  readonly to?: string;
-  readonly by?: string;
-  readonly per?: string;
-  readonly domain?: string;
-  readonly rule?: string;
-  readonly key?: string;
-  readonly count?: number;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly by?: string | undefined;
+  readonly per?: string | undefined;
+  readonly domain?: string | undefined;
+  readonly rule?: string | undefined;
+  readonly key?: string | undefined;
+  readonly count?: number | undefined;
 }
 
-async function report({ store, clock }: UsageOptions, asked: Asked): Promise<UsageAnswer> {
+/** @throws ApiProblem */
+export async function reportUsage(
+  { store, clock }: { readonly store: Pick<UsageStore, 'report'> | undefined; readonly clock: Clock },
+  asked: Asked,
+): Promise<UsageAnswer> {
   if (!store) throw noUsage();
   const nowMs = clock();
   const { from, to, count = DEFAULT_ROWS, ...only } = asked;

@@ -172,7 +172,7 @@ interface Total extends Pick<ReportedRow, 'currency' | 'hits'> {
 const groupColumns: Readonly<Record<UsageGroup, readonly string[]>> = {
   domain: ['domain', 'currency'],
   rule: ['domain', 'rule', 'currency'],
-  key: ['domain', 'rule', 'key', 'currency'],
+  key: ['domain', 'rule', 'currency', 'key'],
 };
 
 const periods: Readonly<Record<UsagePeriod, string>> = { total: '', day: '(hour / 24 * 24)', hour: 'hour' };
