@@ -45,6 +45,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./bench/overload.ts'),
     },
+    guard: {
+      about: 'The cost of packets that weir guard drops, and the time until it does.',
+      needsBuild: true,
+      load: () => import('./bench/guard.ts'),
+    },
     operators: {
       about: 'Latencies of calls while operators reload rules, scrape metrics, explain, and open the console.',
       needsBuild: true,
