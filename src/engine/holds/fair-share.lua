@@ -12,7 +12,7 @@
   Returns  accepted, nodes, ttl (ms), report (reason, level, wait; spent of the parent; room for the child; its used and
            borrowed hits; its unspent reservation; those of others; ms until the parent is full)
 ]]
-local fair_share, fair_share_refund, fair_share_children
+local fair_share, fair_share_refund, fair_share_fields
 do
   local NODE_NUMBERS = 15
   local AT, SPENT, CAPPED, FINISH, UNSPENT, PARENT_BORN, BORN = 1, 2, 3, 4, 5, 6, 7
@@ -338,12 +338,12 @@ do
     return true, stepped, ttl_ms(limit, stepped, now_ms), report
   end
 
-  -- The ids of the children on the path.
-  fair_share_children = function(limit)
-    local ids = {}
-    for at = 1, limit[3] do
-      ids[at] = string.format('%.0f', limit[at * LEVEL_NUMBERS])
+  -- The names of the nodes on the path: p, and the ids of the children.
+  fair_share_fields = function(limit)
+    local fields = { 'p' }
+    for level = 2, limit[3] + 1 do
+      fields[level] = string.format('%.0f', limit[(level - 1) * LEVEL_NUMBERS])
     end
-    return ids
+    return fields
   end
 end

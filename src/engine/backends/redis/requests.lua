@@ -48,33 +48,53 @@ local function decide_requests(batch)
 
   local hashes = {} -- of shared limits, by counter: the nodes that were read, and those to be written
 
-  -- The fields of the nodes on the limit's path.
-  local function fields_of(limit)
-    if not limit.fields then
-      limit.fields = limit.algorithm.children(limit.numbers)
-      table.insert(limit.fields, 1, 'p')
+  -- The nodes on the path of an operation are to be read.
+  local function want_nodes(key, limit)
+    local hash = hashes[key] or { nodes = {}, changed = {}, wanted = {} }
+    hashes[key], limit.fields = hash, limit.algorithm.fields(limit.numbers)
+    for i = 1, #limit.fields do
+      local field = limit.fields[i]
+      if hash.nodes[field] == nil then
+        hash.nodes[field] = false
+        hash.wanted[#hash.wanted + 1] = field
+      end
     end
-    return limit.fields
+  end
+
+  -- Reads the nodes of all operations, of each shared limit in one call.
+  local function read_hashes()
+    local place = at
+    while place <= #input do
+      local count = input[place + 1]
+      place = place + 2
+      for _ = 1, count do
+        local limit, kind = limits[math.abs(input[place + 1])], math.floor(input[place + 3] % ALONE / 2)
+        if limit.algorithm.fields then
+          want_nodes(input[place], limit)
+        end
+        place = place + (kind >= KINDS.REFUND and 6 or 4)
+      end
+    end
+    for key, hash in pairs(hashes) do
+      local read = redis.call('HMGET', KEYS[key], unpack(hash.wanted))
+      for i = 1, #hash.wanted do
+        hash.nodes[hash.wanted[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
+      end
+    end
+  end
+
+  for i = 1, #limits do
+    if limits[i].algorithm.fields then
+      read_hashes()
+      break
+    end
   end
 
   local function state_for(key, limit)
-    if not limit.algorithm.children then
+    if not limit.algorithm.fields then
       return states[key]
     end
-    local hash = hashes[key] or { nodes = {}, changed = {} }
-    hashes[key] = hash
-    local fields, missing = fields_of(limit), {}
-    for i = 1, #fields do
-      if hash.nodes[fields[i]] == nil then
-        missing[#missing + 1] = fields[i]
-      end
-    end
-    if #missing > 0 then
-      local read = redis.call('HMGET', KEYS[key], unpack(missing))
-      for i = 1, #missing do
-        hash.nodes[missing[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
-      end
-    end
+    local fields, hash = limit.fields, hashes[key]
     if not hash.nodes.p then
       return nil
     end
@@ -86,11 +106,11 @@ local function decide_requests(batch)
   end
 
   local function set_state(key, limit, state)
-    if not limit.algorithm.children then
+    if not limit.algorithm.fields then
       states[key] = state
       return
     end
-    local hash, fields = hashes[key], fields_of(limit)
+    local hash, fields = hashes[key], limit.fields
     for i = 1, #fields do
       hash.nodes[fields[i]] = state[i]
       hash.changed[fields[i]] = true

@@ -50,7 +50,7 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
       const more = [...listTraits(name), ['reserves', String(name === 'reservation')]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
-      if (row.state.hasNodes) more.push(`children = ${name}_children`);
+      if (row.state.hasNodes) more.push(`fields = ${name}_fields`);
       const before = row.hasHolders ? [holdListScript, ...(row.includes ?? [])] : [];
       return { name, urls: [...before, row.script], more: more.join(', ') };
     }),
