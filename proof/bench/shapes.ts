@@ -9,8 +9,10 @@ export const DOMAIN = 'bench';
 export interface BenchRule {
   readonly key: string;
   readonly requestsPerUnit: number;
-  readonly unit: Extract<Unit, 'HOUR' | 'DAY'>;
+  readonly unit: Extract<Unit, 'SECOND' | 'HOUR' | 'DAY'>;
   readonly algorithm: Limit['algorithm'];
+  /** The key whose values share it; absent: nothing does. */
+  readonly by?: string;
 }
 
 /** A row of the benchmark: the same load for every service that supports it. */
@@ -99,6 +101,24 @@ const pacedShapes: readonly Shape[] = [500, 2_000, 10_000, 40_000].flatMap((call
   return [one, { ...two, name: `${two.name}, two descriptors` }, { ...one, name: `${one.name}, leased`, leased: true }];
 });
 
+/** A limit for each of many tenants and one for all of them, and one limit that the tenants share. */
+const many = { key: 'user', value: 'tenant', values: 1_000 };
+const all: BenchRule = { key: 'path', requestsPerUnit: 1_000_000, unit: 'SECOND', algorithm: 'token_bucket' };
+const sharedShapes: readonly Shape[] = [
+  {
+    ...ordinary,
+    name: 'Redis, 1000 tenants, two token buckets',
+    rules: [probe, { ...all, key: 'user' }, all],
+    question: { domain: DOMAIN, descriptors: [many, path] },
+  },
+  {
+    ...ordinary,
+    name: 'Redis, 1000 tenants, a shared limit',
+    rules: [probe, { ...all, algorithm: 'fair_share', by: 'user' }],
+    question: { domain: DOMAIN, descriptors: [{ ...many, above: path }] },
+  },
+];
+
 export const shapes: readonly Shape[] = [
   ...pacedShapes,
   { ...ordinary, name: 'Redis, one hot key' },
@@ -109,6 +129,7 @@ export const shapes: readonly Shape[] = [
     rules: twoRules,
     question: { domain: DOMAIN, descriptors: [manyUsers, path] },
   },
+  ...sharedShapes,
   { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsInFlight: 1 },
   {
     ...ordinary,

@@ -211,18 +211,18 @@ export async function limitadorArguments(
 }
 
 const BUCKETS = 12;
-const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;
+const unitSeconds = { SECOND: 1, HOUR: 3_600, DAY: 86_400 } as const;
 
 /** Rules for Weir and envoyproxy/ratelimit; the latter has no algorithms, so its rules name none. */
 export const envoyRules = (rules: readonly BenchRule[]): string =>
   JSON.stringify({
     domain: DOMAIN,
-    descriptors: rules.map(({ key, requestsPerUnit, unit, algorithm }) => ({
+    descriptors: rules.map(({ key, requestsPerUnit, unit, algorithm, by }) => ({
       key,
       rate_limit: {
         unit: unit.toLowerCase(),
         requests_per_unit: requestsPerUnit,
-        ...(algorithm !== 'fixed_window' && { algorithm }),
+        ...(by === undefined ? algorithm !== 'fixed_window' && { algorithm } : { share: { by } }),
         ...((algorithm === 'token_bucket' || algorithm === 'leaky_bucket') && { burst: requestsPerUnit }),
         ...(algorithm === 'sliding_window_buckets' && { buckets: BUCKETS }),
       },

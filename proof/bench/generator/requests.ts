@@ -1,12 +1,14 @@
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 
-/** The content of a call: one hit on each descriptor, which has one entry. */
+/** The content of a call: one hit on each descriptor. */
 export interface Question {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
 }
 
 export interface Descriptor {
+  /** The entry before it. Default: none. */
+  readonly above?: { readonly key: string; readonly value: string };
   readonly key: string;
   readonly value: string;
   /**
@@ -33,8 +35,8 @@ export function createRequests({ domain, descriptors }: Question): Requests {
   const message = shouldRateLimit.requestSerialize({
     domain,
     hits_addend: 0,
-    descriptors: descriptors.map(({ key, value, values }) => ({
-      entries: [{ key, value: values === undefined ? value : firstValue(value) }],
+    descriptors: descriptors.map(({ above, key, value, values }) => ({
+      entries: [...(above ? [above] : []), { key, value: values === undefined ? value : firstValue(value) }],
       limit: null,
       hits_addend: null,
       is_negative_hits: false,

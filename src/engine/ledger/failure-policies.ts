@@ -56,7 +56,8 @@ export class FailurePolicies {
   /** @param isDone  hits that the debit gives back need not be kept for the backend */
   #answerBy(policy: 'allow' | 'deny', debit: Debit, isDone: boolean): LedgerEntry {
     if (debit.kind !== 'give_back') return policyAnswers[policy](debit);
-    const isKept = !hasHolders(debit.limit); // slots that are not released in time expire
+    // slots that are not released in time expire; a debt is of one counter, and a shared limit has one per child
+    const isKept = !hasHolders(debit.limit) && !debit.share;
     if (!isDone && isKept) this.#debts.giveBack(debit, false);
     return { ...policyAnswers.allow(debit), degraded: policy };
   }

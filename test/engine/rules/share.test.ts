@@ -1,10 +1,15 @@
+import type { Backend } from '../../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
+import { createDebit, sharedBy } from '../../../src/engine/ledger/debit.ts';
 import { storeTraits } from '../../../src/engine/open/options.ts';
+import { bucketStrategy } from '../../../src/engine/rules/match/strategy.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
-import { ledgerOf } from '../../helpers/ledger.ts';
+import { backendThat, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { loadText } from '../../helpers/rules.ts';
+import { childOf, fairShareOf } from '../../helpers/shares.ts';
 
 const rules = (limit: string, children = ''): string =>
   `domain: d\ndescriptors: [{ key: api, value: x, rate_limit: { ${limit} }, descriptors: [${children}] }]\n`;
@@ -22,6 +27,11 @@ test.each([
     'requests_per_unit: 10, unit: minute, share: { by: tenant }',
     '',
     'share requires a rate per second, so that a child has its reservation within one, got a window of 60000 ms',
+  ],
+  [
+    'algorithm: in_flight, requests_per_unit: 10, ttl: 2s, share: { by: tenant }',
+    '',
+    'share cannot be used with in_flight, only with token_bucket',
   ],
   [`algorithm: fixed_window, ${shared}`, '', 'share cannot be used with fixed_window, only with token_bucket'],
   [`refill: interval, ${shared}`, '', 'refill and share are mutually exclusive: remove one of them'],
@@ -73,12 +83,15 @@ test.each([
   expect(problemsOf(rules(limit, children))).toEqual([message]);
 });
 
+/** A store that cannot be reached. */
+const lostStore = backendThat(async (operations) => operations.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })));
+
 /** What a request to rules gets, and the counter and the children that its first limit counts on. */
-async function answersOf(text: string, requests: readonly string[]) {
+async function answersOf(text: string, requests: readonly string[], store?: Backend) {
   const loaded = loadText(text);
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const clock = fakeClock();
-  const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 }));
+  const ledger = settlingLedger(store ?? createMemoryBackend(clock, { maxCounters: 1_000 }), clock, {});
   const decider = deciderOf(loaded.rules, { clock, ledger });
   const codes: string[] = [];
   for (const request of requests) {
@@ -144,6 +157,56 @@ test('the value of an entry states the priority', async () => {
     'OK passed',
     'OVER_LIMIT empty',
   ]);
+});
+
+test.each([
+  ['on_store_failure: allow, ', 'OK'],
+  ['on_store_failure: deny, ', 'OVER_LIMIT'],
+] as const)('without a store, %sof the limit decides for its children', async (policy, code) => {
+  const text = rules(`${policy}${shared}`, '{ key: tenant, value: a, share: { reserve: 20% } }');
+  expect(await answersOf(text, ['api=x,tenant=a', 'api=x,tenant=b'], lostStore)).toEqual([
+    `${code} undefined`,
+    `${code} undefined`,
+  ]);
+});
+
+test('hits that children give back while there is no store are not credited to one of them later', async () => {
+  const clock = fakeClock();
+  const { every, runOnce } = manualTimers();
+  let isLost = true;
+  let settlements = 0;
+  const memory = createMemoryBackend(clock, { maxCounters: 100 });
+  const store = backendThat((operations, how) => (isLost ? lostStore : memory).run(operations, how), {
+    settle: async () => {
+      settlements++;
+      return true;
+    },
+  });
+  const ledger = settlingLedger(store, clock, { every });
+  const limit = { limit: fairShareOf(10, { path: [childOf()] }), policy: { onStoreFailure: 'allow' } } as const;
+  for (const child of [1, 2]) {
+    const back = createDebit({ key: 'k' as CounterKey }, limit, -3, true);
+    const [entry] = await ledger.debit([sharedBy(back, { children: [child] })], { spend: 'each', timeoutMs: 1_000 });
+    expect(entry).toMatchObject({ code: 'OK', degraded: 'allow' });
+  }
+  isLost = false;
+  await runOnce();
+  expect(settlements).toBe(0);
+});
+
+test('without a store and a policy, the children of a limit get an error', async () => {
+  await expect(answersOf(rules(shared), ['api=x,tenant=a'], lostStore)).rejects.toThrow('gone');
+});
+
+test('a proxy cannot apply a shared limit, which the check with RLQS says', async () => {
+  const loaded = loadText(rules(shared, '{ key: tenant, value: a, share: {} }'));
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  expect(Array.from(loaded.rules.rules, (rule) => bucketStrategy(rule))).toEqual(
+    Array.from({ length: 3 }, () => ({
+      kind: 'unsupported',
+      reason: 'share divides the limit among children, and a proxy would count on its own',
+    })),
+  );
 });
 
 test('memcached cannot count shared limits', () => {
