@@ -22,6 +22,7 @@ export function applyChange(text: string, [from, to]: Change): string {
 }
 
 const twins = 'test/engine/algorithms/twins';
+const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
 const decide = 'test/engine/decide/decide';
 
@@ -188,6 +189,59 @@ const scripts: readonly Mutants[] = [
       ['math.min(math.max(rows[row + 1], limit[10]), rows[row])', 'math.max(rows[row + 1], limit[10])'],
       ['slot_ms == share.slot_ms + SLOT_MS and share.offered or 0', 'share.offered'],
     ],
+  },
+  {
+    file: 'src/engine/holds/fair-share.lua',
+    tests: [sharedTwins],
+    only: 'Redis decides as memory',
+    changes: [
+      ['windows > 1 and spent == 0 and capped == 0', 'windows > 1'],
+      ['(is_paid and 0 or held[level])', 'held[level]'],
+      ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
+      ['elseif age == 1 then', 'elseif age >= 1 then'],
+      ['nodes and (counts and nodes or copy_of(nodes))', 'nodes'],
+      ['back(rates[level])', 'back(limit[1])'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/requests.lua',
+    tests: [sharedTwins],
+    only: 'Redis decides as memory',
+    changes: [
+      ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
+      ['(kind >= KINDS.REFUND and 6 or 4)', '4'],
+    ],
+  },
+  {
+    file: 'src/engine/ledger/failure-policies.ts',
+    tests: ['test/engine/rules/share'],
+    only: 'give back',
+    changes: [[' && !debit.share', '']],
+  },
+  {
+    file: 'src/operate/admin/shared-children.ts',
+    tests: ['test/operate/admin/shares'],
+    changes: [
+      ['borrowed > 0 ? 0 : ', ''],
+      ['value === own?.value ? [] : ', ''],
+    ],
+  },
+  {
+    file: 'src/operate/admin/counter-state.ts',
+    tests: ['test/operate/admin/shares'],
+    changes: [['!own && !idle && unspent > 0', '!own && unspent > 0']],
+  },
+  {
+    file: 'src/operate/candidate/exact.ts',
+    tests: ['test/operate/candidate/trial'],
+    only: 'changed share',
+    changes: [["if (limit.algorithm === 'fair_share') return sharedRefillMs(limit);", '']],
+  },
+  {
+    file: 'src/lab/replay/engine.ts',
+    tests: ['test/lab/shares'],
+    only: 'replay says',
+    changes: [['rule.sharedBelow !== undefined', 'false']],
   },
   {
     file: 'src/engine/backends/redis/dispatcher.lua',

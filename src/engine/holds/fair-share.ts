@@ -487,8 +487,8 @@ function scriptArgs(limit: FairShareLimit, _nowMs: number, claim?: Claim): reado
 
 /** Whether the last child in a state has had hits in this window, or in the one before. */
 export function isActiveChild(state: State | undefined, nowMs: number): boolean {
-  const { bornMs, atMs } = readNode(state ?? [], (state?.length ?? 0) - NODE_NUMBERS);
-  return bornMs > 0 && windowOf(nowMs) - windowOf(atMs) <= 1;
+  const { atMs } = readNode(state ?? [], (state?.length ?? 0) - NODE_NUMBERS);
+  return windowOf(nowMs) - windowOf(atMs) <= 1;
 }
 
 /** How long a bucket with a debt of a whole bucket keeps hits, and its children their shares. */

@@ -30,12 +30,12 @@ afterAll(async () => {
 
 const how = { spend: 'each', timeoutMs: STORE_TIMEOUT_MS } as const;
 
-/** Two organisations of two teams; the first of each is reserved. */
+/** Two organisations of two teams: with reservations, except the last team, and ceilings. */
 const leaves = [1, 2, 3, 4].map((id): Leaf => {
   const [org, team] = [Math.ceil(id / 2), id];
   const path = [
-    childOf({ key: 'org', reserve: org === 1 ? 10 : 0, weight: org, ceiling: org === 2 ? 15 : 0 }),
-    childOf({ key: 'team', reserve: team === 1 ? 4 : 0 }),
+    childOf({ key: 'org', reserve: org === 1 ? 10 : 5, weight: org, ceiling: org === 1 ? 16 : 15 }),
+    childOf({ key: 'team', reserve: [4, 3, 2, 0][team - 1] ?? 0 }),
   ];
   return { children: [org + 100, team], path, demand: 0, ...(team === 4 && { threshold: 60 }) };
 });

@@ -93,9 +93,10 @@ test.each(Object.keys(stores))(
     ]);
     const shown = (tenant: string, value: string) =>
       readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf(tenant, value)] }, options);
+    clock.advance(100);
     const ofB = await shown('tenant', 'b');
     expect(ofB.counters[0]).toMatchObject({
-      state: { used: 79, remaining: 21, share: { used: 21, borrowed: 0, unspent: 9, held: 0 } },
+      state: { used: 69, remaining: 31, share: { used: 21, borrowed: 0, unspent: 12, held: 0 } },
       about: {
         children: [
           { key: 'tenant', value: 'b', own: true, used: 21, lends: 9, reserve: 30 },
@@ -104,10 +105,10 @@ test.each(Object.keys(stores))(
       },
     });
     const ofLimit = await readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }] }, options);
-    expect(ofLimit.counters[0]?.state).toMatchObject({ used: 79, remaining: 12 });
+    expect(ofLimit.counters[0]?.state).toMatchObject({ used: 69, remaining: 22 });
     expect(ofLimit.counters[0]?.about.children).toMatchObject([
       { value: 'a', used: 57 },
-      { value: 'b', unspent: 9 },
+      { value: 'b', unspent: 12 },
     ]);
     const { counters: all } = await shown('tenant', 'b');
     const rendered = renderCounters(
@@ -124,7 +125,17 @@ test.each(Object.keys(stores))(
       { kind: 'grant', hits: 10 },
       options,
     );
-    expect(given.counters[0]?.state).toMatchObject({ used: 69, share: { used: 47 } });
+    expect(given.counters[0]?.state).toMatchObject({ used: 59, share: { used: 47 } });
+    const ask = (hits: number) => {
+      const entries = [{ key: 'api', value: 'x' }, ...entriesOf('tenant', 'a')];
+      return decide({ domain: 'demo', descriptors: [{ entries, requestLimit: undefined, hits }] }, decider, 60_000);
+    };
+    clock.advance(800);
+    await ask(17);
+    clock.advance(100); // the next second
+    await ask(6); // more than is left of its reservation
+    const { counters: later } = await shown('tenant', 'b');
+    expect(later[0]?.about.children?.[1]).toMatchObject({ value: 'a', used: 6, borrowed: 6, unspent: 5, lends: 0 });
     await ledger.close();
   },
 );
@@ -142,11 +153,12 @@ test('names the two siblings that lend most, or that most is reserved for, and c
     lends: hits,
     reserve: 50,
   }));
+  const idle = { ...one, value: 'idle', idle: true, used: 0, unspent: 50, lends: 0, reserve: 50 } as const;
   const report = { level: 0, used: 27, borrowed: 7, unspent: 0, held: 85 };
   expect(describeShare(limit, { ...report, reason: 'passed' }, children)).toBe(
     '27 used in this second, 7 borrowed while others lend: tenant t40 (40 per second), tenant t30 (30 per second) and 2 others; its reservation of 20 is used up',
   );
-  expect(describeShare(limit, { ...report, reason: 'held' }, children.slice(1))).toBe(
+  expect(describeShare(limit, { ...report, reason: 'held' }, [idle, ...children.slice(1)])).toBe(
     '27 used in this second; what is left, at most 85, is reserved for tenant t40 (40), tenant t30 (30) and 1 other',
   );
 });
