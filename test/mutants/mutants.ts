@@ -209,7 +209,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['(kind >= KINDS.REFUND and 6 or 4)', '4'],
+      ['place = place + (kind >= KINDS.REFUND and 6 or 4)', 'place = place + 4'],
     ],
   },
   {

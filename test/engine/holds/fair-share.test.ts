@@ -17,7 +17,7 @@ const anyTree = fc.array(
   fc.record({
     reserve: fc.constantFrom(0, 0, 100, 200),
     weight: fc.integer({ min: 1, max: 4 }),
-    ceiling: fc.constantFrom(0, 0, 400),
+    ceiling: fc.constantFrom<number>(0, 0, 400),
     teams: fc.array(
       fc.record({
         part: fc.constantFrom(0, 0.5),
