@@ -17,7 +17,7 @@ import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
 import type { Overrides } from './overrides.ts';
-import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
+import { addedTo, amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
 import { findUnmet, type Unmet } from './unmet.ts';
@@ -414,10 +414,6 @@ function combine(
 
 // the ledger returns one decision per debit
 const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry => decisions[at] as LedgerEntry;
-
-/** The decision on a part of a commit that another part has charged. */
-const addedTo = ({ reservation, ...decision }: LedgerEntry): LedgerEntry =>
-  reservation ? { ...decision, reservation: { ...reservation, event: 'added' } } : decision;
 
 /** @param first  the index of the first decision on these limits */
 function findShadowRefusals(

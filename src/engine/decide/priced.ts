@@ -1,6 +1,7 @@
 import { MAX_COUNT } from '../algorithms/limit.ts';
 import { ANONYMOUS } from '../holds/claim.ts';
 import type { Limit } from '../holds/limits.ts';
+import type { LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
 
 /** What a descriptor counts: hits, or under a budget their cost in billionths of its currency. */
@@ -59,3 +60,7 @@ export function amountUnder({ currency }: Limit, { hits, priced }: Pick<Asked, '
 /** The holder of hits. A part that another one counts must not settle the reservation. */
 export const chooseHolder = (holder: number, { priced }: Pick<Asked, 'priced'>): number =>
   priced?.isAdded ? ANONYMOUS : holder;
+
+/** The decision on a part of a commit that another part has charged. */
+export const addedTo = ({ reservation, ...decision }: LedgerEntry): LedgerEntry =>
+  reservation ? { ...decision, reservation: { ...reservation, event: 'added' } } : decision;
