@@ -8,7 +8,13 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
-import { type Answer, type Decider, decide } from '../../../src/engine/decide/decide.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  type RateLimitRequest,
+  requestDebits,
+} from '../../../src/engine/decide/decide.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
@@ -64,22 +70,19 @@ const stores: Readonly<Record<string, (rules: RuleTree, clock: Clock) => Store>>
 /** Descriptors as in `tenant=a,request_id=1`, with their hits. */
 type Sent = readonly (readonly [descriptor: string, hits: number])[];
 
-const ask = async ({ decider }: Store, sent: Sent): Promise<Answer> =>
-  decide(
-    {
-      domain: 'llm',
-      descriptors: sent.map(([written, hits]) => ({
-        entries: written.split(',').map((one) => {
-          const [key = '', value = ''] = one.split('=');
-          return { key, value };
-        }),
-        requestLimit: undefined,
-        hits,
-      })),
-    },
-    decider,
-    60_000,
-  );
+const requestOf = (sent: Sent): RateLimitRequest => ({
+  domain: 'llm',
+  descriptors: sent.map(([written, hits]) => ({
+    entries: written.split(',').map((one) => {
+      const [key = '', value = ''] = one.split('=');
+      return { key, value };
+    }),
+    requestLimit: undefined,
+    hits,
+  })),
+});
+
+const ask = async ({ decider }: Store, sent: Sent): Promise<Answer> => decide(requestOf(sent), decider, 60_000);
 
 function decisionOf({ verdicts }: Answer, at = 0) {
   const verdict = verdicts[at];
@@ -248,6 +251,24 @@ describe.each(Object.entries(stores))('counted in %s', (_, open) => {
       ['tenant=a,request_id=1,output=small', 700],
     ]);
     expect(decisionOf(await ask(store, [['tenant=a,request_id=2', 0]])).hitsBefore).toBe(0);
+  });
+
+  test('only the first part of a commit names its reservation, so that no other settles it first', () => {
+    const { decider } = open(rulesFrom(RULES), fakeClock());
+    const path = 'tenant=a,request_id=1';
+    const debits = requestDebits(
+      requestOf([
+        [`${path},input=small`, 1],
+        [`${path},output=small`, 2],
+      ]),
+      decider,
+    );
+    expect(debits.map(({ hits, holder = 0 }) => ({ hits, isNamed: holder !== 0 }))).toEqual([
+      { hits: 675, isNamed: true },
+      { hits: 3, isNamed: true },
+      { hits: 0, isNamed: false },
+      { hits: 0, isNamed: false },
+    ]);
   });
 
   test('one request id may be used by two tenants', async () => {
@@ -432,12 +453,12 @@ describe('what callers see', () => {
   };
 
   test('of a budget: amounts in headers and the detail, whole cents elsewhere', async () => {
-    const { status, values, detail } = await shown('budget: 500 USD', 123);
-    expect(status).toMatchObject({ current_limit: { requests_per_unit: 50_000 }, limit_remaining: 49_877 });
-    expect(values).toMatchObject({ limit: '500.00', remaining: '498.77' });
-    expect(values['RateLimit-Policy']).toBe('"llm.a";q=50000;qu="USD-cents";w=86400');
-    expect(values.RateLimit).toMatch(/^"llm.a";r=49877;t=\d+$/);
-    expect(detail).toMatchObject({ limit: { stringValue: '500.00 USD' }, remaining: { stringValue: '498.77 USD' } });
+    const { status, values, detail } = await shown('budget: 499.999 USD', 123);
+    expect(status).toMatchObject({ current_limit: { requests_per_unit: 49_999 }, limit_remaining: 49_876 });
+    expect(values).toMatchObject({ limit: '499.999', remaining: '498.769' });
+    expect(values['RateLimit-Policy']).toBe('"llm.a";q=49999;qu="USD-cents";w=86400');
+    expect(values.RateLimit).toMatch(/^"llm.a";r=49876;t=\d+$/);
+    expect(detail).toMatchObject({ limit: { stringValue: '499.999 USD' }, remaining: { stringValue: '498.769 USD' } });
   });
 
   test('of a limit beyond 32 bits: the exact count in headers and the detail, 2^32 - 1 in the status', async () => {
