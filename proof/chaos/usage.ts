@@ -15,10 +15,11 @@ import { fixedWindowOf, LARGEST } from '../../test/helpers/limits.ts';
 import { operationOf } from '../../test/helpers/operations.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { clientOf } from '../../test/helpers/redis-topologies.ts';
+import { until } from '../../test/helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../../test/helpers/weir.ts';
 import { parseCount } from '../options.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
-import { startStore } from './stores.ts';
+import { type ChaosServer, startStore } from './stores.ts';
 
 export const usage = `Usage: npm run proof -- usage [options]
 
@@ -126,9 +127,12 @@ async function startLasting(folder: string): Promise<FaultyRedis> {
 async function startReplicated(folder: string): Promise<FaultyRedis> {
   const store = await startStore.sentinel(folder);
   const master = async () => {
-    const [first] = await store.masters();
-    if (!first) throw new Error('there is no master');
-    return first;
+    let found: ChaosServer | undefined;
+    await until('there is a master', async () => {
+      [found] = await store.masters();
+      return found !== undefined;
+    });
+    return found as ChaosServer; // as just waited for
   };
   return {
     env: store.env,
