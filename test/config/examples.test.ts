@@ -63,6 +63,14 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [100, 'service=shop,request_id=r1', -200, 'OK'],
     [100, 'service=shop,request_id=r6', 1, 'OK'],
     [100, 'service=shop,request_id=r7', 1, 'refused for 29900 ms'],
+    ...[1, 2, 3, 4, 5, 6].map((at): Row => [0, `api=shop,class=sheddable,request_id=s${at}`, 1, 'OK']),
+    [0, 'api=shop,class=sheddable,request_id=s7', 1, 'refused for 30000 ms'], // 60 % of 10 slots
+    [0, 'api=shop,class=default,request_id=d1', 1, 'OK'],
+    [0, 'api=shop,class=unknown,request_id=d2', 1, 'OK'],
+    [0, 'api=shop,class=default,request_id=d3', 1, 'refused for 30000 ms'], // 85 %
+    [0, 'api=shop,class=critical,request_id=c1', 1, 'OK'],
+    [0, 'api=shop,class=critical,request_id=c2', 1, 'OK'],
+    [0, 'api=shop,class=critical,request_id=c3', 1, 'refused for 30000 ms'],
   ],
   'llm-tokens.yaml': [
     [0, 'tenant=acme,request_id=r1', 70_000, 'OK'],

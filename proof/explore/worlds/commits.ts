@@ -30,7 +30,7 @@ class CommitsWorld extends LedgerWorld {
     });
     this.begin();
     for (const { place } of this.processes) {
-      const reserve = heldBy(this.debit(HITS), place + 1);
+      const reserve = heldBy(this.debit(HITS), { holder: place + 1 });
       void this.store.run([reserve], { spend: 'each', timeoutMs: 0 });
     }
   }
@@ -40,9 +40,14 @@ class CommitsWorld extends LedgerWorld {
     if (this.#phase[place] === 'committed') return [];
     const run = (): void => {
       this.#phase[place] = 'committed';
-      this.request(process, heldBy(this.debit(HITS), place + 1, true), { spend: 'each' }, (entry) => {
-        if (entry) this.#answered++;
-      });
+      this.request(
+        process,
+        heldBy(this.debit(HITS), { holder: place + 1, commits: true }),
+        { spend: 'each' },
+        (entry) => {
+          if (entry) this.#answered++;
+        },
+      );
     };
     return [{ line: { from: name, text: `has used ${HITS} hits` }, slot: 0, run }];
   }

@@ -345,7 +345,11 @@ function withDebits(
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
       : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    const held = heldBy(debit, chooseHolder(holder, descriptor), found.commits);
+    const held = heldBy(debit, {
+      holder: chooseHolder(holder, descriptor),
+      commits: found.commits,
+      threshold: found.threshold,
+    });
     debits = appended(debits, one === metered ? meteredDebit(held) : held);
   }
   return debits;

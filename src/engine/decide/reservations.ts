@@ -88,7 +88,7 @@ function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, com
       const debit = commits
         ? usedDebit(counter, one, hits, decider.estimates)
         : createDebit(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
-      const held = heldBy(debit, chooseHolder(holder, descriptor), commits);
+      const held = heldBy(debit, { holder: chooseHolder(holder, descriptor), commits });
       return own === metered ? meteredDebit(held) : held;
     });
   });

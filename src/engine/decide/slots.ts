@@ -80,7 +80,8 @@ function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | 
       if (!limitsInFlight(limit)) return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
-      return heldBy(createDebit(counter, { limit, policy }, sign * hits, blocks), holder);
+      const debit = createDebit(counter, { limit, policy }, sign * hits, blocks);
+      return heldBy(debit, { holder, threshold: found.threshold });
     }),
   );
   if (debits.length > 0) return debits;

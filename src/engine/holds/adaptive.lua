@@ -1,7 +1,8 @@
 --[[
   Requests in flight, with an estimated number of slots. Twin of adaptive.ts and concurrency.ts: change all or none.
   Comes after in-flight.lua.
-  limit    { ttl (ms), holder (0: anonymous), minimum and maximum of slots, window (ms), 1 if only failures lower it }
+  limit    { ttl (ms), holder (0: anonymous), minimum and maximum of slots, window (ms), 1 if only failures lower it,
+           part of the slots that the request may use (percent) }
   state    { the numbers of an estimate …, the holds as in in-flight.lua … }, or nil for a new counter
   now_ms   may run backwards: nothing expires then
   hits     slots; 0 peeks, a negative number releases; -100 or less: releases all of the holder, with this HTTP status
@@ -12,14 +13,14 @@
 ]]
 local adaptive, adaptive_refund
 do
-  local TTL, HOLDER, MIN, MAX, WINDOW, IS_AIMD = 1, 2, 3, 4, 5, 6
+  local TTL, HOLDER, MIN, MAX, WINDOW, IS_AIMD, THRESHOLD = 1, 2, 3, 4, 5, 6, 7
   local LIMIT, BASELINE, START, LAST, COUNT, SUM, FAILURES, PEAK = 1, 2, 3, 4, 5, 6, 7, 8
   local LATENCY, USED_BEFORE, PROBED, AGE, RESUME, FALLS, STARTING, MOVE = 9, 10, 11, 12, 13, 14, 15, 16
   local SIZE = 16
   local GROWN, UNUSED, QUEUEING, FAILED, FAILING, PROBING, MEASURED, IDLE = 1, 2, 3, 4, 5, 6, 7, 8
   local MILLI, MIN_STATUS, HOLD_SIZE = 1000, 100, 3 -- this and the following as in the twins
   local MIN_SAMPLES, PROBE_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 64, 10, 100, 10
-  local TOLERANCE, START_TOLERANCE, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 0.05, 3
+  local TOLERANCE, START_TOLERANCE, STALL, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 1.5, 0.05, 3
   local USED_PART, QUEUED_PART, PROBE_PART, FASTER_PART, MAX_AGE, SOON = 0.9, 0.7, 0.4, 0.75, 30, 3
 
   local function new_estimate(limit, now_ms)
@@ -76,12 +77,13 @@ do
     local slots, resume = estimate[LIMIT], estimate[RESUME]
     local fell = estimate[LATENCY] / latency
     estimate[BASELINE] = latency
-    if slots > limit[MIN] * MILLI and fell > queued(estimate[USED_BEFORE], slots) then
+    local is_stall = fell > STALL * math.max(estimate[USED_BEFORE] / slots, 1)
+    if slots > limit[MIN] * MILLI and fell > queued(estimate[USED_BEFORE], slots) and not is_stall then
       estimate[LIMIT], estimate[RESUME], estimate[MOVE] = slots * PROBE_PART, slots, PROBING
       return
     end
     local followed = math.min(follow(estimate[USED_BEFORE], latency, estimate[LATENCY]), resume)
-    estimate[LIMIT] = fell <= TOLERANCE and resume or followed
+    estimate[LIMIT] = (fell <= TOLERANCE or is_stall) and resume or followed
     estimate[RESUME], estimate[PROBED], estimate[AGE], estimate[MOVE] = 0, used, 0, MEASURED
   end
 
@@ -239,12 +241,14 @@ do
     if status > 0 then
       asked = limit[HOLDER] == 0 and -1 or -MAX_COUNT
     end
-    local numbers = { slots_of(estimate), limit[TTL], limit[HOLDER] }
+    local slots = slots_of(estimate)
+    local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
+    local numbers = { own, limit[TTL], limit[HOLDER] }
     local accepted, holds, ttl_ms, inner = in_flight(numbers, opened.holds, now_ms, asked, charge)
     if charge and hits < 0 then
       note_release(estimate, now_ms, taken_ms, status)
     elseif charge and hits > 0 then
-      local held = math.min(accepted and inner[2] or inner[1] + hits, limit[MAX])
+      local held = math.min(accepted and inner[2] or math.max(inner[1] + hits, slots), limit[MAX])
       estimate[PEAK], estimate[LAST] = math.max(estimate[PEAK], held), now_ms
     end
     local _, next_state, next_ttl_ms, report = result_of(limit, estimate, accepted, holds, ttl_ms, inner)

@@ -1,5 +1,5 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
-import { ANONYMOUS } from './claim.ts';
+import { ANONYMOUS, type Claim } from './claim.ts';
 import {
   type AdaptiveLimit,
   advance,
@@ -23,11 +23,18 @@ const REPORT_SIZE = 4;
 /** A release of at least this many hits states a status instead of a number of slots. */
 const MIN_STATUS = 100;
 
+/** The threshold of requests that state no priority, in percent. */
+const ALL = 100;
+
+/** The slots that a request of this priority may use; at least one. */
+export const allowedSlots = (slots: number, claim: Claim | undefined): number =>
+  Math.max(Math.floor((slots * (claim?.threshold ?? ALL)) / ALL), 1);
+
 /** The limit that counts, with a number of slots. */
-const innerLimit = (limit: AdaptiveLimit, slots: number): InFlightLimit => ({
+const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFlightLimit => ({
   algorithm: 'in_flight',
   counter: limit.counter,
-  requestsPerUnit: slots,
+  requestsPerUnit: allowedSlots(slots, claim),
   soft: 0,
   windowMs: limit.windowMs,
 });
@@ -47,12 +54,14 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const own = findHold(holder, holds, SIZE, firstAfter(nowMs, holds, SIZE));
   const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
   const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
-  const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate)), holds, nowMs, asked, charge, claim);
+  const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate), claim), holds, nowMs, asked, charge, claim);
   const [before = 0, held = 0] = inner.report ?? [];
+  // a refusal means that the limit is used, even if it leaves slots to higher priorities
+  const needed = inner.accepted ? held : Math.max(before + hits, wholeSlots(estimate));
   const next =
     hits < 0
       ? noteRelease(estimate, nowMs, takenMs, status)
-      : noteTake(estimate, nowMs, Math.min(inner.accepted ? held : before + hits, limit.requestsPerUnit));
+      : noteTake(estimate, nowMs, Math.min(needed, limit.requestsPerUnit));
   if (charge && hits !== 0) return finishStep(limit, next, inner);
   const { ttlMs, ...peeked } = finishStep(limit, estimate, inner);
   return { ...peeked, state: stored ?? [], ttlMs: stored && stored.length > 0 ? ttlMs : 0 };
@@ -104,7 +113,7 @@ export const adaptive: Counting<AdaptiveLimit> = {
   describe(limit, report, nowMs, outcome, claim) {
     const [slots = 0, baselineUs = 0, latencyUs = 0, move = 0] = report;
     const { holds, ...decision } = inFlight.describe(
-      innerLimit(limit, slots),
+      innerLimit(limit, slots, claim),
       report.slice(REPORT_SIZE),
       nowMs,
       outcome,
@@ -130,12 +139,9 @@ export const adaptive: Counting<AdaptiveLimit> = {
   },
   includes: [inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
-  scriptArgs: ({ min, requestsPerUnit, adaptMs, target, windowMs }, _nowMs, { holder = ANONYMOUS } = {}) => [
-    windowMs,
-    holder,
-    min,
-    requestsPerUnit,
-    adaptMs,
-    target === 'aimd' ? 1 : 0,
-  ],
+  scriptArgs: (
+    { min, requestsPerUnit, adaptMs, target, windowMs },
+    _nowMs,
+    { holder = ANONYMOUS, threshold = ALL } = {},
+  ) => [windowMs, holder, min, requestsPerUnit, adaptMs, target === 'aimd' ? 1 : 0, threshold],
 };

@@ -10,6 +10,8 @@ export interface Claim {
   readonly transfer?: SiteTransfer;
   /** The children of a shared limit that the hits belong to. */
   readonly share?: ShareClaim;
+  /** The priority that the request states: the part of an adaptive limit that it may use, in percent. Default: all. */
+  readonly threshold?: number | undefined;
 }
 
 /** The path of hits through the children of a shared limit. */
@@ -31,8 +33,12 @@ export function hashHolder(id: string): number {
 }
 
 /** Whether an operation states more than its hits. */
-export const isClaim = ({ holder, commits, transfer, share }: Claim): boolean =>
-  (holder !== undefined && holder !== ANONYMOUS) || commits === true || transfer !== undefined || share !== undefined;
+export const isClaim = ({ holder, commits, transfer, share, threshold }: Claim): boolean =>
+  (holder !== undefined && holder !== ANONYMOUS) ||
+  commits === true ||
+  transfer !== undefined ||
+  share !== undefined ||
+  threshold !== undefined;
 
 /** One side of moving hits between two sites; `peer` is the index of the other site. */
 export type SiteTransfer =

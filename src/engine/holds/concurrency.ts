@@ -63,6 +63,8 @@ const MAX_FALLS = 3;
 const USED_PART = 0.9;
 /** Part of the fall of a limit by which hold times fall if there is a queue. */
 const QUEUED_PART = 0.7;
+/** Ratio to the fall of the slots in use above which a queue does not explain that of hold times. */
+const STALL = 1.5;
 /** Part of the slots in use that a probe leaves. */
 const PROBE_PART = 0.4;
 /** Part of the baseline, and of the hold time before, below which the baseline is measured again. */
@@ -195,14 +197,16 @@ const headroom = (limit: number): number => Math.sqrt(limit * MILLI);
 
 /**
  * Ends a probe. If hold times fell nearly as much as the slots in use, there was a queue even at the lower limit:
- * continues below it.
+ * continues below it. If they fell more, something else than a queue had delayed requests, and the limit stays.
  */
 function endProbe({ min }: AdaptiveLimit, estimate: Estimate, { latencyUs, used }: Measured): Change {
   const { limit, usedBefore, resume } = estimate;
   const fell = estimate.latencyUs / latencyUs;
-  if (limit > min * MILLI && fell > queued(usedBefore, limit))
+  const isStall = fell > STALL * Math.max(usedBefore / limit, 1);
+  if (limit > min * MILLI && fell > queued(usedBefore, limit) && !isStall)
     return { limit: limit * PROBE_PART, resume: limit, baselineUs: latencyUs, move: place('probing') };
-  const next = fell <= TOLERANCE ? resume : Math.min(follow(usedBefore, latencyUs, estimate.latencyUs), resume);
+  const next =
+    fell <= TOLERANCE || isStall ? resume : Math.min(follow(usedBefore, latencyUs, estimate.latencyUs), resume);
   return { limit: next, resume: 0, probed: used, baselineUs: latencyUs, age: 0, move: place('probed') };
 }
 

@@ -45,7 +45,7 @@ export const priorities: ReadonlyMap<string, number> = new Map([
   ['sheddable', 60],
 ]);
 
-/** The threshold of requests that state no priority. */
+/** The threshold of requests that state none of the priorities. */
 const DEFAULT_THRESHOLD = 85;
 
 /** The threshold of a written priority, from 1 to 100; undefined if it is none. */
@@ -56,13 +56,16 @@ export function readPriority(written: string): number | undefined {
   return number >= 1 && number <= 100 ? number : undefined;
 }
 
+/** The threshold of a priority that a request states. */
+export const statedThreshold = (stated: string): number => readPriority(stated) ?? DEFAULT_THRESHOLD;
+
 /** The claim of hits on a shared limit. @param values  those of the entries that name the children, from the top */
 export function claimShare(limit: AnyLimit, values: readonly string[]): ShareClaim {
   const { thresholdAt } = limit as FairShareLimit; // absent in others
   const children: number[] = [];
   for (const value of values) children.push(hashHolder(`${children.at(-1) ?? ''}|${value}`));
   if (thresholdAt === undefined) return { children };
-  const stated = readPriority(values[thresholdAt] ?? '') ?? DEFAULT_THRESHOLD;
+  const stated = statedThreshold(values[thresholdAt] ?? '');
   return { children, threshold: Math.min(stated, (limit as FairShareLimit).threshold ?? stated) };
 }
 

@@ -1,7 +1,7 @@
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
-import type { ShareClaim } from '../holds/claim.ts';
+import type { Claim, ShareClaim } from '../holds/claim.ts';
 import { hasHolders, type Limit } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
@@ -31,11 +31,17 @@ export function createDebit(
   return { kind: chooseKind(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
 }
 
-/** The same debit for the request with this number: see `Claim`. Unchanged if the hits of its limit have no holders. */
-export function heldBy(debit: Debit, holder: number, commits = false): Debit {
+/** The claim of a request that has an id. */
+interface HeldClaim extends Pick<Claim, 'threshold'> {
+  readonly holder: number;
+  readonly commits?: boolean | undefined;
+}
+
+/** The same debit for the request that makes this claim. Unchanged if the hits of its limit have no holders. */
+export function heldBy(debit: Debit, { holder, commits = false, threshold }: HeldClaim): Debit {
   if (!hasHolders(debit.limit)) return debit;
   const { kind, key, shared, limit, hits, blocks, policy } = debit;
-  return { kind, key, shared, limit, hits, blocks, policy, holder, commits };
+  return { kind, key, shared, limit, hits, blocks, policy, holder, commits, threshold };
 }
 
 /** The same debit for a child of a shared limit. */

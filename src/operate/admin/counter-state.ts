@@ -1,7 +1,7 @@
 import { algorithms } from '../../engine/algorithms/index.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
-import { holdsIn } from '../../engine/holds/adaptive.ts';
+import { allowedSlots, holdsIn } from '../../engine/holds/adaptive.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
 import type { FairShareLimit } from '../../engine/holds/fair-share.ts';
 import { ownSlots } from '../../engine/holds/in-flight.ts';
@@ -87,8 +87,8 @@ interface Standing {
   readonly nowMs: number;
   /** At least 0. */
   readonly hits: number;
-  /** The request's; absent: it has no id. */
-  readonly holder?: number | undefined;
+  /** What the request states. */
+  readonly claim?: Claim;
 }
 
 /** The content of a counter, in the algorithm's own unit, and its parts. */
@@ -109,11 +109,11 @@ type Accounts = {
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,
-    holder: number | undefined,
+    claim: Claim,
   ) => Account;
 };
 
-type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, holder: number | undefined) => Account;
+type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, claim: Claim) => Account;
 
 /** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
@@ -147,16 +147,19 @@ const accounts: Accounts = {
   },
   token_bucket: inBucket,
   leaky_bucket: inBucket,
-  in_flight(limit, state, nowMs, holder = ANONYMOUS) {
+  in_flight(limit, state, nowMs, { holder = ANONYMOUS }) {
     const used = hitsUsed(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
   allocation: whole,
-  adaptive(limit, state, nowMs, holder = ANONYMOUS) {
+  adaptive(limit, state, nowMs, { holder = ANONYMOUS, threshold }) {
     const { hitsBefore, holds } = describeCounter(limit, state, nowMs);
     const used = hitsBefore - ownSlots(holder, holdsIn(state), nowMs);
     const adapted = holds?.adapted;
-    return { terms: [text(used)], used, ...(adapted && { capacity: adapted.limit, note: adaptedText(adapted) }) };
+    if (!adapted) return { terms: [text(used)], used };
+    const part = threshold === undefined ? '' : `${threshold} % of ${adapted.limit} slots, `;
+    const capacity = allowedSlots(adapted.limit, { threshold });
+    return { terms: [text(used)], used, capacity, note: `${part}${adaptedText(adapted)}` };
   },
   reservation(limit, state, nowMs) {
     const { hitsBefore, reservation } = describeCounter(limit, state, nowMs);
@@ -202,9 +205,9 @@ const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number
  *
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
-export function writeArithmetic(limit: Limit, { state, nowMs, hits, holder }: Standing, isOver: boolean): string {
+export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }: Standing, isOver: boolean): string {
   const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
-  const { terms, used, mayOwe = 0, capacity = fullCapacity(limit), note } = account(limit, state, nowMs, holder);
+  const { terms, used, mayOwe = 0, capacity = fullCapacity(limit), note } = account(limit, state, nowMs, claim);
   const requested = hits === 0 ? [] : [amount(limit, hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];

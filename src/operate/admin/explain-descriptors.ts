@@ -172,7 +172,7 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && limit.algorithm === 'fair_share'
             ? describeShare(limit, share, children)
-            : writeArithmetic(limit, { state: before, nowMs, hits, holder: debit.holder }, isOver),
+            : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(limit.algorithm === 'site_share' && failure === undefined && { site: siteStanding(limit, before, nowMs) }),

@@ -93,7 +93,7 @@ function findRequestId(
       ? verdict.rule.ids.map((id) => ({ as: id.as, value: descriptors[at]?.entries[id.at]?.value }))
       : [],
   );
-  return (ids.find(({ as }) => as === 'trace') ?? ids[0])?.value;
+  return (ids.find(({ as }) => as === 'trace') ?? ids.find(({ as }) => as === 'hold'))?.value;
 }
 
 function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescriptor {

@@ -318,6 +318,9 @@ function moveOn(limit: Limit, transfer: Claim['transfer']): Pick<Claim, 'transfe
   return { transfer: 'peer' in transfer ? { ...transfer, peer: transfer.peer % limit.sites } : transfer };
 }
 
+/** The thresholds of the priorities that requests state. */
+const thresholds = [undefined, 100, 85, 60] as const;
+
 /** Functions that return the hits of a call, and the counters lost before it. */
 function prepare(limits: readonly Limit[]) {
   const counterKeys = createCounterKeys(`${randomUUID()}:`);
@@ -331,7 +334,12 @@ function prepare(limits: readonly Limit[]) {
           const own = low ? lowered(limit) : limit;
           const plain = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
           const held = heldBy(plain, holder);
-          const asked = { ...held, ...(own.algorithm === 'reservation' && { commits }), ...moveOn(own, transfer) };
+          const asked = {
+            ...held,
+            ...(own.algorithm === 'adaptive' && { threshold: thresholds[holder % 4] }),
+            ...(own.algorithm === 'reservation' && { commits }),
+            ...moveOn(own, transfer),
+          };
           return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // a commit of 0 hits is no peek
         }),
       ),

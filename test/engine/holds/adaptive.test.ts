@@ -71,6 +71,46 @@ test('serves at most 5 % less than the best constant limit', () => {
   expect(servedBy(model.limit)).toBeGreaterThanOrEqual(0.95 * best);
 });
 
+test('sheds sheddable requests first: critical ones pass through a spike of 12 times as many', () => {
+  const critical = CAPACITY / 3;
+  const { served, asked } = runModel({
+    ...model,
+    load: { arrivals: 1 },
+    also: [
+      { name: 'critical', threshold: 100 },
+      { name: 'sheddable', threshold: 60 },
+    ],
+    phases: [
+      { forMs: 20_000, critical, sheddable: critical },
+      { forMs: 30_000, critical, sheddable: 12 * critical },
+      { forMs: 20_000, critical, sheddable: critical },
+    ],
+  });
+  const ofCritical = served.filter((one) => one.class === 'critical');
+  const sent = asked.filter((one) => one.class === 'critical').map(({ atMs }) => ({ atMs, tookMs: 0 }));
+  expect(rate(ofCritical, 10_000, 70_000) / rate(sent, 10_000, 70_000)).toBeGreaterThanOrEqual(0.994);
+  expect(p99Ms(ofCritical, 25_000, 50_000)).toBeLessThanOrEqual(2 * unloadedMs(model));
+  expect(rate(served, 30_000, 50_000)).toBeGreaterThanOrEqual(0.9 * CAPACITY);
+});
+
+test.each([
+  [undefined, 10],
+  [100, 10],
+  [85, 8],
+  [60, 6],
+  [1, 1],
+])('requests with a threshold of %j have %i of ten slots', (threshold, slots) => {
+  const limit = adaptiveOf(10, 60_000, { min: 10 });
+  const { step } = algorithmFor(limit);
+  let state: readonly number[] | undefined;
+  const taken = Array.from({ length: 12 }, (_, holder) => {
+    const next = step(limit, state, 1_000, 1, true, { holder: holder + 1, threshold });
+    state = next.state;
+    return next.accepted;
+  });
+  expect(taken.filter((isTaken) => isTaken)).toHaveLength(slots);
+});
+
 test('keeps an eighth of the limit when all requests fail, and serves as before when they succeed again', () => {
   const phases = [{ forMs: 20_000 }, { forMs: 20_000, failing: 1 }, { forMs: 10_000 }];
   const { limits, served } = runModel({ ...model, phases });

@@ -13,9 +13,21 @@ export interface UpstreamModel {
   /** Phases, each with a length, and what changes. */
   readonly phases: readonly Phase[];
   readonly seed: number;
+  /** Other arrivals, and the part of the slots that each may use in percent. */
+  readonly also?: readonly Class[];
+}
+
+/** Requests of one priority. */
+export interface Class {
+  /** Per second in a phase: those that have it, else none. */
+  readonly name: 'sheddable' | 'critical';
+  readonly threshold: number;
 }
 
 interface Phase {
+  /** Arrivals per second of each class. Default: none. */
+  readonly sheddable?: number;
+  readonly critical?: number;
   readonly forMs: number;
   /** Part of the workers that work. Default: 1. */
   readonly working?: number;
@@ -28,19 +40,20 @@ interface Phase {
 interface Finished {
   readonly atMs: number;
   readonly tookMs: number;
+  readonly class?: Class['name'] | undefined;
 }
 
 const START_MS = 1_700_000_000_000;
 const TICK_MS = 1;
 
-/** Runs the model. Returns the requests that succeeded, and the limit at the end of each second. */
-export function runModel({ limit, workers, workMs, isEven, load, phases, seed }: UpstreamModel) {
+/** Runs the model. Returns the requests that succeeded, the limit at the end of each second, and those sent by each class. */
+export function runModel({ limit, workers, workMs, isEven, load, phases, seed, also = [] }: UpstreamModel) {
   const random = randomOf(seed);
   const { step } = algorithmFor(limit);
   let state: readonly number[] | undefined;
   let [nowMs, ids] = [0, 0];
-  const use = (hits: number, holder: number): boolean => {
-    const next = step(limit, state, START_MS + nowMs, hits, true, { holder });
+  const use = (hits: number, holder: number, threshold?: number): boolean => {
+    const next = step(limit, state, START_MS + nowMs, hits, true, { holder, threshold });
     state = next.state;
     return next.accepted;
   };
@@ -60,12 +73,14 @@ export function runModel({ limit, workers, workMs, isEven, load, phases, seed }:
     while (waiting.length > 0 && isFree()) waiting.shift()?.();
   };
   const work = (): number => (isEven ? 0.8 + 0.4 * random() : -Math.log(1 - random())) * workMs * (phase.slower ?? 1);
-  const arrive = (onEnd: (isServed: boolean) => void): void => {
+  const asked: { readonly atMs: number; readonly class: Class['name'] }[] = [];
+  const arrive = (onEnd: (isServed: boolean) => void, by?: Class): void => {
     const [id, startMs] = [++ids, nowMs];
-    if (!use(1, id)) return onEnd(false);
+    if (by) asked.push({ atMs: nowMs, class: by.name });
+    if (!use(1, id, by?.threshold)) return onEnd(false);
     const end = (status: number): void => {
       use(-status, id);
-      if (status === 200) served.push({ atMs: nowMs, tookMs: nowMs - startMs });
+      if (status === 200) served.push({ atMs: nowMs, tookMs: nowMs - startMs, class: by?.name });
       onEnd(status === 200);
     };
     if (random() < (phase.failing ?? 0)) return after(5, () => end(503));
@@ -94,6 +109,14 @@ export function runModel({ limit, workers, workMs, isEven, load, phases, seed }:
       after(20 * random(), again);
     }
   }
+  for (const one of also) {
+    const next = (): void => {
+      const perSecond = phase[one.name] ?? 0;
+      if (perSecond > 0) arrive(() => {}, one);
+      after(perSecond > 0 ? (-Math.log(1 - random()) * 1_000) / perSecond : 100, next);
+    };
+    after(0, next);
+  }
   for (const next of phases) {
     phase = next;
     startNext();
@@ -103,7 +126,7 @@ export function runModel({ limit, workers, workMs, isEven, load, phases, seed }:
       if (nowMs % 1_000 === 999) limits.push(Math.floor((state?.[0] ?? 0) / 1_000));
     }
   }
-  return { served, limits };
+  return { served, limits, asked };
 }
 
 /** Requests served per second between two times. */

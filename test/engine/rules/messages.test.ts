@@ -183,7 +183,8 @@ const messages: Readonly<Record<string, string>> = {
   'ttl-and-unit.yaml': '8: descriptors[0].rate_limit.unit: unit cannot be used with in_flight, which has a ttl',
   'ttl-with-a-window.yaml':
     '7: descriptors[0].rate_limit.ttl: ttl cannot be used with fixed_window, only with in_flight',
-  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold or trace or commit, got 'id'",
+  'not-counted-unknown.yaml':
+    "4: descriptors[0].not_counted: not_counted must be hold or trace or priority or commit, got 'id'",
   'not-counted-of-one-value.yaml':
     "5: descriptors[0].not_counted: not_counted: hold requires a node without a fixed value, since each request has its own id, got 'a'",
   'not-counted-of-many-keys.yaml':
@@ -282,6 +283,8 @@ const warnings: Readonly<Record<string, string>> = {
     '4: warning: descriptors[0].rate_limit.algorithm: in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold',
   'warning-not-counted-without-in-flight.yaml':
     '4: warning: descriptors[0].not_counted: not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve',
+  'warning-priority-without-adapt.yaml':
+    '4: warning: descriptors[0].not_counted: not_counted: priority only leaves the value out of counters: no limit here or below has adapt',
   'warning-in-flight-allow.yaml':
     '9: warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end',
   'warning-value-to-metric-without-limit.yaml':

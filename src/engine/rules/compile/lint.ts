@@ -215,8 +215,10 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
     const isIdle = notCounted === 'hold' && !walkLevels([node]).flat().some(usesIds);
+    const isVain = notCounted === 'priority' && !walkLevels([node]).flat().some(adapts);
     return [
       ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
+      ...(isVain ? [warning(node.place('not_counted'), NO_ADAPT)] : []),
       ...listLimits(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
       ...lintReleases(node),
       ...lintHolds(descriptors, hasOwn),
@@ -226,6 +228,8 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 
 const usesIds = (node: Block<'node'>): boolean =>
   listLimits(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
+
+const adapts = (node: Block<'node'>): boolean => listLimits(node).some(({ values }) => values.adapt !== undefined);
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
@@ -275,6 +279,7 @@ const RELEASES_OTHERS =
   'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';
 const NO_HOLDS =
   'not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve';
+const NO_ADAPT = 'not_counted: priority only leaves the value out of counters: no limit here or below has adapt';
 const NO_ID =
   'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
 const NO_SLOT =

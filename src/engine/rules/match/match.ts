@@ -1,5 +1,6 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
+import { statedThreshold } from '../../holds/fair-share.ts';
 import { countedAddress } from './addresses.ts';
 import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
@@ -38,6 +39,8 @@ export type Match =
       readonly entries: readonly Entry[];
       /** Id of the request in flight; absent if the rule has none. */
       readonly id?: string;
+      /** See `Claim`; absent if no entry states the priority of the request. */
+      readonly threshold?: number;
       /** The hits are the amount that the request has used of its reservation. */
       readonly commits?: true;
       /** The values of the entries that name children of a shared limit, from the top; absent if there are none. */
@@ -201,6 +204,7 @@ function withoutIds(
   levels: readonly string[],
 ): Match {
   const hold = ids.find(({ as }) => as === 'hold');
+  const priority = ids.find(({ as }) => as === 'priority');
   const counted = countedEntries(rule, entries);
   const found: Match = {
     kind: 'limited' as const,
@@ -209,6 +213,7 @@ function withoutIds(
     entries: counted,
     levels,
     ...(hold && { id: sent[hold.at]?.value ?? '' }),
+    ...(priority && { threshold: statedThreshold(sent[priority.at]?.value ?? '') }),
   };
   if (rule.commitAt === undefined) return found;
   return {

@@ -12,8 +12,8 @@ import { sharedAlgorithms, siteModes } from '../../holds/site-share.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
-/** The kinds of id that the value of an entry may be. */
-export const idKinds = ['hold', 'trace'] as const;
+/** What the value of an entry may say about the request alone. */
+export const idKinds = ['hold', 'trace', 'priority'] as const;
 export type IdKind = (typeof idKinds)[number];
 
 /** The roles of an entry that is not part of the counter. */
@@ -305,7 +305,7 @@ export const format = {
       own: true,
       choices: notCounted,
       meaning:
-        'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. commit: hits are the actual use of the request, for limits with reserve on the node above',
+        'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. priority: the value is the priority of the request for limits below with adapt. commit: hits are the actual use of the request, for limits with reserve on the node above',
     },
     unit_cost: {
       type: 'text',
