@@ -7,6 +7,10 @@ import { type ReserveOutcome, reserve } from './reservations.ts';
 import type { ServerStats } from './server.ts';
 import { createSlots, type Slot, type SlotOptions, type SlotOutcome } from './slots.ts';
 
+/** The statuses that a slot's release states. */
+const SUCCEEDED = 200;
+const FAILED = 500;
+
 /** Counts since the client was created. */
 export interface ClientStats {
   readonly calls: number;
@@ -51,7 +55,7 @@ export interface Client {
   slot(domain: string, descriptor: Descriptor, options?: SlotOptions): Promise<SlotOutcome>;
 
   /**
-   * Runs the function while it holds a slot, then releases the slot.
+   * Runs the function while it holds a slot, then releases the slot. A limit with `adapt` learns whether it threw.
    *
    * @throws LimitExceeded  there is no slot within `maxDelayMs`
    * @throws WeirUnavailable  there is no answer; or the error of the function
@@ -102,10 +106,13 @@ export function createClient(options: ClientOptions): Client {
     async withSlot(domain, descriptor, run, slotOptions) {
       const outcome = await slots.take(domain, descriptor, slotOptions);
       if (!outcome.ok) throw new LimitExceeded(domain, undefined, outcome.retryAfterMs);
+      let status = FAILED;
       try {
-        return await run(outcome.slot);
+        const result = await run(outcome.slot);
+        status = SUCCEEDED;
+        return result;
       } finally {
-        await outcome.slot.release();
+        await outcome.slot.release(status);
       }
     },
     reserve: (domain, descriptor, hits, holdOptions) => reserve(caller, { domain, descriptor, hits }, holdOptions),

@@ -22,8 +22,13 @@ export interface Slot {
   readonly id: string;
   /** Aborts when the slot has expired before it could be renewed, so that another holder may have it. */
   readonly signal: AbortSignal;
-  /** Releases the slot. Never rejects, since a slot whose release is lost expires. */
-  release(): Promise<void>;
+  /**
+   * Releases the slot. Never rejects, since a slot whose release is lost expires.
+   *
+   * @param status  the HTTP status of what was done with the slot; a limit with `adapt` takes 500 and above for
+   *                a sign of overload. Default: none
+   */
+  release(status?: number): Promise<void>;
 }
 
 /** A slot, or the time after which there is one at the latest; undefined if it is unknown. */
@@ -64,6 +69,9 @@ const MAX_HELD = 1_000;
 /** Never rejects, since a slot whose release is lost expires. */
 const release = (caller: Caller, { request, timeoutMs }: Pick<HeldSlot, 'request' | 'timeoutMs'>): Promise<void> =>
   caller.callHolds('Release', { request }, { timeoutMs }).catch(() => {});
+
+/** The same request, whose hits state a status: such a release frees all slots of the holder. */
+const stating = (request: LimitRequest, status: number): LimitRequest => ({ ...request, hits: status });
 
 interface HeldSlot {
   readonly id: string;
@@ -108,18 +116,19 @@ function hold(caller: Caller, held: HeldSlot): Slot {
     lost.abort(reason);
     held.free();
   };
-  const releaseAfter = async (renewal: Promise<void> | undefined) => {
+  const releaseAfter = async (renewal: Promise<void> | undefined, status: number | undefined) => {
     await renewal;
-    await release(caller, held);
+    await release(caller, { request: status === undefined ? request : stating(request, status), timeoutMs });
     if (!lost.signal.aborted) held.free();
   };
   schedule(held.ttlMs);
   return {
     id,
     signal: lost.signal,
-    release() {
+    release(status) {
+      if (status !== undefined) checkNumber('status', status, [100, 599]);
       clearTimeout(timer);
-      released ??= releaseAfter(renewing); // a renewal that arrives later would take the slot again
+      released ??= releaseAfter(renewing, status); // a renewal that arrives later would take the slot again
       return released;
     },
   };

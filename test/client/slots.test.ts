@@ -18,6 +18,46 @@ beforeAll(async () => {
 });
 afterAll(closeAll);
 
+const ADAPTIVE = `
+domain: adaptive
+descriptors:
+  - key: service
+    descriptors:
+      - key: request_id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, ttl: 30s, adapt: { window: 100ms } }
+`;
+
+test('an adaptive limit learns which functions have thrown, and which statuses were reported', async () => {
+  const adaptive = await startService(ADAPTIVE);
+  const client = await openClient({ target: adaptive.grpc });
+  const explained = async (name: string): Promise<string> => {
+    const entries = Object.entries({ service: name, request_id: 'mine' }).map(([key, value]) => ({ key, value }));
+    const body = JSON.stringify({ domain: 'adaptive', descriptors: [{ entries }] });
+    const url = `http://127.0.0.1:${adaptive.debugPort}/api/v1/explain`;
+    return await (await fetch(url, { method: 'POST', body })).text();
+  };
+  const fails = (name: string) => client.withSlot('adaptive', { service: name }, () => Promise.reject('no'), PATIENT);
+  const works = (name: string) => client.withSlot('adaptive', { service: name }, () => sleep(5), PATIENT);
+  const states = async (name: string): Promise<void> => {
+    const held = await client.slot('adaptive', { service: name }, PATIENT);
+    if (held.ok) await held.slot.release(503);
+  };
+  for (const [name, use, expected] of [
+    ['thrown', () => fails('thrown').catch(() => {}), /as requests fail/],
+    ['stated', () => states('stated'), /as requests fail/],
+    ['worked', () => works('worked'), /held for/],
+  ] as const)
+    await until(`the limit of ${name} is known`, async () => {
+      await use();
+      return expected.test(await explained(name));
+    });
+  const held = await client.slot('adaptive', { service: 'other' }, PATIENT);
+  if (!held.ok) throw new Error('there is no slot');
+  expect(() => held.slot.release(99)).toThrow('status must be');
+  await held.slot.release();
+});
+
 const open = (protocol: 'grpc' | 'http' = 'grpc') => openClient({ target: service[protocol] });
 
 describe.each(['grpc', 'http'] as const)('over %s', (protocol) => {
