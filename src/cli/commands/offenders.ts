@@ -24,7 +24,7 @@ interface ListFlags extends Target {
 /** Adds the commands that list offenders, and that drop their packets. */
 export function addOffenderCommands(program: Command, surroundings: Surroundings): void {
   const { fail, ...output } = surroundings;
-  command(program, 'offenders', 'list addresses refused many times')
+  command(program, 'offenders', 'list addresses refused again and again')
     .description('List addresses that were refused many times their limit in the last minute.')
     .addOption(timesOption())
     .option('--rule <path>', 'only of this rule')

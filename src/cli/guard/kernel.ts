@@ -6,6 +6,7 @@ import { CLIENT_BITS } from './peers.ts';
 
 const OWN = { family: 'inet', table: 'weir_guard' } as const;
 const TABLE = { table: { family: OWN.family, name: OWN.table } } as const;
+const CHAIN = 'drop_offenders';
 /** Before connection tracking, which so costs nothing for dropped packets. */
 const PRIORITY_RAW = -300;
 
@@ -27,38 +28,22 @@ interface DropOptions {
 }
 
 /** Creates the table, in place of one that an earlier process left. */
-export const createTable = ({ ports, maxEntries }: DropOptions): Promise<void> =>
-  apply([
+export function createTable({ ports, maxEntries }: DropOptions): Promise<void> {
+  const size = 2 * maxEntries; // elements that have expired take room until the kernel collects them
+  return apply([
     ...removal,
     { add: TABLE },
-    ...SETS.map(({ name, type }) => ({ add: { set: { ...OWN, name, type, flags: ['timeout'], size: maxEntries } } })),
+    ...SETS.map(({ name, type }) => ({ add: { set: { ...OWN, name, type, flags: ['timeout'], size } } })),
     {
-      add: {
-        chain: {
-          ...OWN,
-          name: 'drop_offenders',
-          type: 'filter',
-          hook: 'prerouting',
-          prio: PRIORITY_RAW,
-          policy: 'accept',
-        },
-      },
+      add: { chain: { ...OWN, name: CHAIN, type: 'filter', hook: 'prerouting', prio: PRIORITY_RAW, policy: 'accept' } },
     },
-    ...SETS.map(({ name, source }) => ({
-      add: {
-        rule: {
-          ...OWN,
-          chain: 'drop_offenders',
-          expr: [
-            equal({ payload: { protocol: 'tcp', field: 'dport' } }, { set: ports }),
-            equal(source, `@${name}`),
-            { counter: null },
-            { drop: null },
-          ],
-        },
-      },
-    })),
+    ...SETS.map(({ name, source }) => {
+      const toPort = equal({ payload: { protocol: 'tcp', field: 'dport' } }, { set: ports });
+      const expr = [toPort, equal(source, `@${name}`), { counter: null }, { drop: null }];
+      return { add: { rule: { ...OWN, chain: CHAIN, expr } } };
+    }),
   ]);
+}
 
 /** Removes the table, and so all addresses. */
 export const removeTable = (): Promise<void> => apply(removal);

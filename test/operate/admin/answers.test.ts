@@ -153,6 +153,7 @@ async function calls(): Promise<readonly Awaited<ReturnType<typeof call>>[]> {
     ['GET', '/api/v1/timeline'],
     ['GET', '/api/v1/rules/costs'],
     ['GET', '/api/v1/rules/illustration?rule=demo.user'],
+    ['GET', '/api/v1/offenders'],
     ['GET', '/api/v1/instances'],
     ['GET', '/api/v1/status'],
     ['GET', '/api/v1/openapi.json'],
