@@ -68,8 +68,9 @@ const TIMEOUT_MS = 1_000;
 const MAX_TIME_MS = 600_000;
 
 function addGuard(program: Command, { clock, print, fail }: Surroundings): void {
-  const list = <T>(parse: (written: string) => T) =>
-    [(written: string, before: readonly T[]) => [...before, parse(written)], []] as const;
+  const list =
+    <T>(parse: (written: string) => T) =>
+    (written: string, before: readonly T[] = []): readonly T[] => [...before, parse(written)];
   const added = program
     .command('guard')
     .summary('drop packets of offenders (nftables)')
@@ -79,17 +80,18 @@ function addGuard(program: Command, { clock, print, fail }: Surroundings): void 
     .requiredOption(
       '--rule <path>',
       'rule whose address is that of the connection, not from a header; may be given several times',
-      ...list(String),
+      list(String),
     )
     .requiredOption(
       '--port <port>',
       'TCP port of the proxy on this machine, to which packets are dropped; may be given several times',
-      ...list(port),
+      list(port),
     )
     .option(
       '--allow <block>',
       'addresses to pass always, such as 198.51.100.0/24: balancers, monitoring; none: there are no such; may be given several times',
-      ...list(allowed),
+      list(allowed),
+      [],
     )
     .addOption(timesOption())
     .addOption(
@@ -104,7 +106,7 @@ function addGuard(program: Command, { clock, print, fail }: Surroundings): void 
         '--target <host:port>',
         'debug port of a service, or of all to which a name in DNS leads; localhost:6070 unless given, may be given several times',
       )
-        .argParser(list(String)[0])
+        .argParser(list(String))
         .default([])
         .env('WEIR_TARGET'),
     )
@@ -112,8 +114,6 @@ function addGuard(program: Command, { clock, print, fail }: Surroundings): void 
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https");
   added.action(
     guarded(fail, async (flags: GuardFlags) => {
-      if (flags.rule.length === 0 || flags.port.length === 0)
-        throw new CommandFailed('weir guard requires --rule and --port');
       if (flags.enforce && flags.allow.length === 0)
         throw new CommandFailed('--enforce requires --allow: name the addresses of balancers and proxies, or none');
       await runGuard(flags, { clock, print });
