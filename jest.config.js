@@ -5,7 +5,7 @@
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(conformance|deploy|e2e|examples|fuzz|proof)/',
-  '/test/cli/(main|commands/(completion|views))\\.',
+  '/test/cli/(main|guard/namespace|commands/(completion|offenders|views))\\.',
   '/test/client/(calls|deferral|deferral-drain|deferral-recovery|faults|fetch-shared|frameworks|many-calls|package|readme|reference|reservations|slots)\\.',
   '/test/docs/(advise|clients|commands|good-client|layers|page-runs|site|tasks)\\.',
   '/test/edge/grpc/(clients|full-ports|tls)\\.',
