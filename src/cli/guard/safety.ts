@@ -2,15 +2,15 @@ import { type AddressBlock, toNetwork } from '../../engine/rules/read/address-bl
 import { CLIENT_BITS } from './peers.ts';
 
 /**
- * Blocks that are never dropped: loopback, private, shared and link-local addresses, IPv4 clients behind NAT64,
- * multicast, and what no client may have. Balancers, pods and nodes are usually among them.
+ * Blocks that are never dropped: loopback, private, shared and link-local addresses, IPv4 clients behind NAT64 (in
+ * ::/8), multicast, and what no client may have. Balancers, pods and nodes are usually among them.
  *
  * @see https://www.iana.org/assignments/iana-ipv4-special-registry
  * @see https://www.iana.org/assignments/iana-ipv6-special-registry
  */
 export const SPECIAL_BLOCKS = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
-  ...['192.168.0.0/16', '198.18.0.0/15', '224.0.0.0/3', '::/8', '64:ff9b::/96', 'fc00::/7', 'fe80::/10', 'ff00::/8'],
+  ...['192.168.0.0/16', '198.18.0.0/15', '224.0.0.0/3', '::/8', 'fc00::/7', 'fe80::/10', 'ff00::/8'],
 ] as const;
 
 export interface Spared {
