@@ -641,6 +641,61 @@ const edges: readonly Mutants[] = [
   },
 ];
 
+const budget = 'test/engine/decide/budget';
+
+const budgets: readonly Mutants[] = [
+  {
+    file: 'src/engine/algorithms/money.ts',
+    tests: [budget],
+    only: 'rules with budgets|what callers see',
+    changes: [
+      ['if (billionths % unit !== 0n)', 'if (billionths % unit < 0n)'],
+      ['billionths / unit > BigInt(MAX_LIMIT)', 'billionths / unit > 2n * BigInt(MAX_LIMIT)'],
+      ['replace(/0{1,7}$/', 'replace(/0{1,6}$/'],
+      ['Math.floor(billionths / CENT)', 'Math.ceil(billionths / CENT)'],
+    ],
+  },
+  {
+    file: 'src/engine/decide/priced.ts',
+    tests: [budget],
+    only: 'counted in memory',
+    changes: [
+      ['counted.hits = capped(counted.hits + used)', 'counted.hits = capped(used)'],
+      ['counted.cost = capped(counted.cost + used', 'counted.cost = capped(used'],
+      ['found.id, found.entries]', 'found.id]'],
+      ['counted: first ? { hits: 0, cost: 0 } : counted', 'counted'],
+      ['Math.max(Math.min(amount, MAX_COUNT), -MAX_COUNT)', 'Math.max(amount, 0)'],
+      ['priced?.isAdded ? ANONYMOUS : holder', 'holder'],
+    ],
+  },
+  {
+    file: 'src/engine/rules/compile/limits.ts',
+    tests: [budget],
+    only: 'rules with budgets',
+    changes: [
+      ['requestsPerUnit + soft > MAX_LIMIT', 'requestsPerUnit > MAX_LIMIT'],
+      ["common.currency === undefined ? ''", "common.currency !== null ? ''"],
+      ['money.currency === currency ? money.billionths', 'true ? money.billionths'],
+      ['most > MAX_UINT32 &&', 'most > 2 * MAX_UINT32 &&'],
+    ],
+  },
+  {
+    file: 'src/engine/rules/compile/compile.ts',
+    tests: [budget],
+    only: 'rules with budgets|counted in memory',
+    changes: [
+      ['currency !== cost.currency', 'currency === cost.currency'],
+      ['{ ...own, isPart: true }', 'own'],
+    ],
+  },
+  {
+    file: 'src/engine/wire/codec.ts',
+    tests: [budget],
+    only: 'what callers see',
+    changes: [['count : wholeCents(count), MAX_UINT32)', 'count : count, MAX_UINT32)']],
+  },
+];
+
 const guard: readonly Mutants[] = [
   {
     file: 'src/cli/guard/guard.ts',
