@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** What an operation states besides its hits. Counters without holders ignore it. */
 export interface Claim {
@@ -28,7 +28,7 @@ export const ANONYMOUS = 0;
 /** The holder with an id: from 1 to below 2^53; `ANONYMOUS` if the id is empty. */
 export function hashHolder(id: string): number {
   if (id === '') return ANONYMOUS;
-  const digest = createHash('sha256').update(id).digest();
+  const digest = hash('sha256', id, 'buffer');
   return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff) || 1;
 }
 
