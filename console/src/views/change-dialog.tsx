@@ -41,6 +41,8 @@ const units = ['second', 'minute', 'hour', 'day'] as const;
 /** Shows the effects of a change and asks for a reason before it is made. */
 export function ChangeDialog({ name, domain, entries, limits, override, onClose }: ChangeDialogProps) {
   const [hits, setHits] = useState(1);
+  const [money, setMoney] = useState('1.00');
+  const currency = limits.find(({ before }) => before?.currency !== undefined)?.before?.currency;
   const [requests, setRequests] = useState(100);
   const [unit, setUnit] = useState<string>('minute');
   const [forMs, setForMs] = useState<number>(untilChoices[0][1]);
@@ -52,6 +54,10 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         await call('POST /api/v1/counters/reset', { body });
         return 'The counters are reset. The next request passes.';
       case 'grant':
+        if (currency !== undefined) {
+          await call('POST /api/v1/counters/grant', { body: { ...body, amount: `${money} ${currency}` } });
+          return `${money} ${currency} was refunded, at most as much as was used.`;
+        }
         await call('POST /api/v1/counters/grant', { body: { ...body, hits } });
         return `${exact(hits)} ${hits === 1 ? 'hit was' : 'hits were'} refunded, at most as many as were used.`;
       case 'remove':
@@ -73,7 +79,19 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         <Descriptor entries={entries} />
       </p>
       <Touches name={name} limits={limits} override={override} />
-      {name === 'grant' && <HitsField class="field" value={hits} onChange={setHits} />}
+      {name === 'grant' && currency === undefined && <HitsField class="field" value={hits} onChange={setHits} />}
+      {name === 'grant' && currency !== undefined && (
+        <label class="field">
+          Amount in {currency}
+          <input
+            inputMode="decimal"
+            pattern="[0-9]+(\.[0-9]+)?"
+            required
+            value={money}
+            onInput={({ currentTarget }) => setMoney(currentTarget.value)}
+          />
+        </label>
+      )}
       {name === 'limit' && (
         <div class="row">
           <label class="field">
@@ -136,7 +154,7 @@ function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'l
     case 'grant':
       return (
         <div>
-          <p>This refunds hits to {counters}, at most as many as were used:</p>
+          <p>This refunds at most what was used:</p>
           {list}
         </div>
       );

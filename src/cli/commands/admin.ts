@@ -212,11 +212,12 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
       }),
     );
   onDescriptor(command(program, 'grant', 'give hits back to counters'))
-    .argument('<hits>', 'how many', count)
+    .argument('<hits>', "how many; of a budget an amount such as '12.50 USD'")
     .requiredOption(...REASON)
     .action(
-      guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: parseDescriptor(descriptor), hits, reason: options.reason };
+      guarded(fail, async (domain: string, descriptor: string, given: string, options: Common & { reason: string }) => {
+        const granted = /^\d+$/.test(given) ? { hits: Number(given) } : { amount: given };
+        const body = { domain, descriptor: parseDescriptor(descriptor), ...granted, reason: options.reason };
         await showAnswer(options, { operation: 'POST /api/v1/counters/grant', body }, renderCounters, output);
       }),
     );

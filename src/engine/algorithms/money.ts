@@ -33,6 +33,10 @@ export function parseMoney(written: string): Money | string {
   return { billionths: Number(billionths / unit), currency };
 }
 
+/** Reads an amount, as `parseMoney`; a price is none. */
+export const parseAmount = (written: string): Money | string =>
+  written.includes(' per ') ? 'it is a price' : parseMoney(written);
+
 /** Exact, with at least two decimals: `12.50 USD`. */
 export const showMoney = (billionths: number, currency: string): string => `${decimal(billionths)} ${currency}`;
 

@@ -1,6 +1,7 @@
+import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
+import { parseAmount } from '../../engine/algorithms/money.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../answers/counters.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts';
@@ -58,19 +59,34 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation({
       path: '/api/v1/counters/grant',
       method: 'POST',
-      summary: 'refunds hits to the counters of a descriptor, at most as many as were used',
+      summary: 'refunds hits, or an amount of money, to the counters of a descriptor, at most as much as was used',
       need: 'operate',
       query: noQuery,
-      body: object({ domain, descriptor, hits: { type: 'integer', minimum: 1, maximum: MAX_UINT32 }, reason }, [
-        'domain',
-        'descriptor',
-        'hits',
-        'reason',
-      ]),
-      answers: 'The counters before and after.',
-      answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', hits: body.hits }),
+      body: object({ domain, descriptor, hits, amount, reason }, ['domain', 'descriptor', 'reason']),
+      answers: 'The counters before and after. Those that count in another unit are unchanged.',
+      answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', ...readGrant(body) }),
     }),
   ];
+}
+
+const hits = { type: 'integer', minimum: 1, maximum: MAX_COUNT, description: 'or `amount`' } as const;
+const amount = { ...text, description: 'of budgets: `12.50 USD`' } as const;
+
+/** @throws ApiProblem  400: not exactly one of both, or not an amount of money */
+function readGrant(given: { readonly hits?: number; readonly amount?: string }): {
+  readonly hits: number;
+  readonly currency: string | undefined;
+} {
+  if ((given.hits === undefined) === (given.amount === undefined))
+    throw new ApiProblem(400, 'the body is not valid: either hits or amount is required');
+  if (given.amount === undefined) return { hits: given.hits ?? 0, currency: undefined };
+  const money = parseAmount(given.amount);
+  if (typeof money === 'string')
+    throw new ApiProblem(
+      400,
+      `the body is not valid: amount must be one such as 12.50 USD, got '${given.amount}': ${money}`,
+    );
+  return { hits: money.billionths, currency: money.currency };
 }
 
 async function counters(
@@ -119,6 +135,13 @@ async function change(
   const ofDescriptor = { domain: name, entries };
   const before = foundIn((await options.askOne({ kind: 'counters', ...ofDescriptor }))?.answer);
   const what = auditedCounter(options, ofDescriptor, before.counters[0]?.rule, how);
+  if (how.kind === 'grant' && before.counters.every(({ state }) => state.currency !== how.currency))
+    throw new ApiProblem(
+      409,
+      how.currency === undefined
+        ? 'the descriptor has only budgets: give an amount such as 12.50 USD'
+        : `the descriptor has no limit in ${how.currency}: give hits, or an amount in the currency of its budget`,
+    );
   const planned = before.counters.map((counter) => plannedState(counter, how));
   const states = before.counters.map(({ state }) => state);
   const after = await options.audit.change(
@@ -154,13 +177,13 @@ function auditedCounter(
     domain: name,
     descriptor: descriptorText(shownEntries(entries, shown)),
     rule,
-    ...(how.kind === 'grant' && { hits: how.hits }),
+    ...(how.kind === 'grant' && { hits: how.hits, currency: how.currency }),
   };
 }
 
 /** The expected state after the change, for the audit log. */
-function plannedState({ state: { used, remaining }, wholeRemaining }: NamedCounter, how: CounterChange) {
+function plannedState({ state: { used, remaining, currency }, wholeRemaining }: NamedCounter, how: CounterChange) {
   if (how.kind === 'reset') return { used: 0, remaining: wholeRemaining };
-  const back = Math.min(how.hits, used);
+  const back = currency === how.currency ? Math.min(how.hits, used) : 0;
   return { used: used - back, remaining: remaining + back };
 }

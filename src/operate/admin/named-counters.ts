@@ -41,8 +41,10 @@ export interface NamedCounters {
   readonly override?: StandingOverride;
 }
 
-/** A change of every counter of a descriptor. */
-export type CounterChange = { readonly kind: 'reset' } | { readonly kind: 'grant'; readonly hits: number };
+/** A change of the counters of a descriptor: of all, or hits for those that count in this currency, or in none. */
+export type CounterChange =
+  | { readonly kind: 'reset' }
+  | { readonly kind: 'grant'; readonly hits: number; readonly currency?: string | undefined };
 
 export interface ListQuery {
   readonly domain?: string;
@@ -88,9 +90,9 @@ export async function readCounters(descriptor: CountedDescriptor, sources: Count
 }
 
 /**
- * Changes every counter of a descriptor.
+ * Changes the counters of a descriptor.
  *
- * @returns the counters after the change
+ * @returns all of them after the change
  * @throws ApiProblem  as `readCounters`
  */
 export async function changeCounters(
@@ -100,7 +102,7 @@ export async function changeCounters(
 ): Promise<NamedCounters> {
   for (const counter of findCounters(descriptor, sources).found) {
     if (change.kind === 'reset') await reset(counter, sources);
-    else await grant(counter, change.hits, sources);
+    else if (counter.limit.limit.currency === change.currency) await grant(counter, change.hits, sources);
   }
   return readCounters(descriptor, sources);
 }

@@ -12,6 +12,9 @@ descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 3, alignment: first_hit}}
   - {key: path, value: /login*, rate_limits: [{unit: hour, requests_per_unit: 9}, {unit: year, requests_per_unit: 20, algorithm: token_bucket}]}
   - {key: plan, value: gold, rate_limit: {unlimited: true}}
+  - key: payer
+    unit_cost: 0.01 USD
+    rate_limits: [{unit: year, budget: 20.00 USD}, {unit: year, requests_per_unit: 2000}]
 `;
 
 let folder: string;
@@ -428,4 +431,37 @@ test('the last EXPLAIN_SAMPLE refusals are kept with their explanations', async 
   } finally {
     await sampling.stop();
   }
+});
+
+test('money is refunded to budgets, and hits to other limits', async () => {
+  const sent = { domain: 'demo', hits_addend: 1_000, descriptors: [{ entries: entries('payer=dora') }] };
+  await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: JSON.stringify(sent) });
+  const grant = (given: object, descriptor = 'payer=dora') =>
+    call('POST', '/api/v1/counters/grant', {
+      domain: 'demo',
+      descriptor: entries(descriptor),
+      reason: 'an outage',
+      ...given,
+    });
+  const left = (cost: number, hits: number) => ({
+    status: 200,
+    body: { counters: [{ currency: 'USD', used: cost }, { used: hits }] },
+  });
+  expect(await grant({ amount: '7.50 USD' })).toMatchObject(left(2_500_000_000, 1_000));
+  expect(await grant({ hits: 400 })).toMatchObject(left(2_500_000_000, 600));
+  expect(await grant({ amount: '99.00 USD' })).toMatchObject(left(0, 600));
+  const refused: readonly (readonly [object, string?])[] = [
+    [{ amount: '1.00 EUR' }],
+    [{ amount: '1.00 USD' }, 'user=dora'],
+    [{ amount: '1.00 USD per 1000' }],
+    [{ amount: '1.00 USD', hits: 1 }],
+    [{}],
+  ];
+  expect(await Promise.all(refused.map(async ([given, to]) => (await grant(given, to)).body.detail))).toEqual([
+    'the descriptor has no limit in EUR: give hits, or an amount in the currency of its budget',
+    'the descriptor has no limit in USD: give hits, or an amount in the currency of its budget',
+    "the body is not valid: amount must be one such as 12.50 USD, got '1.00 USD per 1000': it is a price",
+    'the body is not valid: either hits or amount is required',
+    'the body is not valid: either hits or amount is required',
+  ]);
 });

@@ -12,7 +12,7 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
-import { parseMoney, showMoney } from '../../algorithms/money.ts';
+import { parseAmount, showMoney } from '../../algorithms/money.ts';
 import {
   algorithmFor,
   findNamedRow,
@@ -135,12 +135,9 @@ function readRate(
   if (budget === undefined) return { requestsPerUnit };
   const other = besideBudget.find((key) => values[key] !== undefined);
   if (other) return report(other, `${other} and budget are mutually exclusive: remove one of them`);
-  const money = parseMoney(budget);
-  if (typeof money === 'string' || budget.includes(' per '))
-    return report(
-      'budget',
-      `budget must be an amount such as 500.00 USD, got '${budget}'${typeof money === 'string' ? `: ${money}` : ''}`,
-    );
+  const money = parseAmount(budget);
+  if (typeof money === 'string')
+    return report('budget', `budget must be an amount such as 500.00 USD, got '${budget}': ${money}`);
   return { requestsPerUnit: money.billionths, currency: money.currency };
 }
 
@@ -419,7 +416,7 @@ function readReserve(
 /** Hits, or billionths of the budget's currency; not a number if they are in another unit. */
 function readEstimate(written: string, { currency }: Limit): number {
   if (currency === undefined) return Number(written);
-  const money = parseMoney(written);
+  const money = parseAmount(written);
   return typeof money !== 'string' && money.currency === currency ? money.billionths : Number.NaN;
 }
 
