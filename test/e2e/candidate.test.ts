@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -317,7 +317,8 @@ test('requests are answered while a huge candidate is loaded, and one beyond the
     }
     const { rules: list } = await shown(weir);
     expect(list).toMatchObject([{ rule: 'demo.user', inCandidate: false }]);
-    writeFileSync(path, `# ${'x'.repeat(8 * 1024 * 1024)}\n${rules(1)}`);
+    writeFileSync(`${path}.new`, `# ${'x'.repeat(8 * 1024 * 1024)}\n${rules(1)}`);
+    renameSync(`${path}.new`, path); // a part of it would be read as another invalid file
     const { problems } = await untilShown(weir, 'it is refused', ({ state }) => state === 'wrong');
     expect(problems).toMatchObject([{ message: expect.stringContaining('may have at most 8388608 bytes') }]);
     expect(await ask(weir, 'alice', 6)).toEqual([200, 200, 200, 200, 200, 429]);

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { every } from '../../base/clock.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { About, FromControl, ToControl } from '../link/messages.ts';
@@ -45,10 +46,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   });
   opened.catch(() => {}); // the start fails with it
 
-  const silence = watchSilence(() => {
-    log.error(`control process has not answered for ${MAX_SILENT_S} s and is killed`);
-    child?.kill('SIGKILL');
-  });
+  const silence = watchSilence(log, () => child);
 
   const send = (message: ToControl): void => {
     if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
@@ -122,22 +120,48 @@ const MAX_SILENT_S = 30;
 /** Number of checks without a message after which the control process counts as hanging. */
 const MAX_SILENT_CHECKS = (MAX_SILENT_S * 1_000) / CHECK_INTERVAL_MS + 1;
 
-/** Calls back when a control process hangs. Time in which this process does not run counts as one check at most. */
-function watchSilence(onHanging: () => void) {
+/**
+ * Kills a control process that hangs. Time in which this process does not run counts as one check at most, and
+ * intervals in which the other one mostly waits for a processor do not count: on a saturated machine, checking a large
+ * rule file at its lower priority takes minutes.
+ */
+function watchSilence(log: Logger, current: () => ChildProcess | undefined) {
   /** Checks since the last message; undefined while the control process is starting. */
   let silentChecks: number | undefined;
+  let waitedBeforeMs = 0;
   const stop = every(CHECK_INTERVAL_MS, () => {
-    if (silentChecks === undefined || ++silentChecks < MAX_SILENT_CHECKS) return;
+    if (silentChecks === undefined) return;
+    const child = current();
+    const waitedMs = readRunDelayMs(child?.pid);
+    const isStarved = waitedMs - waitedBeforeMs > CHECK_INTERVAL_MS / 2;
+    waitedBeforeMs = waitedMs;
+    if (isStarved || ++silentChecks < MAX_SILENT_CHECKS) return;
     silentChecks = undefined;
-    onHanging();
+    log.error(`control process has not answered for ${MAX_SILENT_S} s and is killed`);
+    child?.kill('SIGKILL');
   });
   return {
     stop,
     starts() {
       silentChecks = undefined;
+      waitedBeforeMs = 0;
     },
     heard({ kind }: FromControl) {
       if (silentChecks !== undefined || kind === 'opened') silentChecks = 0;
     },
   };
+}
+
+/**
+ * The time for which the main thread of a process has waited for a processor; 0 if the system does not tell.
+ *
+ * @see https://docs.kernel.org/scheduler/sched-stats.html
+ */
+function readRunDelayMs(pid: number | undefined): number {
+  try {
+    const [, delayNs] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ');
+    return Number(delayNs) / 1e6;
+  } catch {
+    return 0;
+  }
 }

@@ -1,7 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { constants, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import type { FromControl } from '../../../src/serve/link/messages.ts';
@@ -11,6 +11,7 @@ import { until } from '../../helpers/until.ts';
 /** A control process that sends what it is asked to send. */
 const PROGRAM = `
 process.on('message', (message) => {
+  if (message.kind === 'say' && message.message.kind === 'busy') for (;;);
   if (message.kind === 'say') process.send(message.message);
   if (message.kind === 'close') process.exit();
 });
@@ -63,6 +64,30 @@ test('kills a control process that is silent at four checks after it has opened'
   expect(child.killed && child.signalCode).toBeFalsy();
   pass(10);
   expect(await ended).toEqual([null, 'SIGKILL']);
+});
+
+test('lets a silent control process live while it waits for a processor', async () => {
+  await hears({ kind: 'opened', about: ABOUT });
+  const pinned = ['-c', '0', process.execPath, '-e', 'console.log("busy"); for (;;);'];
+  const rival = spawn('taskset', pinned, { stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    await once(rival.stdout, 'data');
+    const ended = once(child, 'exit');
+    execFileSync('taskset', ['-p', '-c', '0', String(child.pid)]);
+    setPriority(child.pid ?? 0, constants.priority.PRIORITY_LOW);
+    pass(30);
+    say({ kind: 'busy' });
+    const waitedNs = (): number => Number(readFileSync(`/proc/${child.pid}/schedstat`, 'utf8').split(' ')[1]);
+    const beforeNs = waitedNs();
+    await until('it has waited for more than half of an interval', () => waitedNs() - beforeNs > 5.5e9);
+    pass(10);
+    expect(child.killed || child.signalCode).toBeFalsy();
+    child.kill('SIGSTOP'); // now it hangs
+    pass(10);
+    expect(await ended).toEqual([null, 'SIGKILL']);
+  } finally {
+    rival.kill('SIGKILL');
+  }
 });
 
 test('lets a control process live that sends a message in time, or is still starting', async () => {
