@@ -200,15 +200,18 @@ test('another collector takes a batch over only when it was abandoned', async ()
 });
 
 test('hits of counters beyond the maximum are summed up', async () => {
-  const { backend, prefix } = stores.Redis();
+  const prefix = `${randomUUID()}:`;
   const [key] = usageKeys(prefix);
-  const operator = await openReady(server); // a backend takes its connection for dead while these long calls last
-  const fill = "for i = ARGV[1], ARGV[1] + 9999 do redis.call('HSET', KEYS[1], i .. '|x', 0) end";
-  for (let from = 0; from < MAX_USAGE_ENTRIES; from += 10_000) await operator.eval(fill, 1, key, from);
+  const operator = await openReady(server);
+  const fill = "for i = ARGV[1], ARGV[1] + 999 do redis.call('HSET', KEYS[1], i .. '|x', 0) end";
+  for (let from = 0; from < MAX_USAGE_ENTRIES; from += 1_000) await operator.eval(fill, 1, key, from);
+  const connection = await openReady(server); // its backend would take it for dead while the long calls last
+  const backend = new RedisBackend(connection, Date.now, { slowMs: 60_000, prefix, usageKeys: usageKeys(prefix) });
   await backend.run([spendOf(prefix, 'alice', 5)], how);
   await backend.run([spendOf(prefix, 'bob', 6)], how);
   await operator.hset(key, '#log', 2 ** 30); // a full log
   await backend.run([spendOf(prefix, 'bob', 3), spendOf(prefix, 'carol', 4)], how);
+  await backend.close();
   const [, found] = await operator.hscan(key, 0, 'MATCH', '*|', 'COUNT', 2 * MAX_USAGE_ENTRIES);
   expect(found).toEqual([expect.anything(), '18']);
   expect(await operator.hlen(key)).toBe(MAX_USAGE_ENTRIES + 2);
