@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { MetricRow } from '../src/operate/observe/metric.ts';
 import {
+  adaptRows,
   holdRows,
   partFigures,
   reservationRows,
@@ -19,7 +20,9 @@ export function statisticsPage(): string {
   return [statsdTable, referenceTable, debugPortTable].reduce((text, table) => table(text), page);
 }
 
-const ofRules: readonly MetricRow[] = [ruleRows, holdRows, reservationRows].flatMap((rows) => Object.values(rows));
+const ofRules: readonly MetricRow[] = [ruleRows, holdRows, adaptRows, reservationRows].flatMap((rows) =>
+  Object.values(rows),
+);
 const ofReference: readonly MetricRow[] = [ruleRows, tallyRows, sumRows, partFigures]
   .flatMap((rows): readonly MetricRow[] => Object.values(rows))
   .filter(({ reference }) => reference);

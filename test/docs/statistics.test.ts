@@ -27,6 +27,7 @@ function tableBelow(title: string): readonly (readonly [name: string, kind: stri
 const sorted = <R extends readonly [string, string]>(rows: readonly R[]): readonly R[] =>
   [...rows].sort(([one], [other]) => (one < other ? -1 : 1));
 
+const adapted = { limit: 3, move: 'grown', holdMs: 12, baselineMs: 11 } as const;
 const reserved = { reserved: 9, charged: 8, overrun: 7, held: 6, open: 5, oldestMs: 4 };
 
 /** Statistics without zeros, for a rule `<key>` in a domain `<domain>` and a method `<method>`. */
@@ -36,7 +37,7 @@ function everything(): Statistics {
     verdictOf(['k'], { hits: 12, shadow: true }),
     verdictOf(['k'], { before: 10, fromCache: true }),
     verdictOf(['k'], { soft: true }),
-    verdictOf(['k'], { holds: { held: 2, oldestMs: 1_500, expired: 1 } }),
+    verdictOf(['k'], { holds: { held: 2, oldestMs: 1_500, expired: 1, adapted } }),
     verdictOf(['k'], { reservation: { ...reserved, event: 'reserved' } }),
     ...(['committed', 'late', 'unknown', 'repeated'] as const).map((event) =>
       verdictOf(['k'], { reservation: { ...reserved, event } }),

@@ -14,7 +14,15 @@ import {
 import { ProcessProbe } from './process-metrics.ts';
 import { type Cells, type RuleCounts, readCell } from './rule-counts.ts';
 import type { Statistics } from './stats.ts';
-import { holdRows, type InstanceFacts, processRows, reservationRows, ruleRows, serviceRows } from './table.ts';
+import {
+  adaptRows,
+  holdRows,
+  type InstanceFacts,
+  processRows,
+  reservationRows,
+  ruleRows,
+  serviceRows,
+} from './table.ts';
 
 /** The metrics of this instance for Prometheus. */
 export interface Metrics {
@@ -81,12 +89,13 @@ function labelledRules(statistics: Statistics, tree: RuleTree | undefined): Rule
 }
 
 function* writeRules(rules: RuleSeries, format: ExpositionFormat): Iterable<string> {
-  const some = <G extends 'holds' | 'reservations'>(group: G) =>
+  const some = <G extends 'holds' | 'reservations' | 'adapted'>(group: G) =>
     [...rules].flatMap(([labels, counts]) => (counts?.[group] ? [[labels, counts[group]] as const] : []));
-  const [holds, reservations] = [some('holds'), some('reservations')];
+  const [holds, reservations, adapted] = [some('holds'), some('reservations'), some('adapted')];
   yield* writeCells(ruleRows, rules, format);
   if (holds.length > 0) yield* writeCells(holdRows, holds, format);
   if (reservations.length > 0) yield* writeCells(reservationRows, reservations, format);
+  if (adapted.length > 0) yield* writeCells(adaptRows, adapted, format);
 }
 
 /** Metrics of rules. */

@@ -4,10 +4,15 @@ import type { Rule } from '../../engine/rules/match/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import type { MetricRow } from './metric.ts';
 import { asStatisticName } from './statistic-name.ts';
-import { holdRows, reservationRows, ruleRows } from './table.ts';
+import { type adaptRows, holdRows, reservationRows, ruleRows } from './table.ts';
 
-/** What is counted for the rows of a table: sums for counters, for gauges the largest value of the last minute. */
-export type Cells<R> = { -readonly [K in keyof R]: R[K] extends { readonly kind: 'gauge' } ? RecentMaximum : number };
+/**
+ * What is counted for the rows of a table: sums for counters; for gauges the largest value of the last minute, or the
+ * last one if their row says so.
+ */
+export type Cells<R> = {
+  -readonly [K in keyof R]: R[K] extends { readonly kind: 'gauge'; readonly add?: never } ? RecentMaximum : number;
+};
 
 /** The numbers of cells. */
 type CellValues<R> = { readonly [K in keyof R]: number };
@@ -51,6 +56,8 @@ export interface RuleCounts extends Cells<typeof ruleRows> {
   holds?: HoldCounts;
   /** For limits with reservations; absent: none was seen. */
   reservations?: Cells<typeof reservationRows>;
+  /** For limits that adapt; absent: none was seen. */
+  adapted?: CellValues<typeof adaptRows>;
 }
 
 /** A rule's slots in flight. */
@@ -79,10 +86,11 @@ export interface CountedRule
     Pick<RuleCounts, 'domain' | 'levels' | 'algorithm' | 'named'> {
   readonly holds?: CellValues<typeof holdRows>;
   readonly reservations?: CellValues<typeof reservationRows>;
+  readonly adapted?: CellValues<typeof adaptRows>;
 }
 
 export function countedRule(counts: RuleCounts): CountedRule {
-  const { domain, levels, algorithm, named, holds, reservations } = counts;
+  const { domain, levels, algorithm, named, holds, reservations, adapted } = counts;
   return {
     domain,
     levels,
@@ -91,6 +99,7 @@ export function countedRule(counts: RuleCounts): CountedRule {
     ...readCells(ruleRows, counts),
     ...(holds && { holds: readCells(holdRows, holds) }),
     ...(reservations && { reservations: readCells(reservationRows, reservations) }),
+    ...(adapted && { adapted }),
   };
 }
 
@@ -99,6 +108,7 @@ export function addRule(ours: RuleCounts, theirs: CountedRule): void {
   addTo(ruleRows, ours, theirs);
   if (theirs.holds) noteHolds(ours, theirs.holds);
   if (theirs.reservations) noteReservations(ours, theirs.reservations);
+  if (theirs.adapted) ours.adapted = theirs.adapted;
 }
 
 /** A rule, with the names of its levels for one request. */

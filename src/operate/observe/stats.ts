@@ -186,7 +186,11 @@ function noteHeld(
   verdict: Limited,
   { limit, decision: { holds, reservation } }: OtherDecision,
 ): void {
-  if (holds) noteHolds(rules.ofLimit(domain, verdict, limit), holds);
+  if (holds) {
+    const counts = rules.ofLimit(domain, verdict, limit);
+    noteHolds(counts, holds);
+    if (holds.adapted) counts.adapted = { ...holds.adapted, held: holds.held };
+  }
   if (reservation) countReservation(rules.ofLimit(domain, verdict, limit), reservation);
 }
 

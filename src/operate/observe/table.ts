@@ -85,6 +85,24 @@ export const holdRows = {
   ),
 };
 
+const OF_LAST = 'of the counter that was used last (of one process, with WORKERS)';
+
+/** For rules with adaptive limits: the values after the last request or release. */
+export const adaptRows = {
+  limit: gauge('weir_adaptive_limit_slots', `The adaptive limit ${OF_LAST}.`, { add: 'last' }),
+  held: gauge('weir_adaptive_held_slots', `Slots in use ${OF_LAST}.`, { add: 'last' }),
+  holdMs: gauge(
+    'weir_adaptive_hold_time_seconds',
+    `Mean hold time in the last window ${OF_LAST}; 0 until it is measured.`,
+    { add: 'last', shown: seconds },
+  ),
+  baselineMs: gauge(
+    'weir_adaptive_baseline_seconds',
+    `Mean hold time without a queue ${OF_LAST}; 0 until it is measured.`,
+    { add: 'last', shown: seconds },
+  ),
+};
+
 /** For rules with reservations. */
 export const reservationRows = {
   held: gauge(

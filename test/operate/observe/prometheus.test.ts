@@ -1,12 +1,15 @@
 import '../../helpers/realm.ts';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import type { InstanceFacts } from '../../../src/operate/observe/table.ts';
+import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 
 import { parseExposition } from '../../helpers/exposition.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
 import { idle } from '../../helpers/metrics.ts';
 
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -63,6 +66,50 @@ test('the highest share of a limit is that of its fullest counter, including hit
   const share = 'weir_rule_highest_share{domain="shop",rule="user",algorithm="fixed_window"}';
   expect(await samples('weir_rule_highest_share', 7)).toEqual({ [share]: 0.7 });
   expect(await samples('weir_rule_highest_share', 12)).toEqual({ [share]: 1.1 }); // it was at 11 before the last one
+});
+
+test('an adaptive limit has its last slots and hold times in seconds, and other limits have none', async () => {
+  const adaptive = rulesFrom(`
+domain: shop
+descriptors:
+  - key: service
+    descriptors:
+      - { key: id, not_counted: hold, rate_limit: { algorithm: in_flight, ttl: 30s, adapt: { min: 5, window: 1s } } }
+  - key: tenant
+    descriptors:
+      - { key: id, not_counted: hold, rate_limit: { algorithm: in_flight, ttl: 30s, requests_per_unit: 5 } }
+`);
+  const statistics = createStatistics(0.8);
+  const clock = fakeClock(1_000);
+  const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 10 }));
+  const decider = deciderOf(adaptive, { ledger, clock });
+  const ask = async (key: string, id: number, hits: number, nowMs: number) => {
+    clock.set(nowMs);
+    const entries = [
+      { key, value: 'a' },
+      { key: 'id', value: String(id) },
+    ];
+    const descriptors = [{ entries, requestLimit: undefined, hits }];
+    statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, nowMs));
+  };
+  const shown = () =>
+    [...parseExposition(String(createMetrics(statistics).render({ ...idle, rules: adaptive }).body)).values()]
+      .flatMap(({ samples }) => [...samples])
+      .filter(([series]) => series.startsWith('weir_adaptive_'));
+  await ask('tenant', 1, 1, 1_000);
+  expect(shown()).toEqual([]);
+  for (let at = 0; at < 20; at++) {
+    await ask('service', at, 1, 1_000 + 40 * at);
+    if (at > 0) await ask('service', at - 1, -1, 1_020 + 40 * at);
+  }
+  await ask('service', 20, 1, 2_000);
+  const labels = '{domain="shop",rule="service.id",algorithm="adaptive"}';
+  expect(Object.fromEntries(shown())).toEqual({
+    [`weir_adaptive_limit_slots${labels}`]: 5,
+    [`weir_adaptive_held_slots${labels}`]: 2,
+    [`weir_adaptive_hold_time_seconds${labels}`]: 0.06,
+    [`weir_adaptive_baseline_seconds${labels}`]: 0.06,
+  });
 });
 
 test('a limit in shadow mode beside the shown one counts the hits that it would have refused', async () => {

@@ -7,7 +7,7 @@ import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import { OTHER } from '../../../src/operate/observe/caller-names.ts';
-import type { RuleCounts } from '../../../src/operate/observe/rule-counts.ts';
+import { countedRule, type RuleCounts } from '../../../src/operate/observe/rule-counts.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -530,4 +530,25 @@ test('held and expired slots are counted by rule, also for releases, and for oth
     const [rule] = [...one.rules()];
     expect([rule?.holds?.held.value, rule?.holds?.oldestMs.value, rule?.holds?.expired]).toEqual([2, 1_500, expired]);
   }
+});
+
+test('an adaptive limit is reported as the last request or release saw it, by this process or another', () => {
+  const adapted = (limit: number, holdMs: number) => ({ limit, holdMs, baselineMs: 10, move: 'grown' }) as const;
+  const statistics = createStatistics(0.8);
+  const seen = (hits: number, held: number, limit: number, to = statistics) => {
+    const holds = { held, oldestMs: 0, expired: 0, adapted: adapted(limit, 10 * limit) };
+    to.answered('d', answer([verdictOf(['k'], { hits, holds })]));
+  };
+  const shown = (of: Statistics) => [...of.rules()].map((rule) => countedRule(rule).adapted);
+  seen(1, 7, 8);
+  seen(-1, 3, 4);
+  expect(shown(statistics)).toMatchObject([{ limit: 4, held: 3, holdMs: 40, baselineMs: 10 }]);
+  const [primary, other] = [createStatistics(0.8), createStatistics(0.8)];
+  seen(1, 2, 6, primary);
+  primary.merge(statistics.counted());
+  expect(shown(primary)).toMatchObject([{ limit: 4, held: 3 }]);
+  other.answered('d', answer([verdictOf(['k'], { hits: 1, holds: { held: 1, oldestMs: 0, expired: 0 } })]));
+  primary.merge(other.counted());
+  expect(shown(primary)).toMatchObject([{ limit: 4, held: 3 }]); // the other process has not seen one
+  expect(shown(other)).toEqual([undefined]);
 });
