@@ -14,6 +14,8 @@ interface DrawingProps {
   readonly resetsInMs: number;
   /** Hits on hold, which are part of those used. */
   readonly onHold?: number | undefined;
+  /** Age of the oldest request in flight. */
+  readonly oldestMs?: number | undefined;
   /** Of a budget, whose hits are billionths of it. */
   readonly currency?: string | undefined;
   /** The alternative text for screen readers. */
@@ -127,7 +129,10 @@ function Ticks({ drawing }: { readonly drawing: Extract<StateDrawing, { kind: 't
   );
 }
 
-function captionOf({ drawing, used, hits, resetsInMs, onHold = 0, currency }: DrawingProps): string {
+const oldestText = (oldestMs: number, ttlMs: number): string =>
+  oldestMs === 0 ? '' : `; the oldest for ${duration(oldestMs)} of a ttl of ${duration(ttlMs)}`;
+
+function captionOf({ drawing, used, hits, resetsInMs, onHold = 0, oldestMs = 0, currency }: DrawingProps): string {
   const count = (value: number): string => amount(value, currency);
   const request = currency !== undefined ? count(hits) : hits === 1 ? '1 hit' : `${exact(hits)} hits`;
   const held = onHold === 0 ? '' : ` (${count(onHold)} on hold)`;
@@ -135,6 +140,8 @@ function captionOf({ drawing, used, hits, resetsInMs, onHold = 0, currency }: Dr
   switch (drawing.kind) {
     case 'level':
       return `Bucket: ${of}; empty in ${duration(resetsInMs)}`;
+    case 'slots':
+      return `${exact(used)} of ${exact(drawing.capacity)} slots in use, ${exact(hits)} requested${oldestText(oldestMs, drawing.ttlMs)}`;
     case 'window':
       return `Window of ${duration(drawing.windowMs)}: ${of}; ${resetsInMs > 0 ? `restarts in ${duration(resetsInMs)}` : 'not begun'}`;
     case 'parts':

@@ -3,6 +3,7 @@ import { algorithmText, amount, duration } from '../format.ts';
 import { Drawing } from '../parts/drawing.tsx';
 import { State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
+import { Adapted } from './adapted.tsx';
 import { SharedChildren } from './shared-children.tsx';
 
 interface LimitExplainedProps {
@@ -14,10 +15,13 @@ interface LimitExplainedProps {
 
 /** A limit with the state of its counter, and the sum that decides. */
 export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedProps) {
-  const { code, arithmetic, before, drawing, shadow, rule, file, line, cost: hits = asked } = limit;
+  const { code, before, drawing, shadow, rule, file, line, cost: hits = asked } = limit;
   const count = (value: number): string => amount(value, before?.currency);
+  // the reason for an adaptive limit is shown below
+  const [sum = ''] = limit.arithmetic?.split(before?.adapted?.why ?? '\n') ?? [];
+  const arithmetic = sum.replace(/[:,] $/, '');
   const isOver = code === 'OVER_LIMIT';
-  const text = `${count(before?.used ?? 0)} used, ${count(hits)} requested: ${arithmetic ?? ''}`;
+  const text = `${count(before?.used ?? 0)} used, ${count(hits)} requested: ${arithmetic}`;
   return (
     <article class="limit-explained">
       <p>
@@ -36,7 +40,7 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
           </span>
         )}
       </p>
-      {arithmetic !== undefined && (
+      {arithmetic !== '' && (
         <p>
           <code class="arithmetic">{arithmetic}</code> <span class="dim">{wordsFor(arithmetic)}</span>
         </p>
@@ -57,9 +61,11 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
           used={before.used}
           resetsInMs={before.resetsInMs}
           onHold={before.onHold}
+          oldestMs={before.oldestMs}
           currency={before.currency}
         />
       )}
+      {before?.adapted && <Adapted adapted={before.adapted} />}
       {limit.children && <SharedChildren children={limit.children} />}
       <Notes limit={limit} isOver={isOver && !isOnly} />
     </article>

@@ -82,7 +82,8 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
     const head = `  ${rule}: ${name ? `${name}, ` : ''}${limit}`;
     const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
-    return [head, state, ...children.map((one) => `    ${childText(one)}`)].join('\n');
+    const adapted = own.adapted ? [`    limit of ${own.adapted.limit} now: ${own.adapted.why}`] : [];
+    return [head, state, ...adapted, ...children.map((one) => `    ${childText(one)}`)].join('\n');
   });
   const overrides = override ? [`  ${overrideText(override)}`] : [];
   return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');

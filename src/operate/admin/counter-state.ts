@@ -22,7 +22,8 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     reservation,
     share,
   } = describeCounter(limit, state, nowMs, claim);
-  const oldest = holds && { oldestMs: holds.oldestMs };
+  const adapted = holds?.adapted && { adapted: { ...holds.adapted, why: moveTexts[holds.adapted.move] } };
+  const oldest = holds && { oldestMs: holds.oldestMs, ...adapted };
   const onHold = reservation && {
     onHold: reservation.held,
     open: reservation.open,
@@ -68,16 +69,15 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
       return { kind: 'ticks', capacity, windowMs, ticks: ticks.slice(-MAX_TICKS) };
     }
     case 'fixed_window':
-    case 'in_flight':
     case 'reservation':
     case 'site_share':
       return { kind: 'window', capacity, windowMs };
-    case 'adaptive':
-      return {
-        kind: 'window',
-        capacity: describeCounter(limit, state, nowMs).holds?.adapted?.limit ?? capacity,
-        windowMs,
-      };
+    case 'in_flight':
+      return { kind: 'slots', capacity, ttlMs: windowMs };
+    case 'adaptive': {
+      const { limit: slots = capacity } = describeCounter(limit, state, nowMs).holds?.adapted ?? {};
+      return { kind: 'slots', capacity: slots, ttlMs: windowMs };
+    }
   }
 }
 

@@ -1,5 +1,6 @@
-import { anyOf, fields, listOf, number, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
+import { anyOf, fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
+import { moves } from '../../engine/holds/reports.ts';
 import { algorithm, entries, placeFields } from '../../engine/rules/match/shapes.ts';
 
 const stateFields = { used: whole, remaining: whole, resetsInMs: number };
@@ -11,6 +12,15 @@ const holdFields = {
   open: whole,
   /** Of a budget: the counts are billionths of this currency. */
   currency: text,
+  /** A limit that adapts, in slots; mean hold times in the last window and without a queue, 0 if not measured. */
+  adapted: fields({
+    limit: whole,
+    holdMs: number,
+    baselineMs: number,
+    move: oneOf(...moves),
+    /** Why the limit changed last, or did not. */
+    why: text,
+  }),
   /** What a child has of the counter of a shared limit, in the current second. */
   share: fields({
     used: whole,

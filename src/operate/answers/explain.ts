@@ -38,6 +38,8 @@ const stateDrawing = anyOf(
     windowMs: number,
     ticks: listOf(listOf(number) as JsonShape<readonly [agoMs: number, hits: number]>),
   }),
+  /** Requests in flight. */
+  fields({ kind: oneOf('slots'), capacity: number, ttlMs: number }),
   /** A window that starts over when it ends. */
   fields({ kind: oneOf('window'), capacity: number, windowMs: number }),
 );

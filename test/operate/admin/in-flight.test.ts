@@ -1,4 +1,6 @@
 import '../../helpers/realm.ts';
+import { paintFor } from '../../../src/cli/commands/paint.ts';
+import { renderCounters } from '../../../src/cli/commands/render.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 
 const RULES = `
@@ -10,6 +12,9 @@ descriptors:
         not_counted: hold
         descriptors:
           - {key: kind, rate_limits: [{algorithm: in_flight, requests_per_unit: 2, ttl: 1h}, {unit: year, requests_per_unit: 9}]}
+  - key: service
+    descriptors:
+      - {key: request_id, not_counted: hold, rate_limit: {algorithm: in_flight, ttl: 1h, adapt: {min: 3}}}
   - {key: anyone, rate_limit: {algorithm: in_flight, requests_per_unit: 2, ttl: 1h}}
 `;
 
@@ -72,6 +77,31 @@ test('explain predicts the answer to the next request of an id, and holds no slo
     descriptors: [{ limits: [{ code: 'OK', arithmetic: '1 + 1 = 2 ≤ 2' }, {}] }],
   });
   expect((await counters('tenant=explained,kind=k')).body.counters[0]).toMatchObject({ used: 2 });
+});
+
+test('get and explain show the slots of an adaptive limit, and why they are as many', async () => {
+  const own = [pair('service', 'billing'), pair('request_id', '1')];
+  expect(await ask(own)).toBe(200);
+  const adapted = {
+    limit: 3,
+    holdMs: 0,
+    baselineMs: 0,
+    move: 'new',
+    why: 'the minimum, as nothing has been measured',
+  };
+  const { body } = await counters('service=billing');
+  expect(body.counters).toMatchObject([{ algorithm: 'in_flight', used: 1, remaining: 2, adapted }]);
+  expect(renderCounters(body, paintFor(false, undefined))).toContain(
+    '    limit of 3 now: the minimum, as nothing has been measured',
+  );
+  const explained = await call(
+    'POST',
+    '/api/v1/explain',
+    request([pair('service', 'billing'), pair('request_id', '2')]),
+  );
+  expect(explained.body.descriptors[0].limits).toMatchObject([
+    { before: { used: 1, adapted }, drawing: { kind: 'slots', capacity: 3, ttlMs: 3_600_000 } },
+  ]);
 });
 
 test('a reset frees all slots, and a grant frees those of the id', async () => {
