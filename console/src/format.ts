@@ -96,9 +96,11 @@ export function limitText(limit: {
   readonly window_ms: number;
   /** Set if hits are reserved first. */
   readonly reserve?: unknown;
+  /** Set if the number of slots is estimated. */
+  readonly adapt?: unknown;
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
-  if (limit.algorithm === 'in_flight') return `${exact(requests)} at once`;
+  if (limit.algorithm === 'in_flight') return `${limit.adapt === undefined ? '' : 'up to '}${exact(requests)} at once`;
   if (limit.algorithm === 'allocation') return `${exact(requests)} until given back`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
   return `${limit.budget ?? exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;

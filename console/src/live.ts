@@ -109,6 +109,9 @@ function onMessage(message: StreamMessage): void {
   if (isChanged || next.atMs >= nextChangeMs) void loadRules();
 }
 
+/** Fields that keep their values while there are no requests. */
+const keptFields: ReadonlySet<string> = new Set(['share', 'limit']);
+
 function append(next: LiveSnapshot): void {
   const add = (list: readonly number[] | undefined, value: number): readonly number[] => [
     ...(list ?? []).slice(-(KEPT_SECONDS - 1)),
@@ -129,8 +132,8 @@ function append(next: LiveSnapshot): void {
       after.set(rule, known); // no need to draw it again
       continue;
     }
-    const last = known?.share?.at(-1) ?? 0;
-    const rate = (field: string, at: number): number => rates?.[at] ?? (field === 'share' ? last : 0);
+    const rate = (field: string, at: number): number =>
+      rates?.[at] ?? (keptFields.has(field) ? (known?.[field]?.at(-1) ?? 0) : 0);
     const fields = known?.held || (rates?.length ?? 0) > ruleFields.length ? allRuleFields : ruleFields;
     after.set(rule, Object.fromEntries(fields.map((field, at) => [field, add(known?.[field], rate(field, at))])));
   }

@@ -17,10 +17,14 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
   const held = Math.round(series?.held?.at(-1) ?? 0);
   const oldestMs = held === 0 ? 0 : (series?.oldest?.at(-1) ?? 0) * 1_000;
   const expired = Math.round((series?.expired ?? []).reduce((sum, value) => sum + value, 0));
-  const slots = limit.requests_per_unit + limit.soft;
+  const isAdaptive = limit.adapt !== undefined;
+  const max = limit.requests_per_unit + limit.soft;
+  const slots = (isAdaptive && series?.limit?.at(-1)) || max;
   const lines: readonly SeriesLine[] = [
     { field: 'held', label: 'held', color: '--passed', isFilled: true },
-    { field: 'slots', label: 'slots', color: '--ink', isDashed: true, constant: slots },
+    isAdaptive
+      ? { field: 'limit', label: 'limit', color: '--ink', isDashed: true }
+      : { field: 'slots', label: 'slots', color: '--ink', isDashed: true, constant: slots },
     { field: 'expired', label: 'expired per s', color: '--bad' },
   ];
   const age = held === 0 ? '' : `, the oldest for ${duration(oldestMs)} of a ttl of ${duration(limit.window_ms)}`;
@@ -35,7 +39,11 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
           ) : (
             <Bar share={held / slots} text={text} />
           )}
-          <figcaption class="dim">Of the counter with the most slots, as of its last request.</figcaption>
+          <figcaption class="dim">
+            Of the counter with the most slots, as of its last request
+            {isAdaptive && '; the limit is that of the counter that was used last, and may have just fallen below them'}
+            .
+          </figcaption>
         </figure>
         <figure class="drawing">
           <Bar share={oldestMs / limit.window_ms} text={`The oldest slot: ${duration(oldestMs)}`} isAge />
@@ -45,7 +53,11 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
           <div>
             <dt>Held</dt>
             <dd class="number">
-              {exact(held)} <span class="dim">of {exact(slots)}</span>
+              {exact(held)}{' '}
+              <span class="dim">
+                of {exact(slots)}
+                {isAdaptive && `, at most ${exact(max)}`}
+              </span>
             </dd>
           </div>
           <div>

@@ -85,6 +85,7 @@ export class PrometheusHistory {
       expired: rate('weir_slots_expired_total'),
       held: () => `max(${metric('weir_slots_held')})`,
       oldest: () => `max(${metric('weir_slots_oldest_seconds')})`,
+      limit: () => `max(${metric('weir_adaptive_limit_slots')})`,
     });
   }
 

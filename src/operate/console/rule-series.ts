@@ -6,7 +6,7 @@ import { type Range, Series } from './series.ts';
 type RuleField = (typeof allRuleFields)[number];
 
 /** The fields that are levels. The others are counts, whose series has the rate. */
-const levels: ReadonlySet<RuleField> = new Set<RuleField>(['share', 'held', 'oldest']);
+const levels: ReadonlySet<RuleField> = new Set<RuleField>(['share', 'held', 'oldest', 'limit']);
 const isLevel = allRuleFields.map((field) => levels.has(field));
 
 const PASSED = allRuleFields.indexOf('passed');
@@ -160,15 +160,16 @@ export class AllRuleSeries {
   }
 
   #row(counts: RuleCounts): readonly number[] {
-    const { answeredOk, answeredOver, softLimit, shadowMode, share, holds } = counts;
+    const { answeredOk, answeredOver, softLimit, shadowMode, share, holds, adapted } = counts;
     const row = [answeredOk, answeredOver, softLimit, shadowMode, share.value];
     if (!holds) return row;
     const { held, oldestMs } = takePeaks(holds);
+    const limit = adapted?.limit ?? 0;
     const last = this.#byRule.get(`${counts.domain}.${counts.rule}`)?.rates;
     const lastHeld = Math.min(last?.[HELD] ?? 0, holds.held.value); // the peak drops out after a minute
     const isQuiet = held === 0 && lastHeld > 0 && answeredOk + answeredOver === this.#answersOf(counts);
-    if (isQuiet) return [...row, holds.expired, lastHeld, (last?.[HELD + 1] ?? 0) + 1];
-    return [...row, holds.expired, held, oldestMs / 1_000];
+    if (isQuiet) return [...row, holds.expired, lastHeld, (last?.[HELD + 1] ?? 0) + 1, limit];
+    return [...row, holds.expired, held, oldestMs / 1_000, limit];
   }
 
   /** The number of descriptors that the rule had answered a second ago. */

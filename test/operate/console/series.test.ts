@@ -71,11 +71,12 @@ test('a rule with slots has the number of held slots in each second, which stays
   };
   ask(2, 500);
   ask(1, 700);
+  slots.adapted = { limit: 6, held: 1, holdMs: 0, baselineMs: 0 };
   series.gather(counts.all(), NOW_MS);
   series.gather(counts.all(), NOW_MS); // a quiet second
   ask(1, 2_500, 3);
   series.gather(counts.all(), NOW_MS);
-  expect(series.active('values')).toEqual([['demo.tenant', 1, 0, 0, 0, 0, 3, 1, 2.5]]);
+  expect(series.active('values')).toEqual([['demo.tenant', 1, 0, 0, 0, 0, 3, 1, 2.5, 6]]);
   ask(0, 0);
   series.gather(counts.all(), NOW_MS);
   series.gather(counts.all(), NOW_MS);
@@ -84,6 +85,7 @@ test('a rule with slots has the number of held slots in each second, which stays
     held: [2, 2, 1, 0, 0],
     oldest: [0.7, 1.7, 2.5, 0, 0],
     expired: [0, 0, 3, 0, 0],
+    limit: [6, 6, 6, 6, 6],
   });
 });
 
@@ -108,7 +110,7 @@ test("limits with callers' values in their names are merged for a client that ma
   expect(series.names('hidden')).toEqual(['demo.user', NAMED_BY_CALLERS]);
   expect(series.active('hidden')).toEqual([
     ['demo.user', 0, 2, 0, 0, 0],
-    [NAMED_BY_CALLERS, 0, 4, 0, 0, 0, 0, 0, 0],
+    [NAMED_BY_CALLERS, 0, 4, 0, 0, 0, 0, 0, 0, 0],
   ]);
   expect(series.refusingMost(1, 'hidden', NOW_MS)).toMatchObject([{ rule: NAMED_BY_CALLERS, refused: 4 }]);
   expect(series.columns('demo.user_ann', '60s', 'hidden')).toBeUndefined();
@@ -129,7 +131,7 @@ test('limits with slots that callers name are added up, even after others withou
     noteHolds(slots, { held, oldestMs: held * 1_000, expired: 1 });
   }
   series.gather(counts.all(), NOW_MS);
-  expect(series.active('hidden')).toEqual([[NAMED_BY_CALLERS, 2, 0, 0, 0, 0, 2, 5, 3]]);
+  expect(series.active('hidden')).toEqual([[NAMED_BY_CALLERS, 2, 0, 0, 0, 0, 2, 5, 3, 0]]);
   expect(series.columns(NAMED_BY_CALLERS, '60s', 'hidden')).toMatchObject({ passed: [1, 2], held: [0, 5] });
 });
 
