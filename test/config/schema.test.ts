@@ -55,7 +55,7 @@ const wrongLimits: readonly (readonly [what: string, key: string, ...lines: read
   ['a count that is a fraction', 'requests_per_unit', 'unit: day', 'requests_per_unit: 1.5'],
   ['a count in quotes', 'requests_per_unit', 'unit: day', 'requests_per_unit: "5"'],
   ['a count below 0', 'requests_per_unit', 'unit: day', 'requests_per_unit: -1'],
-  ['a count above 32 bits', 'requests_per_unit', 'unit: day', 'requests_per_unit: 4294967296'],
+  ['a count above 2^53', 'requests_per_unit', 'unit: day', 'requests_per_unit: 9007199254740992'],
   ['an unknown algorithm', 'algorithm', 'unit: day', 'algorithm: sliding_window'],
   ['both unit and window', 'unit', 'unit: day', 'window: 1d'],
   ['both unit_multiplier and window', 'unit_multiplier', 'unit_multiplier: 2', 'window: 1d'],
