@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import type { Redis as Connection } from 'ioredis';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
-import { usageKeys } from '../../src/engine/backends/redis/usage.ts';
+import { RedisUsage } from '../../src/engine/backends/redis/usage.ts';
 import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
 import { childrenOf } from '../../test/helpers/child-processes.ts';
 import { openReady } from '../../test/helpers/connection.ts';
@@ -346,7 +346,10 @@ async function measureCost(): Promise<void> {
 async function microsOf(redis: Connection, inCall: number, isOn: boolean): Promise<number> {
   await redis.flushall();
   redis.setMaxListeners(100); // of the backends
-  const backend = new RedisBackend(redis, Date.now, { slowMs: 60_000, ...(isOn && { usageKeys: usageKeys('') }) });
+  const backend = new RedisBackend(redis, Date.now, {
+    slowMs: 60_000,
+    ...(isOn && { usage: new RedisUsage(redis, '') }),
+  });
   const limit = fixedWindowOf(LARGEST, YEAR_MS);
   const keys = createCounterKeys('');
   const spends = Array.from({ length: COUNTERS }, (_, at) => ({

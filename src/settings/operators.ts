@@ -100,7 +100,7 @@ const usageRows = {
   USAGE: setting(
     flag,
     'false',
-    'count the admitted hits of each key by the hour; implied by USAGE_DIR and USAGE_URL, one of which must be set in some instance: docs/usage.md',
+    'count the admitted hits of each key by the hour; implied by USAGE_DIR and USAGE_URL, one of which must be set in some instance; requires CLUSTER_HASH_TAG=domain on a Redis Cluster: docs/usage.md',
   ),
   USAGE_DIR: setting(text, '', 'directory of this instance alone in which usage is kept, as compressed files'),
   USAGE_URL: secret(

@@ -103,8 +103,9 @@ function checkUsage(values: Values, { kind }: StoreSettings, problems: string[])
   if (kind === 'memcache') problems.push('USAGE requires counters in Redis or memory, got BACKEND_TYPE=memcache');
   if (kind === 'redis' && values.COUNTER_KEYS !== 'own')
     problems.push(`USAGE requires COUNTER_KEYS=own, got '${values.COUNTER_KEYS}'`);
-  if (kind === 'redis' && [values.REDIS_TYPE, values.REDIS_PERSECOND_TYPE].includes('CLUSTER'))
-    problems.push('USAGE requires one Redis, with or without sentinels, got REDIS_TYPE=CLUSTER');
+  const isCluster = kind === 'redis' && [values.REDIS_TYPE, values.REDIS_PERSECOND_TYPE].includes('CLUSTER');
+  if (isCluster && values.CLUSTER_HASH_TAG !== 'domain')
+    problems.push(`USAGE requires CLUSTER_HASH_TAG=domain on a Redis Cluster, got '${values.CLUSTER_HASH_TAG}'`);
 }
 
 /** Whether admitted hits are counted by the hour. */

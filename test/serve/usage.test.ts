@@ -8,6 +8,7 @@ import { chargeWithFaults } from '../../proof/chaos/usage.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { type Postgres, startPostgres } from '../helpers/postgres.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startCluster } from '../helpers/redis-topologies.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `domain: shop
@@ -42,9 +43,11 @@ afterAll(async () => {
   await Promise.all([redis.stop(), postgres.stop(), rm(folder, { recursive: true })]);
 });
 
+const closing: (() => Promise<void>)[] = [];
 const services: Weir[] = [];
 afterEach(async () => {
   for (const weir of services.splice(0)) await weir.stop();
+  for (const close of closing.splice(0)) await close();
 });
 
 async function start(env: Readonly<Record<string, string>>): Promise<Weir> {
@@ -73,9 +76,15 @@ async function usageOf({ debugPort }: Weir, ...args: readonly string[]): Promise
 const settled = (weir: Weir, hits: number) =>
   weir.waitFor(async () => JSON.parse(await usageOf(weir, '--json')).hits === hits);
 
-const places = {
+const places: Readonly<Record<string, () => Promise<Readonly<Record<string, string>>>>> = {
   'files, counted in memory': async () => ({ USAGE_DIR: join(folder, 'memory') }),
   'files, counted in Redis': async () => ({ USAGE_DIR: join(folder, 'redis'), REDIS_URL: redis.url, WORKERS: '2' }),
+  'files, counted in a Redis Cluster': async () => {
+    const { nodes, stop } = await startCluster();
+    closing.push(stop);
+    const env = { REDIS_TYPE: 'CLUSTER', REDIS_URL: nodes.map(({ url }) => url).join(','), CLUSTER_HASH_TAG: 'domain' };
+    return { USAGE_DIR: join(folder, 'cluster'), CACHE_KEY_PREFIX: 'w:', ...env };
+  },
   PostgreSQL: async () => ({
     USAGE_URL: await postgres.createDatabase(),
     REDIS_URL: redis.url,

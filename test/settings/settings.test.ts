@@ -494,7 +494,7 @@ test('usage is refused where it cannot be counted, and in two places at once', (
     [{ ...redis, COUNTER_KEYS: 'reference', USAGE_DIR: 'u' }, "USAGE requires COUNTER_KEYS=own, got 'reference'"],
     [
       { ...redis, REDIS_TYPE: 'CLUSTER', USAGE: 'true' },
-      'USAGE requires one Redis, with or without sentinels, got REDIS_TYPE=CLUSTER',
+      "USAGE requires CLUSTER_HASH_TAG=domain on a Redis Cluster, got 'none'",
     ],
     [
       { USAGE_DIR: 'u', USAGE_URL: 'postgres://db/u' },

@@ -36,13 +36,13 @@ export interface UsagePage {
  */
 export interface UsageSource {
   /**
-   * Sets aside what was counted so far, unless a batch is set aside already.
+   * Sets aside what was counted so far, wherever no batch is set aside already.
    *
    * @param collector  identifies the collector, also after a restart; another one's batch is only returned after
    *                   `ABANDONED_MS`
-   * @returns the batch; undefined if there is none
+   * @returns all batches that are set aside: one for each place in which usage is counted and there is some
    */
-  setAside(collector: string): Promise<UsageBatch | undefined>;
+  setAside(collector: string): Promise<readonly UsageBatch[]>;
   /**
    * @param after  `next` of the previous page; undefined for the first page
    * @returns undefined if this batch is not set aside
@@ -98,7 +98,7 @@ export class MemoryUsage implements UsageSource {
     counted.set(own, (counted.get(own) ?? 0) + hits);
   }
 
-  async setAside(): Promise<UsageBatch | undefined> {
+  async setAside(): Promise<readonly UsageBatch[]> {
     const nowMs = this.#clock();
     if (!this.#aside && this.#size > 0) {
       const entries = Array.from(this.#counted, ([hour, counted]) =>
@@ -108,7 +108,7 @@ export class MemoryUsage implements UsageSource {
       this.#counted = new Map();
       this.#size = 0;
     }
-    return this.#aside && { id: this.#aside.id, ageMs: nowMs - this.#aside.atMs };
+    return this.#aside ? [{ id: this.#aside.id, ageMs: nowMs - this.#aside.atMs }] : [];
   }
 
   async read(id: string, after = '0'): Promise<UsagePage | undefined> {

@@ -7,7 +7,7 @@ import { createProbe, isLate, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
-import { RedisUsage, usageKeys } from '../backends/redis/usage.ts';
+import { RedisUsage } from '../backends/redis/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import {
   atomicOfRedis,
@@ -67,6 +67,7 @@ function openRedis(
     onStoreEvent({ kind: 'refuses_calls', server, reason });
     probe.refused();
   };
+  const usage = options.usage ? new RedisUsage(redis, keys.prefix) : undefined;
   const backend = new RedisBackend(redis, clock, {
     replay: isOnClock,
     breakers,
@@ -77,7 +78,7 @@ function openRedis(
     prefix: keys.prefix,
     atomic: atomicOfRedis(own.address, keys),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
-    usageKeys: options.usage ? usageKeys(keys.prefix) : undefined,
+    usage,
   });
   const probe = createProbe({
     backend,
@@ -98,7 +99,7 @@ function openRedis(
     description: server,
     openShares,
     records: new RedisRecords(redis, keys.prefix),
-    usage: options.usage ? [new RedisUsage(redis, keys.prefix)] : undefined,
+    usage: usage && [usage],
   };
 }
 

@@ -169,10 +169,7 @@ async function callUsage(
   for (const source of sources) {
     if (call.method === 'drop') await source.drop(call.id);
     else if (call.method === 'read') page ??= await source.read(call.id, call.after);
-    else {
-      const batch = await source.setAside(call.collector);
-      if (batch) batches.push(batch);
-    }
+    else batches.push(...(await source.setAside(call.collector)));
   }
   return { kind: 'usage', batches, page };
 }

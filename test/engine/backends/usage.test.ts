@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import slotOf from 'cluster-key-slot';
+import type { Cluster } from 'ioredis';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation } from '../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { connect } from '../../../src/engine/backends/redis/connect.ts';
 import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
 import {
   ABANDONED_MS,
@@ -14,11 +17,13 @@ import {
 } from '../../../src/engine/backends/usage.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { openReady } from '../../helpers/connection.ts';
+import { openReady, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf, limitsOfEach, reservationOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { startCluster } from '../../helpers/redis-topologies.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const START_MS = 1_700_000_000_000;
 const HOUR = Math.floor(START_MS / unitMs.HOUR);
@@ -28,6 +33,7 @@ const how = { spend: 'each', timeoutMs: 10_000 } as const;
 let server: Redis;
 let redis: Awaited<ReturnType<typeof openReady>>;
 const opened: RedisBackend[] = [];
+const closing: (() => unknown)[] = [];
 beforeAll(async () => {
   server = await startRedis();
   redis = await openReady(server);
@@ -35,22 +41,29 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const backend of opened) await backend.close();
+  for (const close of closing) await close();
   await server.stop();
 });
 
 /** A backend in Redis that counts usage under the prefix. */
 function openRedis(prefix: string, clock: () => number, replay: boolean): RedisBackend {
-  const backend = new RedisBackend(redis, clock, { replay, slowMs: 60_000, prefix, usageKeys: usageKeys(prefix) });
+  const backend = new RedisBackend(redis, clock, {
+    replay,
+    slowMs: 60_000,
+    prefix,
+    usage: new RedisUsage(redis, prefix),
+  });
   opened.push(backend);
   return backend;
 }
 
 /** Takes all usage of a source, as texts in order. */
 async function drain(source: UsageSource): Promise<readonly string[]> {
-  const batch = await source.setAside('test');
-  if (!batch) return [];
-  const entries = await readAll(source, batch.id);
-  await source.drop(batch.id);
+  const entries: string[] = [];
+  for (const { id } of await source.setAside('test')) {
+    entries.push(...(await readAll(source, id)));
+    await source.drop(id);
+  }
   return entries;
 }
 
@@ -167,12 +180,11 @@ describe.each(Object.entries(stores))('usage in %s', (_, open) => {
 
   test('keeps a batch until it is dropped by its id, and counts on meanwhile', async () => {
     const { backend, usage, prefix } = open();
-    expect(await usage.setAside('one')).toBeUndefined();
+    expect(await usage.setAside('one')).toEqual([]);
     await backend.run([spendOf(prefix, 'alice', 5)], how);
-    const batch = await usage.setAside('one');
+    const [batch] = await usage.setAside('one');
     await backend.run([spendOf(prefix, 'alice', 3)], how);
-    const again = await usage.setAside('one');
-    expect(again?.id).toBe(batch?.id);
+    expect((await usage.setAside('one')).map(({ id }) => id)).toEqual([batch?.id]);
     await usage.drop(randomUUID());
     expect(await usage.read(randomUUID(), undefined)).toBeUndefined();
     expect(sumOf(await readAll(usage, batch?.id ?? ''))).toBe(5);
@@ -192,11 +204,11 @@ test('a settlement is counted once, however often it is sent', async () => {
 test('another collector takes a batch over only when it was abandoned', async () => {
   const { backend, usage, prefix } = stores.Redis();
   await backend.run([spendOf(prefix, 'alice', 5)], how);
-  const batch = await usage.setAside('one');
-  expect(await usage.setAside('other')).toBeUndefined();
+  const [batch] = await usage.setAside('one');
+  expect(await usage.setAside('other')).toEqual([]);
   const since = await redis.hget(`${usageKeys(prefix)[0]}|aside`, '#since');
   await redis.hset(`${usageKeys(prefix)[0]}|aside`, '#since', Number(since) - ABANDONED_MS);
-  expect((await usage.setAside('other'))?.id).toBe(batch?.id);
+  expect((await usage.setAside('other')).map(({ id }) => id)).toEqual([batch?.id]);
 });
 
 test('hits of counters beyond the maximum are summed up', async () => {
@@ -220,7 +232,79 @@ test('hits of counters beyond the maximum are summed up', async () => {
 
   const inMemory = new MemoryUsage(() => START_MS, randomUUID);
   for (let at = 0; at < MAX_USAGE_ENTRIES + 3; at++) inMemory.add(String(at) as CounterKey, 2, START_MS);
-  const { id = '' } = (await inMemory.setAside()) ?? {};
-  const last = await inMemory.read(id, String(MAX_USAGE_ENTRIES));
+  const [batch] = await inMemory.setAside();
+  const last = await inMemory.read(batch?.id ?? '', String(MAX_USAGE_ENTRIES));
   expect(last?.entries).toEqual([{ hour: HOUR, key: '', hits: 6 }]);
+});
+
+test('on a Cluster, usage of each domain is collected once, also if a master dies that has some', async () => {
+  const cluster = await startCluster({ withReplicas: true });
+  closing.push(() => cluster.stop());
+  const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
+  const open = async (): Promise<Cluster> => {
+    const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } }) as Cluster; // by its address
+    connection.on('error', () => {});
+    closing.unshift(() => connection.disconnect());
+    await eventually(() => connection.status === 'ready');
+    return connection;
+  };
+  const [counting, collecting] = [await open(), await open()];
+  const backend = new RedisBackend(counting, Date.now, { prefix: 'w:', usage: new RedisUsage(counting, 'w:') });
+  opened.push(backend);
+  const keys = createCounterKeys('w:', { hashTag: 'domain' });
+  const counterOf = (domain: string, user: string) => keys(lasting, domain, [{ key: 'user', value: user }]);
+  const isAt = (domain: string, node: number): boolean =>
+    Math.floor((cluster.nodes.length * slotOf(counterOf(domain, ''))) / 16_384) === node;
+  const [lost, kept] = [0, 2].map((node) => Array.from('abcdefgh').find((domain) => isAt(domain, node)) ?? '');
+  if (!lost || !kept) throw new Error('expected a domain on the first node, and one on the last');
+  const batches = new Map<string, readonly string[]>(); // by id, as a collector keeps them
+  const source = new RedisUsage(collecting, 'w:'); // knows what Redis knows
+  const collect = async (): Promise<number> => {
+    for (const { id } of await source.setAside('test')) {
+      batches.set(id, await readAll(source, id));
+      await source.drop(id);
+    }
+    return sumOf([...batches.values()].flat());
+  };
+  const spend = async (domain: string, users: readonly string[]) => {
+    const operations = users.map(
+      (user): Operation => ({
+        ...operationOf({ key: counterOf(domain, user) }, lasting, 1, true),
+        metered: true,
+      }),
+    );
+    return backend.run(operations, how);
+  };
+
+  await spend(lost, ['alice']);
+  await spend(lost, ['alice', 'bob']);
+  await spend(kept, ['alice', 'carol']);
+  await eventually(async () => (await collect()) === 5);
+  await spend(lost, ['alice', 'bob']);
+  await spend(kept, ['carol']);
+  const aside = await source.setAside('test');
+  expect(aside).toHaveLength(2);
+  await cluster.clients[0]?.set(`w:{${lost}}`, ''); // WAIT is about what its own connection wrote last
+  expect(await cluster.clients[0]?.wait(1, 0)).toBe(1);
+  await cluster.nodes[0]?.kill();
+  let after: Awaited<ReturnType<typeof spend>> = [];
+  await eventually(async () => {
+    after = await spend(lost, ['alice']);
+    return after[0]?.code === 'OK';
+  });
+  const [last] = after;
+  const inCounter = last && 'hitsBefore' in last ? last.hitsBefore + 1 : 0;
+  await eventually(async () => (await collect().catch(() => 0)) === 5 + inCounter); // no connection at first
+  const sums = new Map<string, number>();
+  for (const entry of [...batches.values()].flat()) {
+    const [, key = '', hits] = entry.split(' ');
+    sums.set(key, (sums.get(key) ?? 0) + Number(hits));
+  }
+  expect(Object.fromEntries(sums)).toEqual({
+    [counterOf(lost, 'alice')]: inCounter,
+    [counterOf(lost, 'bob')]: 2,
+    [counterOf(kept, 'alice')]: 1,
+    [counterOf(kept, 'carol')]: 2,
+  });
+  expect(await source.setAside('test')).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { MAX_COUNT, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
+import { RedisUsage } from '../../../src/engine/backends/redis/usage.ts';
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
 import {
   type Answer,
@@ -53,17 +53,18 @@ const stores: Readonly<Record<string, (rules: RuleTree, clock: Clock) => Store>>
   },
   Redis(rules, clock) {
     const prefix = `${randomUUID()}:`;
+    const usage = new RedisUsage(redis, prefix);
     const backend = new RedisBackend(redis, clock, {
       replay: true,
       slowMs: 60_000,
       prefix,
-      usageKeys: usageKeys(prefix),
+      usage,
     });
     opened.push(backend);
     const counters = ownCounters(createCounterKeys(prefix));
     const ledger = ledgerOf(backend);
     const decider = deciderOf(rules, { ledger, counters, clock, metersUsage: true, storeBudget: () => 10_000 });
-    return { decider, usage: new RedisUsage(redis, prefix) };
+    return { decider, usage };
   },
 };
 
@@ -93,7 +94,7 @@ function decisionOf({ verdicts }: Answer, at = 0) {
 /** Takes all that was used, by counter. */
 async function drain(usage: UsageSource): Promise<ReadonlyMap<string, bigint>> {
   const sums = new Map<string, bigint>();
-  const batch = await usage.setAside('test');
+  const [batch] = await usage.setAside('test');
   if (!batch) return sums;
   const whole = new Map<string, { readonly key: string; readonly hits: number }>();
   let after: string | undefined;

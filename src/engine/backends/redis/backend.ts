@@ -31,7 +31,7 @@ import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { type Copied, listFields, SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
-import type { UsageKeys } from './usage.ts';
+import type { RedisUsage } from './usage.ts';
 
 interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
@@ -50,8 +50,8 @@ interface RedisBackendOptions {
   readonly foreign?: ForeignCounters;
   /** The recent timer lag of this process. */
   readonly lateness?: Lateness;
-  /** The keys of the usage, to which metered operations add. Default: no usage is counted. */
-  readonly usageKeys?: UsageKeys | undefined;
+  /** Names the usage to which metered operations add. Default: none is counted. */
+  readonly usage?: Pick<RedisUsage, 'keysIn'> | undefined;
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
@@ -67,8 +67,8 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: RedisConnection;
   readonly #clock: Clock;
-  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usageKeys'>> &
-    Pick<RedisBackendOptions, 'foreign' | 'usageKeys'>;
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usage'>> &
+    Pick<RedisBackendOptions, 'foreign' | 'usage'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
   /** Used without a Cluster. */
@@ -262,12 +262,13 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    const { replay, foreign, monotonicMs, usageKeys } = this.#options;
+    const { replay, foreign, monotonicMs, usage } = this.#options;
     const lone = replay ? undefined : findLoneSpend(requests, foreign);
     const calledAtMs = monotonicMs();
     if (lone) {
       const { operation, limit } = lone;
-      const keys = operation.metered && usageKeys ? [operation.key, usageKeys[0]] : [operation.key];
+      const usageKey = operation.metered && usage?.keysIn(this.#slotKeys.tag(slot))[0];
+      const keys = usageKey ? [operation.key, usageKey] : [operation.key];
       const args = [String(keys.length), ...keys, encodeLone(lone, this.#clock())];
       const reply = await this.#callScript(loneScripts[limit.algorithm], args, slot);
       this.#checkClock(slot, readClock(reply), calledAtMs);
@@ -290,11 +291,11 @@ export class RedisBackend implements Backend {
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
-    const { foreign, usageKeys } = this.#options;
+    const { foreign, usage } = this.#options;
     return encodeBatch(requests, nowMs, {
       resetKeyOf: (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
       foreign,
-      metersUsage: usageKeys !== undefined,
+      metersUsage: usage !== undefined,
     });
   }
 
@@ -307,9 +308,10 @@ export class RedisBackend implements Backend {
     slot: number | undefined,
     more: readonly (string | number)[] = [],
   ): Promise<Buffer> {
-    const { replay, usageKeys } = this.#options;
+    const { replay, usage } = this.#options;
     const clockMs = replay ? String(nowMs) : '';
-    if (isMetered && usageKeys) {
+    if (isMetered && usage) {
+      const usageKeys = usage.keysIn(this.#slotKeys.tag(slot));
       const [number = '', ttlMs = ''] = more.map(String);
       const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1'];
       return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
@@ -360,19 +362,20 @@ const isNoScript = (error: unknown): boolean => error instanceof Error && error.
 /** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
 interface SlotKeys {
   readonly slotOf: (key: string) => number;
-  /** @param slot  undefined if one node has all slots */
+  /** A hash tag of the slot; empty if one node has all slots. @param slot  then `ONE_NODE` or undefined */
+  tag(slot: number | undefined): string;
   name(slot: number | undefined, name: string): string;
 }
 
 function createSlotKeys(prefix: string): SlotKeys {
-  const tags = new Map<number, string>();
-  const findTag = (slot: number): string => {
+  const tags = new Map([[ONE_NODE, '']]);
+  const findTag = (slot = ONE_NODE): string => {
     let tag = tags.get(slot);
     for (let number = 0; tag === undefined; number++) if (slotOf(`${prefix}{${number}}`) === slot) tag = `{${number}}`;
     tags.set(slot, tag);
     return tag;
   };
-  return { slotOf, name: (slot, name) => `${prefix}${slot === undefined ? '' : findTag(slot)}${name}` };
+  return { slotOf, tag: findTag, name: (slot, name) => `${prefix}${findTag(slot)}${name}` };
 }
 
 /**

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { Cluster } from 'ioredis';
+import { monotonicMs } from '../../../base/clock.ts';
 import type { CounterKey } from '../key.ts';
 import {
   ABANDONED_MS,
@@ -12,56 +14,91 @@ import {
 import type { RedisConnection } from './connect.ts';
 import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 import { answered } from './reason.ts';
+import { RedisRecords } from './records.ts';
 
 const text = readFileSync(new URL('./usage.lua', import.meta.url), 'utf8');
 
 /** The keys of the hash in which usage is counted, and of its log. */
 export type UsageKeys = readonly [hash: string, log: string];
 
-/** @param prefix  precedes every key, including those of counters */
-export const usageKeys = (prefix: string): UsageKeys => [`${prefix}weir|usage`, `${prefix}weir|usage|log`];
+/** @param start  precedes every key: the prefix of the counters, on a Cluster with the hash tag of their slot */
+export const usageKeys = (start: string): UsageKeys => [`${start}weir|usage`, `${start}weir|usage|log`];
+
+/** On a Cluster, the hash tags of slots with usage, since nothing else tells a collector which of its slots have some. */
+const TAGS = 'usage|tags';
+/** A process records its tags again after this time, in case a failover has lost one. */
+const RECORDED_MS = 60_000;
 
 /** Entries of the log on a page. */
 const PAGE_LOGGED = 32;
 /** Begins the position of a page of the hash, which follows the log. */
 const IN_HASH = 'h';
 
-/** Usage in Redis, which the script of the counters adds to. */
+/** Usage in Redis, which the script of the counters adds to: on a Cluster, in the slot of the counters. */
 export class RedisUsage implements UsageSource {
   readonly #redis: RedisConnection;
-  readonly #keys: UsageKeys;
-  readonly #aside: UsageKeys;
+  readonly #prefix: string;
+  readonly #records: RedisRecords;
+  /** By hash tag. */
+  readonly #known = new Map<string, { readonly keys: UsageKeys; readonly recordedAtMs: number }>();
 
-  /** @param redis  closed by its owner; not a Cluster */
+  /**
+   * @param redis   closed by its owner
+   * @param prefix  precedes every key, including those of counters
+   */
   constructor(redis: RedisConnection, prefix: string) {
     this.#redis = redis;
-    this.#keys = usageKeys(prefix);
-    this.#aside = [`${this.#keys[0]}|aside`, `${this.#keys[1]}|aside`];
+    this.#prefix = prefix;
+    this.#records = new RedisRecords(redis, prefix);
   }
 
-  async setAside(collector: string): Promise<UsageBatch | undefined> {
-    const reply = await this.#run(randomUUID(), collector, ABANDONED_MS);
-    if (!Array.isArray(reply)) return undefined;
-    const [id, ageMs] = reply;
-    return { id: String(id), ageMs: Number(ageMs) };
+  /**
+   * The keys of the usage of counters in a slot, which collectors will find.
+   *
+   * @param tag  in braces; empty without a Cluster
+   */
+  keysIn(tag: string): UsageKeys {
+    const known = this.#known.get(tag);
+    const nowMs = tag === '' ? 0 : monotonicMs();
+    if (known && nowMs - known.recordedAtMs < RECORDED_MS) return known.keys;
+    const keys = usageKeys(this.#prefix + tag);
+    this.#known.set(tag, { keys, recordedAtMs: nowMs });
+    if (tag !== '') this.#records.put(TAGS, tag, '').catch(() => this.#known.delete(tag)); // the next call tries again
+    return keys;
+  }
+
+  async setAside(collector: string): Promise<readonly UsageBatch[]> {
+    const tags = this.#redis instanceof Cluster ? [...(await this.#records.all(TAGS)).keys()] : [''];
+    const batches = tags.map(async (tag) => {
+      const reply = await this.#run(tag, makeId(tag), collector, ABANDONED_MS);
+      return Array.isArray(reply) ? [{ id: String(reply[0]), ageMs: Number(reply[1]) }] : [];
+    });
+    return (await Promise.all(batches)).flat();
   }
 
   async read(id: string, after = '0'): Promise<UsagePage | undefined> {
-    const page = after.startsWith(IN_HASH) ? await this.#readHash(after.slice(1)) : await this.#readLog(Number(after));
-    return (await answered(this.#redis.hget(this.#aside[0], '#id'))) === id ? page : undefined;
+    const [hash, log] = this.#asideIn(readTag(id));
+    const inHash = after.startsWith(IN_HASH);
+    const page = inHash ? await this.#readHash(hash, after.slice(1)) : await this.#readLog(log, Number(after));
+    return (await answered(this.#redis.hget(hash, '#id'))) === id ? page : undefined;
   }
 
   async drop(id: string): Promise<void> {
-    await this.#run(id);
+    await this.#run(readTag(id), id);
   }
 
-  #run(...args: readonly (string | number)[]): Promise<unknown> {
-    return answered(this.#redis.eval(text, 4, ...this.#keys, ...this.#aside, ...args));
+  #asideIn(tag: string): UsageKeys {
+    const [hash, log] = usageKeys(this.#prefix + tag);
+    return [`${hash}|aside`, `${log}|aside`];
   }
 
-  async #readLog(from: number): Promise<UsagePage> {
+  #run(tag: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    return answered(this.#redis.eval(text, 4, ...usageKeys(this.#prefix + tag), ...this.#asideIn(tag), ...args));
+  }
+
+  async #readLog(log: string, from: number): Promise<UsagePage> {
     const to = from + PAGE_LOGGED;
-    const logged = await answered(this.#redis.lrangeBuffer(this.#aside[1], from, to - 1));
+    const logged = await answered(this.#redis.lrangeBuffer(log, from, to - 1));
     return {
       added: logged.flatMap(readLogged),
       entries: [],
@@ -69,8 +106,8 @@ export class RedisUsage implements UsageSource {
     };
   }
 
-  async #readHash(cursor: string): Promise<UsagePage> {
-    const [next, found] = await answered(this.#redis.hscan(this.#aside[0], cursor, 'COUNT', PAGE_ENTRIES));
+  async #readHash(hash: string, cursor: string): Promise<UsagePage> {
+    const [next, found] = await answered(this.#redis.hscan(hash, cursor, 'COUNT', PAGE_ENTRIES));
     const entries: UsageEntry[] = [];
     for (let at = 0; at < found.length; at += 2) {
       const [field = '', hits] = [found[at], found[at + 1]];
@@ -81,6 +118,14 @@ export class RedisUsage implements UsageSource {
     }
     return { entries, next: next === '0' ? undefined : `${IN_HASH}${next}` };
   }
+}
+
+/** An id names the slot of its batch, since any process may be asked for it: `417_<UUID>` with the tag `{417}`. */
+const makeId = (tag: string): string => `${tag === '' ? '' : `${tag.slice(1, -1)}_`}${randomUUID()}`;
+
+function readTag(id: string): string {
+  const end = id.indexOf('_');
+  return end < 0 ? '' : `{${id.slice(0, end)}}`;
 }
 
 /** Reads an entry of the log, whose format is described in counters.lua. */
