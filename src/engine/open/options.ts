@@ -112,7 +112,7 @@ export interface CounterOptions {
    */
   readonly consistency?: 'strict' | 'leased';
   /**
-   * Counts the admitted hits of each counter by the hour, in memory or one Redis; default: false. @internal
+   * Counts the admitted hits of each counter by the hour, in memory or Redis; default: false. @internal
    */
   readonly usage?: boolean;
   /** Milliseconds since the epoch; default: `Date.now`. Redis decides on its own clock. */
