@@ -218,7 +218,11 @@ test('hits of counters beyond the maximum are summed up', async () => {
   const fill = "for i = ARGV[1], ARGV[1] + 999 do redis.call('HSET', KEYS[1], i .. '|x', 0) end";
   for (let from = 0; from < MAX_USAGE_ENTRIES; from += 1_000) await operator.eval(fill, 1, key, from);
   const connection = await openReady(server); // its backend would take it for dead while the long calls last
-  const backend = new RedisBackend(connection, Date.now, { slowMs: 60_000, prefix, usageKeys: usageKeys(prefix) });
+  const backend = new RedisBackend(connection, Date.now, {
+    slowMs: 60_000,
+    prefix,
+    usage: new RedisUsage(connection, prefix),
+  });
   await backend.run([spendOf(prefix, 'alice', 5)], how);
   await backend.run([spendOf(prefix, 'bob', 6)], how);
   await operator.hset(key, '#log', 2 ** 30); // a full log
