@@ -42,7 +42,7 @@ export function addOffenderCommands(program: Command, surroundings: Surroundings
 const timesOption = (): Option =>
   new Option('--times <n>', 'refused at least this many times what the limit admits').argParser(count).default(10);
 
-export function renderOffenders({ offenders, more, times }: OffenderList, paint: Paint): string {
+function renderOffenders({ offenders, more, times }: OffenderList, paint: Paint): string {
   if (offenders.length === 0) return `no address was refused ${times} times its limit in the last minute`;
   const lines = offenders.map(
     ({ address, refused, limit, rule }) =>

@@ -23,9 +23,11 @@ import { rulesFrom } from '../../helpers/rules.ts';
 import { childOf, fairShareOf } from '../../helpers/shares.ts';
 
 let server: Redis;
+let ledger: ReturnType<typeof ledgerOf>;
 beforeAll(async () => {
   server = await startRedis();
 });
+afterEach(() => ledger.close());
 afterAll(() => server.stop());
 
 const clock = fakeClock();
@@ -51,7 +53,7 @@ test.each(Object.keys(stores))(
   'says what a child has used, borrowed, and must leave to others, in %s',
   async (name) => {
     const store = await (stores[name] as () => Promise<Backend>)();
-    const ledger = ledgerOf(store);
+    ledger = ledgerOf(store);
     const counters = ownCounters(createCounterKeys(`${randomUUID()}:`));
     const decider = { ...deciderOf(rules, { clock, ledger }), ledger, counters, storeBudget: () => 60_000 };
     const options = { decider, extras: extrasOf({}) };
@@ -136,7 +138,6 @@ test.each(Object.keys(stores))(
     await ask(6); // more than is left of its reservation
     const { counters: later } = await shown('tenant', 'b');
     expect(later[0]?.about.children?.[1]).toMatchObject({ value: 'a', used: 6, borrowed: 6, unspent: 5, lends: 0 });
-    await ledger.close();
   },
 );
 
