@@ -77,5 +77,5 @@ export default {
   globalTeardown: '<rootDir>/test/helpers/teardown.ts',
   reporters: ['default', '<rootDir>/test/helpers/second-try-reporter.js'],
   testTimeout: 300_000, // tests that start processes take long where the machine is busy
-  maxWorkers: 4, // on two cores, too, since tests mostly wait for other processes
+  maxWorkers: 3, // on two cores, too, since tests mostly wait for other processes
 };
