@@ -652,7 +652,7 @@ const budgets: readonly Mutants[] = [
       ['if (billionths % unit !== 0n)', 'if (billionths % unit < 0n)'],
       ['billionths / unit > BigInt(MAX_LIMIT)', 'billionths / unit > 2n * BigInt(MAX_LIMIT)'],
       ['replace(/0{1,7}$/', 'replace(/0{1,6}$/'],
-      ['Math.floor(billionths / CENT)', 'Math.ceil(billionths / CENT)'],
+      ['Math.floor(count / CENT)', 'Math.ceil(count / CENT)'],
     ],
   },
   {
@@ -692,7 +692,7 @@ const budgets: readonly Mutants[] = [
     file: 'src/engine/wire/codec.ts',
     tests: [budget],
     only: 'what callers see',
-    changes: [['count : wholeCents(count), MAX_UINT32)', 'count : count, MAX_UINT32)']],
+    changes: [['asInteger(limit, count, MAX_UINT32)', 'Math.min(count, MAX_UINT32)']],
   },
 ];
 

@@ -5,7 +5,7 @@ import { Value } from '../parts/texts.tsx';
 /** Children listed at first. */
 const LISTED = 12;
 
-/** Who uses, borrows and lends of a shared limit in the current second: the client's own child first. */
+/** Table of who uses, borrows and lends of a shared limit in the current second, with the client's own child first. */
 export function SharedChildren({ children }: { readonly children: readonly SharedChild[] }) {
   const busiest = children.toSorted((one, other) => rankOf(other) - rankOf(one));
   const [listed, others] = [busiest.slice(0, LISTED), busiest.slice(LISTED)];

@@ -185,6 +185,9 @@ export const holds: Protocol = {
 
 export const holdsOfThree: Protocol = {
   ...holds,
-  ...{ name: 'holds, three', parties: [...holds.parties, 'C'], depth: 7, longDepth: 10 },
+  name: 'holds, three',
+  parties: [...holds.parties, 'C'],
+  depth: 7,
+  longDepth: 10,
   create: () => new HoldsWorld(holdsOfThree.parties, 1),
 };

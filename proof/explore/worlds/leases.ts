@@ -100,6 +100,9 @@ export const leases: Protocol = {
 
 export const leasesOfThree: Protocol = {
   ...leases,
-  ...{ name: 'leases, three', parties: [...leases.parties, 'C'], depth: 4, longDepth: 6 },
+  name: 'leases, three',
+  parties: [...leases.parties, 'C'],
+  depth: 4,
+  longDepth: 6,
   create: () => new LeasesWorld(leasesOfThree.parties),
 };

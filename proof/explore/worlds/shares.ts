@@ -197,6 +197,9 @@ export const shares: Protocol = {
 
 export const sharesOfThree: Protocol = {
   ...shares,
-  ...{ name: 'quota shares, three', parties: [...shares.parties, 'C'], depth: 6, longDepth: 8 },
+  name: 'quota shares, three',
+  parties: [...shares.parties, 'C'],
+  depth: 6,
+  longDepth: 8,
   create: () => new SharesWorld(sharesOfThree.parties, 4),
 };

@@ -258,7 +258,10 @@ export const siteBuckets: Protocol = {
 
 export const siteWindowsOfThree: Protocol = {
   ...shared,
-  ...{ name: 'sites, window, three', parties: [...shared.parties, 'west'], depth: 4, longDepth: 6 },
+  name: 'sites, window, three',
+  parties: [...shared.parties, 'west'],
+  depth: 4,
+  longDepth: 6,
   create: () =>
     new SitesWorld(siteWindowsOfThree.parties, {
       of: 'fixed_window',

@@ -131,8 +131,11 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
   const { enforce, port: ports, maxEntries, maxTime: maxMs } = flags;
   const parse = (texts: readonly string[]) => texts.flatMap((one) => parseAddressBlock(one) ?? []);
   const own = Object.values(networkInterfaces()).flatMap((found) => parse((found ?? []).map(({ address }) => address)));
-  const isAllowed = flags.allow.filter((one) => one !== 'none');
-  const guard = new Guard({ spared: { allowed: isAllowed, special: parse(SPECIAL_BLOCKS), own }, maxMs, maxEntries });
+  const guard = new Guard({
+    spared: { allowed: flags.allow.filter((one) => one !== 'none'), special: parse(SPECIAL_BLOCKS), own },
+    maxMs,
+    maxEntries,
+  });
   const write = (event: object): void =>
     print(printableJson({ at: rfc3339(clock()), ...event, ...(!enforce && { dryRun: true }) }, 0));
   const stop = new AbortController();
@@ -162,7 +165,7 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
   }
 }
 
-/** Services come and go: a name in DNS is resolved again after this time. */
+/** A name in DNS is resolved again after this time, since services come and go. */
 const RESOLVE_MS = 5_000;
 
 /** The services to ask now: of a name that leads to several, each. Without DNS, and with TLS, a name is one service. */

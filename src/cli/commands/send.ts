@@ -19,6 +19,12 @@ interface Received {
   readonly text: string;
 }
 
+interface Raw extends Omit<Received, 'text'> {
+  readonly body: Buffer;
+  /** The body is compressed by gzip. */
+  readonly isPacked: boolean;
+}
+
 /**
  * Sends one request and reads the response. Does not use `fetch`, which cannot be given CAs in Node 20.
  *
@@ -28,7 +34,11 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
   const isSecure = url.protocol === 'https:';
   const authorities = ca === undefined ? undefined : authoritiesIn(ca);
   try {
-    return await new Promise((resolve, reject) => {
+    const {
+      body: received,
+      isPacked,
+      ...head
+    } = await new Promise<Raw>((resolve, reject) => {
       const options = {
         method,
         headers: {
@@ -47,13 +57,13 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
         response.once('error', reject);
         response.once('end', () => {
           const { statusCode: status = 0, statusMessage: statusText = '' } = response;
-          const whole = Buffer.concat(chunks);
           const isPacked = response.headers['content-encoding'] === 'gzip';
-          resolve({ status, statusText, text: (isPacked ? gunzipSync(whole) : whole).toString('utf8') });
+          resolve({ status, statusText, body: Buffer.concat(chunks), isPacked });
         });
       });
       request.end(body);
     });
+    return { ...head, text: (isPacked ? gunzipSync(received) : received).toString('utf8') };
   } catch (error) {
     throw new Error(`${errorMessage(error)}${hint(error, isSecure)}`);
   }

@@ -1,5 +1,5 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
-import { decimal, wholeCents } from '../../engine/algorithms/money.ts';
+import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { type Limit, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -151,9 +151,7 @@ function describeCurrent({ name, limit, remaining, moreMs }: Policy): string {
 /** The largest Integer of RFC 9651. */
 const MAX_SF_INTEGER = 999_999_999_999_999;
 
-/** A count as an Integer: whole cents of a budget. */
-const sfInteger = ({ currency }: Limit, count: number): number =>
-  Math.min(currency === undefined ? count : wholeCents(count), MAX_SF_INTEGER);
+const sfInteger = (limit: Limit, count: number): number => asInteger(limit, count, MAX_SF_INTEGER);
 
 /**
  * Formats a String of RFC 9651, which is printable ASCII. Other characters are percent-encoded as UTF-8, and so is `%`.

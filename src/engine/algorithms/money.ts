@@ -1,6 +1,6 @@
 import { MAX_LIMIT } from './limit.ts';
 
-/** Budgets count billionths of their currency: a price per million tokens is exact to three decimals. */
+/** Budgets count billionths of their currency, so that a price per million tokens is exact to three decimals. */
 const DECIMALS = 9;
 
 const AMOUNT = '[0-9]+(\\.[0-9]+)? [A-Z]{3}';
@@ -47,8 +47,13 @@ export function decimal(billionths: number): string {
   return `${billionths < 0 ? '-' : ''}${digits.slice(0, -DECIMALS)}.${fraction}`;
 }
 
+/** Something that counts money, if it has a currency. */
+interface Counted {
+  readonly currency?: string | undefined;
+}
+
 /** A count of a limit in its unit: `12.50 USD` of a budget, else `7`. */
-export const showCount = ({ currency }: { readonly currency?: string | undefined }, count: number): string =>
+export const showCount = ({ currency }: Counted, count: number): string =>
   currency === undefined ? String(count) : showMoney(count, currency);
 
 /** The currency in the name of a counter, if it is of a budget: `fixed_window|USD|86400000`. */
@@ -56,5 +61,6 @@ export const counterCurrency = (counter: string): string | undefined => /\|([A-Z
 
 const CENT = 10 ** (DECIMALS - 2);
 
-/** Whole cents, rounded down: the unit of budgets in fields that hold integers. */
-export const wholeCents = (billionths: number): number => Math.floor(billionths / CENT);
+/** A count for a field that holds integers up to a maximum: whole cents of a budget, rounded down. */
+export const asInteger = ({ currency }: Counted, count: number, maximum: number): number =>
+  Math.min(currency === undefined ? count : Math.floor(count / CENT), maximum);

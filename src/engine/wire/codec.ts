@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../base/json.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
-import { wholeCents } from '../algorithms/money.ts';
+import { asInteger } from '../algorithms/money.ts';
 import {
   type Answer,
   InvalidRequest,
@@ -108,9 +108,8 @@ function encodeStatus(verdict: Verdict): WireStatus {
   };
 }
 
-/** Whole cents of a budget, and at most what the field holds: headers and the detail have the exact count. */
-const asUint32 = ({ currency }: Limit, count: number): number =>
-  Math.min(currency === undefined ? count : wholeCents(count), MAX_UINT32);
+/** At most what the field holds, which headers and the detail have exactly. */
+const asUint32 = (limit: Limit, count: number): number => asInteger(limit, count, MAX_UINT32);
 
 function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: LimitLabel): WireLimit {
   const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };

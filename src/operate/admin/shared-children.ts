@@ -73,7 +73,13 @@ export function readChildren(
     const isIdle = !isActiveChild(state, nowMs);
     const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
     return {
-      ...{ key, value, used, borrowed, unspent, reserve, weight },
+      key,
+      value,
+      used,
+      borrowed,
+      unspent,
+      reserve,
+      weight,
       lends: borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, reserve - used), 0),
       ...(ceiling > 0 && { ceiling }),
       ...(isIdle && { idle: true as const }),

@@ -52,7 +52,7 @@ export class PostgresUsage implements UsageStore {
   }
 
   async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
-    const sums = withIds(rows);
+    const sums = sumRows(rows);
     await this.#migrate();
     await this.#inTransaction(async (client) => {
       const known = await client.query('INSERT INTO weir_usage_batches (batch) VALUES ($1) ON CONFLICT DO NOTHING', [
@@ -193,7 +193,7 @@ interface IdentifiedRow extends UsageRow {
 }
 
 /** One row for each hour and key, in an order in which concurrent transactions do not wait for each other's. */
-function withIds(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
+function sumRows(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
   const sums = new RowSums();
   for (const row of rows) sums.add(row);
   return sums

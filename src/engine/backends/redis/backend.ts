@@ -362,7 +362,7 @@ const isNoScript = (error: unknown): boolean => error instanceof Error && error.
 /** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
 interface SlotKeys {
   readonly slotOf: (key: string) => number;
-  /** A hash tag of the slot; empty if one node has all slots. @param slot  then `ONE_NODE` or undefined */
+  /** A hash tag of the slot; empty for `ONE_NODE` or undefined, if one node has all slots. */
   tag(slot: number | undefined): string;
   name(slot: number | undefined, name: string): string;
 }
