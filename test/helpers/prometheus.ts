@@ -56,7 +56,8 @@ export async function startPrometheus({ targets, rules }: PrometheusOptions): Pr
     `--web.listen-address=127.0.0.1:${port}`,
   ]);
   server.exited.then(() => rmSync(folder, { recursive: true, force: true }));
-  await server.waitFor(() => accepts(port));
+  // It listens while it still loads its storage, and answers 503 to queries until it is ready.
+  await server.waitFor(async () => (await accepts(port)) && (await fetch(`http://127.0.0.1:${port}/-/ready`)).ok);
 
   async function api<T>(path: string): Promise<T> {
     const reply = (await (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()) as
