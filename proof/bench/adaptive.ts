@@ -14,9 +14,10 @@ export const usage = `Usage: npm run proof -- adaptive [--seconds N] [--only TEX
 
 Three Envoys before one upstream, half of whose capacity goes away and comes back. Compares an adaptive limit of Weir with
 the best of some fixed ones and with Envoy's own adaptive_concurrency filter: what they serve, and how long it takes.
+Then critical requests share an adaptive limit with sheddable ones, twelve times as many of which come for a while.
 
-  --seconds N  the length of each of the three phases; default: 30, about 20 minutes in total
-  --only TEXT  only limits whose name contains this text
+  --seconds N  the length of each of the three phases; default: 30, about 22 minutes in total
+  --only TEXT  only rows whose name contains this text
 `;
 
 const ENVOYS = 3;
@@ -36,6 +37,11 @@ const loads = {
 } as const;
 type Load = { readonly arrivals: number } | { readonly clients: number };
 
+/** Requests per second of each priority; the spike is the second phase. */
+const CRITICAL = 0.5 * CAPACITY;
+const SHEDDABLE = 0.4 * CAPACITY;
+const SPIKE = 12;
+
 /** Envoy's own limit, as in its documentation; it counts for each Envoy. */
 const ADAPTIVE_CONCURRENCY = `- name: envoy.filters.http.adaptive_concurrency
                     typed_config:
@@ -47,9 +53,10 @@ const ADAPTIVE_CONCURRENCY = `- name: envoy.filters.http.adaptive_concurrency
                       enabled: { default_value: true, runtime_key: adaptive_concurrency.enabled }
                   `;
 
-interface Served {
+interface Answered {
   readonly atMs: number;
   readonly tookMs: number;
+  readonly isServed: boolean;
 }
 
 interface Contender {
@@ -67,6 +74,18 @@ descriptors:
         rate_limit: { algorithm: in_flight, ttl: 30s, ${limit} }
 `;
 
+const PRIORITIES = `domain: demo
+descriptors:
+  - key: service
+    descriptors:
+      - key: class
+        not_counted: priority
+        descriptors:
+          - key: request_id
+            not_counted: hold
+            rate_limit: { algorithm: in_flight, ttl: 30s, adapt: {} }
+`;
+
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args,
@@ -74,44 +93,39 @@ export async function run(args: readonly string[]): Promise<void> {
   });
   const phaseMs = parseCount('--seconds', values.seconds, 600) * 1_000;
   if (phaseMs <= FINDS_MS) throw new Error(`--seconds must be above ${FINDS_MS / 1_000}, got '${values.seconds}'`);
-  const columns = ['limit', 'load', 'full', 'half', 'full again', 'whole run', 'p99 of each phase, ms'];
-  console.log(`The upstream serves ${CAPACITY} requests per second, each of which takes ${0.8 * WORK_MS} to ${1.2 * WORK_MS} ms.
-Served, in percent of the capacity: of each phase from ${FINDS_MS / 1_000} s on, and of all three.\n`);
-  console.log(tableHead(columns, 2));
   const contenders: readonly Contender[] = [
     { name: 'Weir, adaptive', limit: 'adapt: {}' },
     { name: "Envoy's adaptive_concurrency" },
     ...FIXED.map((slots) => ({ name: `Weir, ${slots} slots`, limit: `requests_per_unit: ${slots}` })),
-  ];
-  for (const contender of contenders.filter(({ name }) => name.includes(values.only)))
+  ].filter(({ name }) => name.includes(values.only));
+  if (contenders.length > 0) {
+    console.log(`The upstream serves ${CAPACITY} requests per second, each of which takes ${0.8 * WORK_MS} to ${1.2 * WORK_MS} ms.
+Served, in percent of the capacity: of each phase from ${FINDS_MS / 1_000} s on, and of all three.\n`);
+    const columns = ['limit', 'load', 'full', 'half', 'full again', 'whole run', 'p99 of each phase, ms'];
+    console.log(tableHead(columns, 2));
+  }
+  for (const contender of contenders)
     for (const [name, load] of Object.entries(loads))
-      console.log(tableRow(await measure(contender, name, load, phaseMs)));
+      console.log(tableRow(await measureCapacity(contender, name, load, phaseMs)));
+  if ('Weir, priorities'.includes(values.only)) await measureSpike(phaseMs);
 }
 
-async function measure(contender: Contender, name: string, load: Load, phaseMs: number): Promise<(string | number)[]> {
-  const upstream = new QueueingUpstream(WORKERS, () => (0.8 + 0.4 * Math.random()) * WORK_MS);
-  const upstreamPort = await upstream.listen();
-  const rules = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
-  await writeFile(rules, rulesOf(contender.limit ?? 'requests_per_unit: 1'));
-  const weir = await startWeir({}, { args: ['--rules', rules] });
-  const target = `127.0.0.1:${weir.grpcPort}`;
-  const edit = (config: string): string =>
-    contender.limit === undefined
-      ? config.replace('- name: envoy.filters.http.router', `${ADAPTIVE_CONCURRENCY}- name: envoy.filters.http.router`)
-      : config;
-  const envoys = await Promise.all(
-    Array.from({ length: ENVOYS }, () => startPrintedEnvoy({ rules, target, upstreamPort, edit })),
-  );
-  const traffic = startTraffic(envoys, load, contender.limit === undefined ? {} : { 'x-service': 'shop' });
+async function measureCapacity(
+  { name, limit }: Contender,
+  loadName: string,
+  load: Load,
+  phaseMs: number,
+): Promise<(string | number)[]> {
+  const stack = await startStack(rulesOf(limit ?? 'requests_per_unit: 1'), limit === undefined);
+  const traffic = startTraffic(stack.envoys, load, limit === undefined ? {} : { 'x-service': 'shop' });
   const beganMs = performance.now();
   for (const workers of [WORKERS, WORKERS / 2, WORKERS]) {
-    upstream.workers = workers;
+    stack.upstream.workers = workers;
     await sleep(phaseMs);
   }
-  const served = await traffic.stop();
-  await Promise.all([...envoys.map(({ stop }) => stop('SIGKILL')), weir.stop('SIGKILL')]);
-  upstream.close();
-  const between = (fromMs: number, toMs: number): Served[] =>
+  const served = (await traffic.stop()).filter(({ isServed }) => isServed);
+  await stack.stop();
+  const between = (fromMs: number, toMs: number): Answered[] =>
     served.filter(({ atMs }) => atMs >= beganMs + fromMs && atMs < beganMs + toMs);
   const phases = [1, 0.5, 1].map((part, at) => {
     const ended = between(at * phaseMs + FINDS_MS, (at + 1) * phaseMs);
@@ -119,22 +133,91 @@ async function measure(contender: Contender, name: string, load: Load, phaseMs: 
   });
   const whole = between(0, 3 * phaseMs).length / ((CAPACITY * 2.5 * phaseMs) / 1_000);
   return [
-    contender.name,
     name,
+    loadName,
     ...[...phases.map(({ part }) => part), whole].map((part) => `${Math.round(100 * part)} %`),
     phases.map(({ p99 }) => Math.round(p99)).join(', '),
   ];
 }
 
-function p99Ms(served: readonly Served[]): number {
+/** Prints what is served of critical and of sheddable requests before, during and after a spike of the latter. */
+async function measureSpike(phaseMs: number): Promise<void> {
+  const stack = await startStack(PRIORITIES, false);
+  const start = (priority: string, arrivals: number): Traffic =>
+    startTraffic(stack.envoys, { arrivals }, { 'x-service': 'shop', 'x-class': priority });
+  const [critical, sheddable] = [start('critical', CRITICAL), start('sheddable', SHEDDABLE)];
+  const beganMs = performance.now();
+  await sleep(phaseMs);
+  const spike = start('sheddable', (SPIKE - 1) * SHEDDABLE);
+  await sleep(phaseMs);
+  const shed = await spike.stop();
+  await sleep(phaseMs);
+  const answered = { critical: await critical.stop(), sheddable: [...(await sheddable.stop()), ...shed] };
+  await stack.stop();
+  console.log(`\n${CRITICAL} critical and ${SHEDDABLE} sheddable requests per second before the same upstream; in the second phase ${SPIKE} times
+as many sheddable ones. Served of those that came, and the p99 of their time; of the first phase from ${FINDS_MS / 1_000} s on.\n`);
+  console.log(tableHead(['Weir, priorities', 'before', 'spike', 'after', 'p99 of each phase, ms'], 1));
+  for (const [name, all] of Object.entries(answered)) {
+    const phases = [0, 1, 2].map((at) => {
+      const [fromMs, toMs] = [at === 0 ? FINDS_MS : at * phaseMs, (at + 1) * phaseMs];
+      const came = all.filter(({ atMs }) => atMs >= beganMs + fromMs && atMs < beganMs + toMs);
+      const served = came.filter(({ isServed }) => isServed);
+      return { part: served.length / came.length, p99: p99Ms(served) };
+    });
+    console.log(
+      tableRow([
+        name,
+        ...phases.map(({ part }) => `${(100 * part).toFixed(1)} %`),
+        phases.map(({ p99 }) => Math.round(p99)).join(', '),
+      ]),
+    );
+  }
+}
+
+interface Stack {
+  readonly upstream: QueueingUpstream;
+  readonly envoys: readonly PrintedEnvoy[];
+  stop(): Promise<void>;
+}
+
+/** @param hasFilter  whether each Envoy limits by its own adaptive_concurrency */
+async function startStack(rules: string, hasFilter: boolean): Promise<Stack> {
+  const upstream = new QueueingUpstream(WORKERS, () => (0.8 + 0.4 * Math.random()) * WORK_MS);
+  const upstreamPort = await upstream.listen();
+  const path = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
+  await writeFile(path, rules);
+  const weir = await startWeir({}, { args: ['--rules', path] });
+  const target = `127.0.0.1:${weir.grpcPort}`;
+  const edit = (config: string): string =>
+    hasFilter
+      ? config.replace('- name: envoy.filters.http.router', `${ADAPTIVE_CONCURRENCY}- name: envoy.filters.http.router`)
+      : config;
+  const options = { rules: path, target, upstreamPort, edit };
+  const envoys = await Promise.all(Array.from({ length: ENVOYS }, () => startPrintedEnvoy(options)));
+  return {
+    upstream,
+    envoys,
+    async stop() {
+      await Promise.all([...envoys.map(({ stop }) => stop('SIGKILL')), weir.stop('SIGKILL')]);
+      upstream.close();
+    },
+  };
+}
+
+function p99Ms(served: readonly Answered[]): number {
   const times = served.map(({ tookMs }) => tookMs).sort((one, other) => one - other);
   return times[Math.floor(times.length * 0.99)] ?? 0;
 }
 
-/** Sends requests until it is stopped, which returns those with the status 200. */
-function startTraffic(envoys: readonly PrintedEnvoy[], load: Load, headers: Record<string, string>) {
+interface Traffic {
+  /** @returns all requests that have ended */
+  stop(): Promise<readonly Answered[]>;
+}
+
+/** Sends requests until it is stopped. */
+function startTraffic(envoys: readonly PrintedEnvoy[], load: Load, headers: Record<string, string>): Traffic {
   const agent = new Agent({ keepAlive: true });
-  const served: Served[] = [];
+  const answered: Answered[] = [];
   let [place, isOn] = [0, true];
   const send = (): Promise<boolean> => {
     const { port } = envoys[place++ % envoys.length] as PrintedEnvoy; // there is at least one
@@ -142,7 +225,7 @@ function startTraffic(envoys: readonly PrintedEnvoy[], load: Load, headers: Reco
     return new Promise((resolve) => {
       const end = (status?: number): void => {
         const atMs = performance.now();
-        if (status === 200) served.push({ atMs, tookMs: atMs - startMs });
+        answered.push({ atMs, tookMs: atMs - startMs, isServed: status === 200 });
         resolve(status === 200);
       };
       const asked = request({ host: '127.0.0.1', port, headers, agent }, (answer) => {
@@ -162,11 +245,11 @@ function startTraffic(envoys: readonly PrintedEnvoy[], load: Load, headers: Reco
     while (isOn) if (!(await send())) await sleep(50 + 100 * Math.random());
   };
   const running = 'arrivals' in load ? [arrive(load.arrivals)] : Array.from({ length: load.clients }, () => call());
-  const stop = async (): Promise<readonly Served[]> => {
+  const stop: Traffic['stop'] = async () => {
     isOn = false;
     await Promise.all(running);
     agent.destroy();
-    return served;
+    return answered;
   };
   return { stop };
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { QueueingUpstream } from '../helpers/queueing-upstream.ts';
+import { startWatched } from '../helpers/redis-topologies.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -20,7 +21,7 @@ descriptors:
     descriptors:
       - key: request_id
         not_counted: hold
-        rate_limit: { algorithm: in_flight, ttl: 30s, adapt: {} }
+        rate_limit: { algorithm: in_flight, ttl: 5s, adapt: {} }
 `;
 
 /** A server that takes its time, and answers as `x-what` says. */
@@ -45,28 +46,52 @@ class Upstream {
 }
 
 interface Stack {
-  readonly weir: Weir;
-  readonly envoys: readonly PrintedEnvoy[];
+  weir: Weir;
+  readonly envoys: PrintedEnvoy[];
   readonly upstream: Pick<Upstream, 'listen' | 'close'>;
+  /** Starts one more process like the first ones. */
+  readonly startEnvoy: () => Promise<PrintedEnvoy>;
+  readonly startWeir: (ports: Readonly<Record<string, string>>) => Promise<Weir>;
 }
 
 let stack: Stack;
+const closing: (() => unknown)[] = [];
 afterEach(async () => {
-  await Promise.all([...stack.envoys.map(({ stop }) => stop('SIGKILL')), stack.weir.stop('SIGKILL')]);
-  stack.upstream.close();
+  for (const close of closing.splice(0).reverse()) await close();
 });
 
-async function startStack(upstream: Stack['upstream']): Promise<Stack> {
+async function startStack(upstream: Stack['upstream'], env: Readonly<Record<string, string>> = {}): Promise<Stack> {
   const rules = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
   await writeFile(rules, RULES);
   const upstreamPort = await upstream.listen();
-  const weir = await startWeir({ STORE_TIMEOUT: '5s' }, { args: ['--rules', rules] });
+  const startService: Stack['startWeir'] = (ports) =>
+    startWeir({ STORE_TIMEOUT: '5s', ...env, ...ports }, { args: ['--rules', rules] });
+  const weir = await startService({});
   const target = `127.0.0.1:${weir.grpcPort}`;
-  const started = await Promise.all(
-    Array.from({ length: ENVOYS }, () => startPrintedEnvoy({ rules, target, upstreamPort })),
-  );
-  stack = { weir, upstream, envoys: started };
+  const startEnvoy: Stack['startEnvoy'] = () => startPrintedEnvoy({ rules, target, upstreamPort });
+  const envoys = await Promise.all(Array.from({ length: ENVOYS }, startEnvoy));
+  stack = { weir, upstream, envoys, startEnvoy, startWeir: startService };
+  closing.push(async () => {
+    await Promise.all([...stack.envoys.map(({ stop }) => stop('SIGKILL')), stack.weir.stop('SIGKILL')]);
+    upstream.close();
+  });
   return stack;
+}
+
+/** Clients that each send a request after the other, until they are stopped. */
+function startClients(count: number) {
+  let [isOn, served] = [true, 0];
+  const clients = Array.from({ length: count }, async (_, place) => {
+    while (isOn)
+      if ((await call(place)) === 200) served++;
+      else await sleep(100 * Math.random());
+  });
+  const stop = async (): Promise<void> => {
+    isOn = false;
+    await Promise.all(clients);
+  };
+  closing.push(stop);
+  return { served: () => served, stop };
 }
 
 /** Sends one request on a new connection; undefined: it was aborted or reset. */
@@ -98,10 +123,7 @@ test('the limit follows the capacity of an upstream that is halved and comes bac
   const [workers, workMs] = [12, 150];
   const upstream = new QueueingUpstream(workers, () => (0.8 + 0.4 * Math.random()) * workMs);
   const { weir } = await startStack(upstream);
-  let isOn = true;
-  const clients = Array.from({ length: 4 * workers }, async (_, place) => {
-    while (isOn) if ((await call(place)) !== 200) await sleep(100 * Math.random());
-  });
+  startClients(4 * workers);
   const limit = async (): Promise<number> => Number(/[≤>] (\d+):/.exec(await explained(weir))?.[1]);
   const isMeasured = async (): Promise<boolean> => /did not queue|requests queue/.test(await explained(weir));
   await until('the limit has found the capacity', async () => (await limit()) >= workers && (await isMeasured()));
@@ -115,8 +137,41 @@ test('the limit follows the capacity of an upstream that is halved and comes bac
       async () => isFound(await limit()) && (await isMeasured()),
     );
   }
-  isOn = false;
-  await Promise.all(clients);
+}, 180_000);
+
+test('the limit survives the end of an Envoy, of Weir, and of the master of Redis', async () => {
+  const watched = await startWatched();
+  closing.push(() => watched.stop());
+  const [workers, workMs] = [12, 150];
+  const upstream = new QueueingUpstream(workers, () => (0.8 + 0.4 * Math.random()) * workMs);
+  const sentinel = `${watched.name},127.0.0.1:${watched.sentinelPort}`;
+  const { envoys, weir } = await startStack(upstream, {
+    BACKEND_TYPE: 'redis',
+    REDIS_TYPE: 'SENTINEL',
+    REDIS_URL: sentinel,
+  });
+  const clients = startClients(4 * workers);
+  const isUsed = async (): Promise<boolean> => {
+    const [, held, slots] = /(\d+) \+ 1 = \d+ [≤>] (\d+):/.exec(await explained(stack.weir)) ?? [];
+    return Number(slots) >= workers / 2 && Number(slots) < 4 * workers && Number(held) >= workers / 2;
+  };
+  const recovers = async (what: string): Promise<void> => {
+    const before = clients.served();
+    const isServed = (): boolean => clients.served() > before + 10 * workers;
+    await until(`the limit is used after ${what}`, async () => isServed() && (await isUsed()));
+  };
+  await recovers('the start');
+  await envoys[0]?.stop('SIGKILL'); // its slots expire
+  envoys[0] = await stack.startEnvoy();
+  await recovers('the end of an Envoy');
+  await weir.stop('SIGKILL'); // Envoy admits everything meanwhile
+  const [GRPC_PORT, DEBUG_PORT] = [String(weir.grpcPort), String(weir.debugPort)];
+  stack.weir = await stack.startWeir({ GRPC_PORT, DEBUG_PORT });
+  await recovers('the end of Weir');
+  await watched.master.kill();
+  await recovers('the end of the master of Redis');
+  await clients.stop();
+  await until('no slot is held', async () => (await explained(stack.weir)).includes('0 + 1 = 1 ≤'));
 }, 180_000);
 
 async function explained({ debugPort }: Weir): Promise<string> {

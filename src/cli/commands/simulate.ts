@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { scenarioNames } from '../../lab/simulate/scenario-names.ts';
-import { guarded } from './client.ts';
+import { CommandFailed, guarded } from './client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
+import type { UpstreamFlags } from './run-upstream.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Adds the command that simulates traffic. */
@@ -10,9 +11,28 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
     .command('simulate')
     .summary('replay simulated traffic against rules')
     .description(
-      'Replay simulated traffic against rule files on a simulated clock, and report what would have been refused, to design limits before there is traffic. The same seed gives the same requests.',
+      'Replay simulated traffic against rule files on a simulated clock, and report what would have been refused, to design limits before there is traffic; or simulate an upstream behind a limit on requests in flight. The same seed gives the same requests.',
     )
-    .addOption(new Option('--scenario <name>', 'the model').choices(scenarioNames).makeOptionMandatory())
+    .addOption(new Option('--scenario <name>', 'the model of the traffic').choices(scenarioNames))
+    .addOption(
+      new Option(
+        '--upstream <size>',
+        'instead, an upstream behind the in_flight limit of the rules, by default an adaptive one: workers and time of a request, such as 12x100ms',
+      )
+        .argParser(upstream)
+        .conflicts(['scenario', 'mapping', 'html', 'out']),
+    )
+    .option('--arrivals <n>', 'requests per second to the upstream (default: 1.5 times its capacity)', rate)
+    .addOption(
+      new Option('--clients <n>', 'clients that wait for the upstream instead of arrivals')
+        .argParser(rate)
+        .conflicts('arrivals'),
+    )
+    .addOption(
+      new Option('--change <what>', 'what happens to the upstream after 30 seconds, for 30 seconds')
+        .choices(['halved', 'slower', 'failing'])
+        .default('halved'),
+    )
     .option(
       '--rules <path>',
       'rule file or directory, instead of 60 requests a minute for a user, 120 for an address, and 10 logins an hour',
@@ -24,7 +44,12 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
     .option('--html <file>', 'also write the report as a self-contained HTML page')
     .option('--out <file>', 'also write the requests as a recording for weir replay')
     .action(
-      guarded(surroundings.fail, async (flags: SimulateFlags) => {
+      guarded(surroundings.fail, async (flags: SimulateFlags | UpstreamFlags) => {
+        if ('upstream' in flags) {
+          const { runUpstreamSimulation } = await import('./run-upstream.ts');
+          return await runUpstreamSimulation(flags, surroundings);
+        }
+        if (flags.scenario === undefined) throw new CommandFailed('expected --scenario or --upstream, got neither');
         const { runSimulation } = await import('./run-simulation.ts');
         await runSimulation(flags, surroundings);
       }),
@@ -34,4 +59,15 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
 function seed(written: string): number {
   if (/^\d{1,9}$/.test(written)) return Number(written);
   throw new InvalidArgumentError('expected a whole number from 0 to 999999999.');
+}
+
+function upstream(written: string): UpstreamFlags['upstream'] {
+  const [, workers, workMs] = /^([1-9]\d{0,3})x([1-9]\d{0,4})ms$/.exec(written) ?? [];
+  if (workers === undefined) throw new InvalidArgumentError('expected workers and milliseconds, such as 12x100ms.');
+  return { workers: Number(workers), workMs: Number(workMs) };
+}
+
+function rate(written: string): number {
+  if (/^[1-9]\d{0,4}$/.test(written)) return Number(written);
+  throw new InvalidArgumentError('expected a whole number from 1 to 99999.');
 }
