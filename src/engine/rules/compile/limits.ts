@@ -24,7 +24,7 @@ import {
 import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
-import { type Field, format } from '../read/format.ts';
+import { type Field, format, referenceKeys } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
@@ -42,7 +42,7 @@ const algorithmNames = fields.algorithm.choices;
 const unitNames = fields.unit.choices;
 
 /** Keys that envoyproxy/ratelimit does not have. It accepts its own keys together with `unlimited` silently. */
-const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
+const ownKeys = (Object.keys(fields) as Key[]).filter((key) => !referenceKeys.has(key));
 
 /** The modes of a limit: its own, or those of its node. */
 export interface NodeModes {

@@ -34,6 +34,12 @@ export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0
 /** About a block of IP addresses; `parseAddressBlock` is exact. */
 export const ADDRESS_BLOCK = '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$';
 
+/** The keys that envoyproxy/ratelimit has, too. It ignores them where they mean nothing. */
+export const referenceKeys: ReadonlySet<string> = new Set([
+  ...['domain', 'descriptors', 'key', 'value', 'rate_limit', 'shadow_mode', 'quota_mode', 'share_threshold'],
+  ...['detailed_metric', 'value_to_metric', 'metadata', 'unit', 'requests_per_unit', 'unlimited', 'name', 'replaces'],
+]);
+
 /** The keys of a limit. */
 const rateLimit = {
   unit: {
@@ -49,7 +55,6 @@ const rateLimit = {
   },
   budget: {
     type: 'text',
-    own: true,
     insteadOf: ['requests_per_unit'],
     goesWith: rateNames.filter(canOwe),
     pattern: MONEY,
@@ -68,21 +73,18 @@ const rateLimit = {
   },
   algorithm: {
     type: 'text',
-    own: true,
     choices: namedAlgorithms,
     meaning: 'how hits are counted; absent: fixed_window',
   },
   window: {
     type: 'text',
-    own: true,
     insteadOf: ['unit', 'unit_multiplier'],
     pattern: DURATION,
     meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
   },
-  unit_multiplier: { type: 'count', own: true, minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
+  unit_multiplier: { type: 'count', minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
   alignment: {
     type: 'text',
-    own: true,
     goesWith: algorithmsWith('alignment'),
     choices: alignments,
     orBlock: 'anchor',
@@ -91,39 +93,33 @@ const rateLimit = {
   },
   timezone: {
     type: 'text',
-    own: true,
     goesWith: algorithmsWith('timezone'),
     meaning: 'time zone of the calendar, a name of the IANA database; absent: UTC',
   },
   soft: {
     type: 'count',
     maximum: MAX_LIMIT,
-    own: true,
     meaning: 'hits beyond the limit that pass but are flagged; absent: 0',
   },
   count_denied: {
     type: 'flag',
-    own: true,
     goesWith: algorithmsWith('count_denied'),
     meaning: 'sliding_window_log: refused hits stay in the log',
   },
   rounding: {
     type: 'text',
-    own: true,
     goesWith: algorithmsWith('rounding'),
     choices: roundings,
     meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
   },
   buckets: {
     type: 'count',
-    own: true,
     goesWith: algorithmsWith('buckets'),
     ...parts,
     meaning: 'sliding_window_buckets: number of equal parts of the window, 1 to 100',
   },
   burst: {
     type: 'count',
-    own: true,
     goesWith: algorithmsWith('burst'),
     minimum: 1,
     maximum: MAX_LIMIT,
@@ -132,21 +128,18 @@ const rateLimit = {
   },
   refill: {
     type: 'text',
-    own: true,
     goesWith: algorithmsWith('refill'),
     choices: refills,
     meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
   },
   max_delay: {
     type: 'text',
-    own: true,
     goesWith: algorithmsWith('max_delay'),
     pattern: DURATION,
     meaning: 'token_bucket, leaky_bucket: the longest that a request is held until its turn: 300ms, 2s; at most 1h',
   },
   ttl: {
     type: 'text',
-    own: true,
     insteadOf: ['unit', 'unit_multiplier', 'window'],
     goesWith: algorithmsWith('ttl'),
     pattern: DURATION,
@@ -155,7 +148,6 @@ const rateLimit = {
   },
   adapt: {
     type: 'block',
-    own: true,
     of: 'adapt',
     insteadOf: ['requests_per_unit'],
     goesWith: ['in_flight'],
@@ -163,7 +155,6 @@ const rateLimit = {
   },
   reserve: {
     type: 'block',
-    own: true,
     of: 'reserve',
     goesWith: rateNames.filter(canOwe),
     meaning:
@@ -171,14 +162,12 @@ const rateLimit = {
   },
   sites: {
     type: 'block',
-    own: true,
     of: 'sites',
     goesWith: sharedAlgorithms,
     meaning: 'several sites, each with its own counters, share the limit; requires SITE and SITE_PEERS',
   },
   share: {
     type: 'block',
-    own: true,
     of: 'share',
     goesWith: ['token_bucket'],
     meaning:
@@ -186,7 +175,6 @@ const rateLimit = {
   },
   charge: {
     type: 'text',
-    own: true,
     goesWith: rateNames.filter(canOwe),
     choices: ['accepted', 'always'],
     meaning:
@@ -194,28 +182,24 @@ const rateLimit = {
   },
   on_store_failure: {
     type: 'text',
-    own: true,
     choices: ['error', ...storeFailurePolicies],
     meaning:
       'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
   },
   on_overload: {
     type: 'text',
-    own: true,
     choices: ['local', 'error'],
     meaning:
       'while a process is too late to ask the store: local (the default: it answers from memory) or error (as if the store had failed: see on_store_failure)',
   },
   local_share: {
     type: 'count',
-    own: true,
     minimum: 1,
     meaning:
       'how many processes share the limit while they count in memory; absent: as many as have used the store recently',
   },
   consistency: {
     type: 'text',
-    own: true,
     goesWith: rateNames.filter((name) => algorithms[name].leaseMs !== undefined),
     choices: ['strict', 'leased'],
     meaning:
@@ -223,13 +207,11 @@ const rateLimit = {
   },
   active: {
     type: 'block',
-    own: true,
     of: 'active',
     meaning: 'when the limit applies; outside these times it neither counts nor refuses; absent: always',
   },
   schedule: {
     type: 'list',
-    own: true,
     of: 'scheduled',
     minimum: 1,
     maximum: 16,
@@ -237,7 +219,6 @@ const rateLimit = {
   },
   on_change: {
     type: 'text',
-    own: true,
     choices: ['keep', 'reset'],
     meaning:
       'what happens to counters when the numbers of the limit change: keep (the default), or reset (they start anew)',
@@ -246,8 +227,7 @@ const rateLimit = {
 
 /**
  * The rule file format in one place: the blocks of a file, their keys, and the type and meaning of each key. The reader
- * checks files against it, and the schema for editors is generated from it. The keys are those of envoyproxy/ratelimit
- * unless marked `own`.
+ * checks files against it, and the schema for editors is generated from it.
  */
 export const format = {
   file: {
@@ -255,14 +235,12 @@ export const format = {
     descriptors: { type: 'list', of: 'node', meaning: 'the first level of the rule tree' },
     spend: {
       type: 'text',
-      own: true,
       choices: spends,
       meaning:
         'what a request spends if a limit refuses it: each (every limit counts on its own), all_or_nothing or spare_others',
     },
     require: {
       type: 'keys',
-      own: true,
       orBlock: 'require',
       meaning: 'keys that every request of the domain must carry: [customer], or one of [[user], [api_key]]',
     },
@@ -276,7 +254,6 @@ export const format = {
     value: { type: 'text', meaning: 'the value that it matches; `*` in it matches any text; absent: any value' },
     addresses: {
       type: 'texts',
-      own: true,
       insteadOf: ['value'],
       pattern: ADDRESS_BLOCK,
       meaning:
@@ -290,7 +267,6 @@ export const format = {
     rate_limits: {
       type: 'list',
       of: 'rate_limit',
-      own: true,
       insteadOf: ['rate_limit'],
       minimum: 1,
       maximum: 16,
@@ -302,28 +278,24 @@ export const format = {
     share_threshold: { type: 'flag', meaning: 'all values that the `*` or the addresses match share one counter' },
     not_counted: {
       type: 'text',
-      own: true,
       choices: notCounted,
       meaning:
         'hold, trace: the value is an id of the request, and not part of the counter; hold: id of a request in flight, for limits below with algorithm: in_flight or reserve; trace: id to find refusals by. priority: the value is the priority of the request for limits below with adapt. commit: hits are the actual use of the request, for limits with reserve on the node above',
     },
     unit_cost: {
       type: 'text',
-      own: true,
       pattern: UNIT_COST,
       meaning:
         'what a hit costs budgets of this node: 0.01 USD, 0.0025 USD per 1000; with not_counted: commit, of those above',
     },
     charged_later: {
       type: 'flag',
-      own: true,
       meaning:
         'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
     },
     share: {
       type: 'block',
       of: 'child',
-      own: true,
       insteadOf: ['rate_limit', 'rate_limits'],
       meaning: 'the part of these values in the shared limit of the node above; without a value: of those not listed',
     },
@@ -332,7 +304,6 @@ export const format = {
     metadata: { type: 'struct', meaning: 'returned with the answer' },
     require: {
       type: 'keys',
-      own: true,
       orBlock: 'require',
       meaning:
         'keys that a request must carry, in any of its descriptors, if one of them passes this node: [customer], or one of [[user], [api_key]]',
@@ -342,7 +313,6 @@ export const format = {
   reserve: {
     ttl: {
       type: 'text',
-      own: true,
       required: true,
       pattern: DURATION,
       meaning:
@@ -350,13 +320,11 @@ export const format = {
     },
     on_overrun: {
       type: 'text',
-      own: true,
       choices: overruns,
       meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
     },
     estimate: {
       type: 'text',
-      own: true,
       pattern: `^([1-9][0-9]*|p95)$|${MONEY}`,
       meaning:
         'minimum reservation: a number of hits (of a budget: 0.05 USD), or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
@@ -365,7 +333,6 @@ export const format = {
   share: {
     by: {
       type: 'text',
-      own: true,
       required: true,
       meaning: 'the key of the entry below this node whose values share the limit',
     },
@@ -373,52 +340,46 @@ export const format = {
   child: {
     reserve: {
       type: 'text',
-      own: true,
       pattern: PART,
       meaning:
         'hits per second, or a percentage of those of the node above, that siblings cannot take from an active child; absent: none',
     },
     weight: {
       type: 'count',
-      own: true,
       minimum: 1,
       maximum: 1_000,
       meaning: 'its part of what is not reserved, relative to its siblings that ask; absent: 1',
     },
     ceiling: {
       type: 'text',
-      own: true,
       pattern: PART,
       meaning: 'the most hits per second, or a percentage of those of the node above; absent: no limit of its own',
     },
     priority: {
       type: 'text',
-      own: true,
       pattern: '^(critical|default|sheddable|value|[1-9][0-9]?|100)$',
       meaning:
         'part of the bucket that the hits may use: critical (100, beyond the fair share), default (85), sheddable (60), or a percentage; value: as the value of the entry says',
     },
-    by: { type: 'text', own: true, meaning: 'the key of the next level, whose values share the part of this node' },
+    by: { type: 'text', meaning: 'the key of the next level, whose values share the part of this node' },
   },
   adapt: {
     target: {
       type: 'text',
-      own: true,
       choices: adaptTargets,
       meaning:
         'what lowers the number of slots: gradient (the default), longer hold times and failures; aimd, failures alone',
     },
-    min: { type: 'count', own: true, minimum: 1, meaning: 'smallest number of slots; absent: 4' },
-    max: { type: 'count', own: true, minimum: 1, meaning: 'largest number of slots, at most 1,000; absent: 1,000' },
+    min: { type: 'count', minimum: 1, meaning: 'smallest number of slots; absent: 4' },
+    max: { type: 'count', minimum: 1, meaning: 'largest number of slots, at most 1,000; absent: 1,000' },
     window: {
       type: 'text',
-      own: true,
       pattern: DURATION,
       meaning: 'shortest time between two changes: 500ms; 100ms to 1m; absent: 1s',
     },
   },
   scheduled: {
-    active: { type: 'block', own: true, of: 'active', required: true, meaning: 'when these numbers apply' },
+    active: { type: 'block', of: 'active', required: true, meaning: 'when these numbers apply' },
     unlimited: { ...rateLimit.unlimited, meaning: 'the limit does not apply at these times; instead of other keys' },
     unit: rateLimit.unit,
     unit_multiplier: rateLimit.unit_multiplier,
@@ -437,46 +398,40 @@ export const format = {
     max_delay: rateLimit.max_delay,
   },
   active: {
-    from: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'start, inclusive: 2026-11-27T00:00' },
-    until: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'end, exclusive: 2026-12-01T00:00' },
+    from: { type: 'text', pattern: DATE_TIME, meaning: 'start, inclusive: 2026-11-27T00:00' },
+    until: { type: 'text', pattern: DATE_TIME, meaning: 'end, exclusive: 2026-12-01T00:00' },
     days: {
       type: 'texts',
-      own: true,
       meaning: 'days of the week on which the hours begin: mon, mon-fri, [sat, sun]; absent: all',
     },
     hours: {
       type: 'texts',
-      own: true,
       pattern: HOURS,
       meaning: 'times of day, with an exclusive end: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
     },
     timezone: {
       type: 'text',
-      own: true,
       meaning: 'time zone of these times, a name of the IANA database; absent: UTC',
     },
   },
   anchor: {
     anchor: {
       type: 'text',
-      own: true,
       required: true,
       pattern: DATE_TIME,
       meaning: 'a moment at which a window begins: 2026-11-27T00:00',
     },
-    timezone: { type: 'text', own: true, meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
+    timezone: { type: 'text', meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
   },
   sites: {
     mode: {
       type: 'text',
-      own: true,
       choices: siteModes,
       meaning:
         'escrow (the default): a site admits only its own share of the limit, so that the sites together never exceed it; optimistic: it may admit a part of max_error before others lend it',
     },
     max_error: {
       type: 'text',
-      own: true,
       pattern: '^[0-9]+(\\.[0-9]+)?%$',
       meaning: 'mode: optimistic: by how much all sites together may exceed the limit, above 0% and up to 50%',
     },
@@ -484,27 +439,23 @@ export const format = {
   require: {
     keys: {
       type: 'keys',
-      own: true,
       required: true,
       meaning:
         'the keys, all of which a request must carry with a value: [customer]; a list of lists has alternatives: [[user], [api_key]]',
     },
     otherwise: {
       type: 'text',
-      own: true,
       choices: ['refuse', 'allow'],
       meaning: 'what happens to other requests: refuse (the default: OVER_LIMIT), or allow, which only reports them',
     },
     limit: {
       type: 'block',
-      own: true,
       of: 'rate_limit',
       insteadOf: ['otherwise'],
       meaning: 'a limit that other requests share; they also count under the rules that they match',
     },
     per: {
       type: 'texts',
-      own: true,
       meaning: 'with limit: keys whose values have counters of their own: remote_address; absent: one counter for all',
     },
   },
@@ -540,8 +491,6 @@ export type Field = FieldFacts &
 
 interface FieldFacts {
   readonly meaning: string;
-  /** envoyproxy/ratelimit does not have the key. */
-  readonly own?: boolean;
   readonly required?: boolean;
   /** Keys of the same block that must then be absent. */
   readonly insteadOf?: readonly string[];

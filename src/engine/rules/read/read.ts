@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../base/json.ts';
 import { nearest } from '../../../base/nearest.ts';
 import { addressBlockProblem, addressBlockText, parseAddressBlock } from './address-block.ts';
-import { ADDRESS_BLOCK, type Field, format, type Shape } from './format.ts';
+import { ADDRESS_BLOCK, type Field, format, referenceKeys, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
@@ -46,9 +46,6 @@ export type Alternatives = readonly (readonly string[])[];
 const MAX_UINT32 = 0xffff_ffff;
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
-const referenceKeys = new Set(
-  Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
-);
 
 /**
  * Parses the text of a rule file, or a text in the same format: returns its block, or none if nothing of the text is
