@@ -28,7 +28,7 @@ import { type Field, format, referenceKeys } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
-import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
+import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { durationMs } from '../time/duration.ts';
 import { readAdapt } from './adapt.ts';
 import { readShare } from './share.ts';
@@ -349,15 +349,14 @@ function readCalendar(
 ): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
   if (!isTimeZone(timeZone))
     return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
-  if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
-  const units = Object.values(calendarUnits).join(', ');
+  const calendarUnit = calendarUnits.find((one) => one === unit);
+  if (calendarUnit && unitMultiplier === 1) return { calendar: createCalendar(calendarUnit, timeZone), timeZone };
+  const units = calendarUnits.join(', ').toLowerCase();
   return report(
     'alignment',
     `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
   );
 }
-
-const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(calendarUnits, unit);
 
 /** The limit, with its hits reserved first if the rule says so. */
 function readReserve(

@@ -1,16 +1,29 @@
-import { DateTime, type DateTimeUnit, IANAZone } from 'luxon';
+import { DateTime, IANAZone } from 'luxon';
 import type { Calendar } from '../../algorithms/limit.ts';
+import { type WallClock, wallClock } from './zone-time.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** 1970-01-05. */
+const FIRST_MONDAY_MS = 4 * DAY_MS;
+
+/** The length of calendar windows: a number of days, or of months. */
+interface CalendarLength {
+  readonly days: number;
+  readonly months: number;
+}
+
+/** The lengths of units that vary with the clock. */
+export const calendarLengths: Readonly<Record<string, CalendarLength>> = {
+  DAY: { days: 1, months: 0 },
+  WEEK: { days: 7, months: 0 },
+  MONTH: { days: 0, months: 1 },
+  YEAR: { days: 0, months: 12 },
+};
 
 /** The units that calendar windows may have. Boundaries of shorter units are those of UTC in every time zone. */
-export const calendarUnits = {
-  HOUR: 'hour',
-  DAY: 'day',
-  WEEK: 'week',
-  MONTH: 'month',
-  YEAR: 'year',
-} as const satisfies Record<string, DateTimeUnit>;
-
-export type CalendarUnit = keyof typeof calendarUnits;
+export const calendarUnits = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const;
+export type CalendarUnit = (typeof calendarUnits)[number];
 
 const timeZones = new Set<string>();
 
@@ -26,23 +39,62 @@ export function isTimeZone(name: string): boolean {
  * The boundaries of hours, days, weeks (from Monday), months or years in a time zone. Clock changes are taken into
  * account: a day may have 23 or 25 hours.
  */
-export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Calendar {
-  const unit = calendarUnits[calendarUnit];
-  const at = (ms: number): DateTime => DateTime.fromMillis(ms, { zone: timeZone });
-  const findStart = (moment: DateTime): DateTime => {
-    const start = moment.startOf(unit);
-    const before = at(start.toMillis() - 1);
-    // If the clock goes back over midnight, the date begins earlier: at the first of two midnights.
-    return unit !== 'hour' && before.toFormat(dateFormats[unit]) === start.toFormat(dateFormats[unit])
-      ? findStart(before)
-      : start;
+export function createCalendar(unit: CalendarUnit, timeZone: string): Calendar {
+  const clock = wallClock(timeZone);
+  const length = calendarLengths[unit];
+  if (length) return createAnchoredCalendar(unit === 'WEEK' ? FIRST_MONDAY_MS : 0, length, clock);
+  const startAfter = (startMs: number): number => {
+    const nextMs = startOfHour(startMs + HOUR_MS, clock);
+    return nextMs > startMs ? nextMs : startOfHour(startMs + 2 * HOUR_MS, clock); // the clock went back by half an hour
   };
-  const boundariesAround = (nowMs: number): readonly [number, number, number, number] => {
-    const current = findStart(at(nowMs));
-    const next = startAfter(current, unit, findStart);
-    const previous = findStart(at(current.toMillis() - 1));
-    return [previous.toMillis(), current.toMillis(), next.toMillis(), startAfter(next, unit, findStart).toMillis()];
-  };
+  return cached(clock, (nowMs) => {
+    const startMs = startOfHour(nowMs, clock);
+    const endMs = startAfter(startMs);
+    return [startOfHour(startMs - 1, clock), startMs, endMs, startAfter(endMs)];
+  });
+}
+
+/** The beginning of the local hour, which the clock may have skipped, or shown half an hour earlier than usual. */
+function startOfHour(ms: number, clock: WallClock): number {
+  const wallMs = clock.at(ms);
+  const hourMs = Math.floor(wallMs / HOUR_MS) * HOUR_MS;
+  const startMs = ms - (wallMs - hourMs);
+  return clock.at(startMs) === hourMs ? startMs : clock.firstAt(hourMs);
+}
+
+/**
+ * The boundaries of windows that begin on a date and last whole days or months: each begins at the anchor's local time
+ * of day, or at the next one that exists if the clock skips it. A month without the anchor's day begins on its last
+ * day.
+ *
+ * @param anchorMs  the local time of the anchor
+ */
+export function createAnchoredCalendar(anchorMs: number, length: CalendarLength, clock: WallClock): Calendar {
+  const usualMs = (length.days + length.months * 30) * DAY_MS;
+  const boundary = (at: number): number => clock.firstAt(readingAt(anchorMs, length, at));
+  return cached(clock, (nowMs) => {
+    let at = Math.floor((clock.at(nowMs) - anchorMs) / usualMs);
+    while (boundary(at) > nowMs) at--;
+    while (boundary(at + 1) <= nowMs) at++;
+    const [currentMs, nextMs] = [boundary(at), boundary(at + 1)];
+    let before = at - 1;
+    while (boundary(before) >= currentMs) before--; // a day that a time zone skips has no length
+    let after = at + 2;
+    while (boundary(after) <= nextMs) after++;
+    return [boundary(before), currentMs, nextMs, boundary(after)];
+  });
+}
+
+/** The local time at which a window begins. `at`: its number, counted from the anchor's window. */
+function readingAt(anchorMs: number, { days, months }: CalendarLength, at: number): number {
+  if (months === 0) return anchorMs + at * days * DAY_MS;
+  return DateTime.fromMillis(anchorMs, { zone: 'utc' })
+    .plus({ months: at * months })
+    .toMillis();
+}
+
+/** A calendar that computes boundaries again when a time is not between the last ones. */
+function cached({ timeZone }: WallClock, boundariesAround: Calendar['around']): Calendar {
   let known = boundariesAround(0);
   return {
     timeZone,
@@ -51,13 +103,4 @@ export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Ca
       return known;
     },
   };
-}
-
-/** A format that is equal for two moments of the same day, week, month or year. */
-const dateFormats = { day: 'yyyy-MM-dd', week: 'kkkk-WW', month: 'yyyy-MM', year: 'yyyy' } as const;
-
-/** The next boundary. Adding a unit may miss it if the clock changes. */
-function startAfter(boundary: DateTime, unit: DateTimeUnit, findStart: (moment: DateTime) => DateTime): DateTime {
-  const next = findStart(boundary.plus({ [unit]: 1 }));
-  return next > boundary ? next : findStart(boundary.plus({ [unit]: 2 }));
 }

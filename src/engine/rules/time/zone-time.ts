@@ -89,27 +89,18 @@ interface ClockOffsets {
 /** A clock in UTC. */
 const neverMoved: ClockOffsets = { offsetMs: () => 0, nextMove: () => undefined };
 
-/** A day in UTC. */
+/** A day in UTC: the offset at its first moment, and the clock changes until the next day, each with its offset. */
 interface Day {
-  /** The offset at its first moment. */
   readonly offsetMs: number;
-  readonly moves: readonly Move[];
-}
-
-/** A clock change, and the offset from then on. */
-interface Move {
-  readonly atMs: number;
-  readonly offsetMs: number;
+  readonly moves: readonly { readonly atMs: number; readonly offsetMs: number }[];
 }
 
 /**
- * The offsets of a time zone. Queries to the calendar are slow, so the start of each day is queried once, and a day is
- * only searched if the offset differs between its start and its end: no zone has changed its clock forth and back
- * within three days.
+ * The offsets of a time zone. Queries to the calendar are slow, so days are cached, and a day is only searched if the
+ * offset differs between its start and its end: no zone has changed its clock forth and back within three days.
  */
 class Offsets implements ClockOffsets {
   readonly #zone: Pick<IANAZone, 'offset'>;
-  readonly #starts = new Map<number, number>();
   readonly #days = new Map<number, Day>();
 
   constructor(zone: Pick<IANAZone, 'offset'>) {
@@ -132,18 +123,18 @@ class Offsets implements ClockOffsets {
   #findDay(day: number): Day {
     const known = this.#days.get(day);
     if (known) return known;
-    const found = { offsetMs: this.#findStart(day), moves: [...this.#movesOf(day)] };
+    const [startMs, endMs] = [day * DAY_MS, (day + 1) * DAY_MS];
+    const offsetMs = this.#ask(startMs);
+    const found = { offsetMs, moves: [...this.#findMoves(startMs, endMs, offsetMs)] };
     if (this.#days.size >= MAX_DAYS) this.#days.clear();
     this.#days.set(day, found);
     return found;
   }
 
-  /** The clock changes after the day's first moment, up to the first moment of the next day. */
-  *#movesOf(day: number): Iterable<Move> {
-    const endMs = (day + 1) * DAY_MS;
-    const endOffsetMs = this.#findStart(day + 1);
-    let offsetMs = this.#findStart(day);
-    for (let fromMs = day * DAY_MS; offsetMs !== endOffsetMs; ) {
+  *#findMoves(startMs: number, endMs: number, startOffsetMs: number): Iterable<Day['moves'][number]> {
+    const endOffsetMs = this.#ask(endMs);
+    let offsetMs = startOffsetMs;
+    for (let fromMs = startMs; offsetMs !== endOffsetMs; ) {
       let high = endMs;
       while (high - fromMs > 1) {
         const middle = Math.floor((fromMs + high) / 2);
@@ -154,16 +145,6 @@ class Offsets implements ClockOffsets {
       fromMs = high;
       yield { atMs: high, offsetMs };
     }
-  }
-
-  /** The offset at the first moment of a day. */
-  #findStart(day: number): number {
-    const known = this.#starts.get(day);
-    if (known !== undefined) return known;
-    const offsetMs = this.#ask(day * DAY_MS);
-    if (this.#starts.size >= MAX_DAYS) this.#starts.clear();
-    this.#starts.set(day, offsetMs);
-    return offsetMs;
   }
 
   #ask(ms: number): number {

@@ -2,7 +2,7 @@ import { DateTime } from 'luxon';
 import type { FixedWindowLimit } from '../../../../src/engine/algorithms/fixed-window.ts';
 import { algorithmFor } from '../../../../src/engine/holds/limits.ts';
 import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
-import { createAnchoredCalendar } from '../../../../src/engine/rules/time/anchor.ts';
+import { createAnchoredCalendar } from '../../../../src/engine/rules/time/calendar.ts';
 import { wallClock } from '../../../../src/engine/rules/time/zone-time.ts';
 import fc from '../../../helpers/property.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';

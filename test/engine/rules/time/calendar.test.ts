@@ -6,8 +6,6 @@ import {
 } from '../../../../src/engine/rules/time/calendar.ts';
 import fc from '../../../helpers/property.ts';
 
-const units = Object.keys(calendarUnits) as readonly CalendarUnit[]; // exactly its keys
-
 /** `2024-03-31T22` as whole hours, `2024-03-31T22:30` otherwise: boundaries are never finer. */
 const ms = (text: string): number => Date.parse(`${text}${text.length === 13 ? ':00' : ''}:00Z`);
 
@@ -199,7 +197,7 @@ describe('for any time', () => {
       )
       .map(([change, aside]) => ms(change) + aside),
   );
-  const limit = fc.record({ unit: fc.constantFrom(...units), zone: fc.constantFrom(...zones), nowMs: moment });
+  const limit = fc.record({ unit: fc.constantFrom(...calendarUnits), zone: fc.constantFrom(...zones), nowMs: moment });
 
   test('the second boundary is the last one at or before the time, and the others are its neighbours', () => {
     fc.assert(
@@ -222,7 +220,7 @@ describe('for any time', () => {
   test('the result does not depend on earlier calls', () => {
     fc.assert(
       fc.property(
-        fc.constantFrom(...units),
+        fc.constantFrom(...calendarUnits),
         fc.constantFrom(...zones),
         fc.array(moment, { minLength: 2, maxLength: 6 }),
         (unit, zone, moments) => {
