@@ -1,4 +1,4 @@
-import { type Field, format, type Shape } from '../src/engine/rules/read/format.ts';
+import { type Field, format, referenceKeys, type Shape } from '../src/engine/rules/read/format.ts';
 
 const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> = {
   file: ['A file', 'The keys at the top of a rule file.'],
@@ -42,7 +42,7 @@ function tableOf(fields: Readonly<Record<string, Field>>): readonly string[] {
       ...(field.goesWith ? [`only with \`algorithm\` ${listOf(field.goesWith)}`] : []),
     ];
     const meaning = [field.meaning, ...conditions].join('; ').replaceAll('|', '\\|');
-    return `| \`${key}\` | ${valueAsText(field)} | ${field.own ? '' : '✓'} | ${meaning} |`;
+    return `| \`${key}\` | ${valueAsText(field)} | ${referenceKeys.has(key) ? '✓' : ''} | ${meaning} |`;
   });
   return ['| key | value | in envoyproxy/ratelimit | meaning |', '| --- | --- | --- | --- |', ...rows];
 }

@@ -1,5 +1,4 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
 
 /** The path is not a regular file: reading a named pipe, for example, may never end. */
 export class NotAFile extends Error {
@@ -21,63 +20,31 @@ const CHUNK_BYTES = 65_536;
  * @param isAnyKindRead  also reads pipes and devices, such as a shell passes to a command
  * @throws Error         of the file system; NotAFile, TooManyBytes
  */
-export function readBoundedSync(path: string, maxBytes: number, isAnyKindRead = false): Buffer {
+export function readBounded(path: string, maxBytes: number, isAnyKindRead = false): Buffer {
   const found = statSync(path, { throwIfNoEntry: false }); // opening reports a missing file
   if (found && !isAnyKindRead) refuseOthers(found);
   const descriptor = openSync(path, isAnyKindRead ? constants.O_RDONLY : AT_ONCE);
   try {
     const stats = fstatSync(descriptor);
     if (!isAnyKindRead) refuseOthers(stats);
-    const content = new Content(stats, maxBytes);
-    while (content.add(readSync(descriptor, content.chunk)));
-    return content.read();
+    if (stats.size > maxBytes) throw tooMany(maxBytes, String(stats.size));
+    return readAll(descriptor, maxBytes);
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** Like `readBoundedSync`, off the event loop. */
-export async function readBounded(path: string, maxBytes: number, isAnyKindRead = false): Promise<Buffer> {
-  if (!isAnyKindRead) refuseOthers(await stat(path));
-  const file = await open(path, isAnyKindRead ? constants.O_RDONLY : AT_ONCE);
-  try {
-    const stats = await file.stat();
-    if (!isAnyKindRead) refuseOthers(stats);
-    const content = new Content(stats, maxBytes);
-    while (content.add((await file.read(content.chunk)).bytesRead));
-    return content.read();
-  } finally {
-    await file.close();
+/** A pipe, or a file that grows, may have more bytes than its size says. */
+function readAll(descriptor: number, maxBytes: number): Buffer {
+  const chunks: Buffer[] = [];
+  for (let bytes = 0; bytes <= maxBytes; ) {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+    const read = readSync(descriptor, chunk);
+    if (read === 0) return Buffer.concat(chunks);
+    chunks.push(chunk.subarray(0, read));
+    bytes += read;
   }
-}
-
-/** The part of a file that has been read. */
-class Content {
-  readonly #maxBytes: number;
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
-  /** The buffer for the next read. */
-  chunk: Buffer;
-
-  constructor({ size }: Stats, maxBytes: number) {
-    if (size > maxBytes) throw tooMany(maxBytes, String(size));
-    this.#maxBytes = maxBytes;
-    this.chunk = Buffer.allocUnsafe(Math.max(size + 1, CHUNK_BYTES)); // one more: the first read finds the end
-  }
-
-  /** Keeps the bytes read into the chunk. @returns  whether there may be more */
-  add(bytes: number): boolean {
-    if (bytes === 0) return false;
-    this.#bytes += bytes;
-    if (this.#bytes > this.#maxBytes) throw tooMany(this.#maxBytes, 'more');
-    this.#chunks.push(this.chunk.subarray(0, bytes));
-    this.chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-    return true;
-  }
-
-  read(): Buffer {
-    return Buffer.concat(this.#chunks);
-  }
+  throw tooMany(maxBytes, 'more');
 }
 
 const tooMany = (maxBytes: number, got: string): TooManyBytes =>

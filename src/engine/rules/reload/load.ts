@@ -5,7 +5,7 @@ import { lint } from '../compile/lint.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
-import { NotAFile, readBoundedSync, TooManyBytes } from '../read/bounded-file.ts';
+import { NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
@@ -125,7 +125,7 @@ function readBlocks(
     return [];
   };
   try {
-    const written = text ?? utf8.decode(readBoundedSync(path, MAX_FILE_BYTES, isAnyKindRead));
+    const written = text ?? utf8.decode(readBounded(path, MAX_FILE_BYTES, isAnyKindRead));
     return readText(file, written, problems).map((block) => replaceRequirements(block, problems));
   } catch (thrown) {
     if (thrown instanceof YamlError)

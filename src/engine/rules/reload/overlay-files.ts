@@ -96,10 +96,10 @@ export class Overlay {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      const { state, read } = await listOverlay(this.#source);
+      const { files, state } = await listFiles(this.#source);
       const isKnown = state === this.#state;
       if (isKnown && 'files' in this.#newest) return;
-      const newest = await read();
+      const newest = readAll(this.#source.description, files);
       if (isKnown && 'problems' in newest) return; // still unreadable
       this.#newest = newest;
       this.#state = state;
@@ -121,38 +121,24 @@ export function checkOverlaid(overlay: Overlay | undefined, run: Check): Overlai
 
 /** Reads overlay files once; pipes, too: a shell may pass one to a command. */
 export async function readOverlayFiles(source: RuleSource): Promise<OverlayVersion> {
-  const { read } = await listOverlay(source, true);
-  return read();
+  const { files } = await listFiles(source);
+  return readAll(source.description, files, true);
 }
 
 const checkWith = (version: OverlayVersion, run: Check): CheckedRules =>
   'files' in version ? run(version.files) : { ok: false, problems: version.problems };
 
-interface Listing {
-  /** Changes whenever the files may have changed. */
-  readonly state: string;
-  read(): Promise<OverlayVersion>;
-}
-
-async function listOverlay(source: RuleSource, isAnyKindRead = false): Promise<Listing> {
-  const { files, state } = await listFiles(source);
-  if (typeof files !== 'string') return { state, read: () => readAll(source.description, files, isAnyKindRead) };
-  return { state, read: async () => invalidVersion(source.description, `cannot be read: ${files}`) };
-}
-
 /** Of all files together. */
 const MAX_OVERLAY_BYTES = 8 * 1024 * 1024;
 
-async function readAll(
-  description: string,
-  files: readonly RuleFileState[],
-  isAnyKindRead: boolean,
-): Promise<OverlayVersion> {
+/** @param files  or why they cannot be listed */
+function readAll(description: string, files: readonly RuleFileState[] | string, isAnyKindRead = false): OverlayVersion {
+  if (typeof files === 'string') return invalidVersion(description, `cannot be read: ${files}`);
   const read: OverlayFile[] = [];
   let bytes = 0;
   for (const { path, name } of files) {
     try {
-      const content = await readBounded(path, MAX_OVERLAY_BYTES - bytes, isAnyKindRead);
+      const content = readBounded(path, MAX_OVERLAY_BYTES - bytes, isAnyKindRead);
       bytes += content.length;
       read.push({ name, text: utf8.decode(content) });
     } catch (error) {
