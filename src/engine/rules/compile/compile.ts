@@ -15,15 +15,7 @@ import {
   type UnitCost,
 } from '../match/tree.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import {
-  blockNodes,
-  compositeName,
-  type NodeHead,
-  type NodeSource,
-  type Requirement,
-  type SourcedNode,
-  valueName,
-} from '../read/node-source.ts';
+import { childBlocks, compositeName, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
@@ -47,7 +39,7 @@ export function compile(
 ): RuleTree {
   const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) => {
     const above = topContext(name, split);
-    const root = buildLevel(blockNodes(parts.nodes), above, problems);
+    const root = buildLevel(parts.nodes, above, problems);
     return createDomain(above, { ...parts, root, ruleCount: Array.from(listedRules(root)).length });
   });
   const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
@@ -164,13 +156,10 @@ export const topContext = (domain: string, split: SiteSplit | undefined): Above 
 });
 
 /** Compiles the nodes of one level and everything below them. */
-function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level {
+function buildLevel(nodes: readonly Block<'node'>[], above: Above, problems: Problems): Level {
   const level = new LevelBuilder();
-  let first: Block<'node'> | undefined;
-  for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-    const { block, head } = sourced.written;
-    first ??= block;
-    const { key = '', value = '' } = block.values;
+  for (const block of nodes) {
+    const { key = '', value = '', required }: NodeHead = block.values;
     const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
     const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
     if (key === '' && !block.invalid.has('key')) {
@@ -180,14 +169,15 @@ function buildLevel(nodes: NodeSource, above: Above, problems: Problems): Level 
       const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
       problems.error(block.place('key'), message);
     }
-    if (head.required && level.required)
+    if (required && level.required)
       problems.error(block.place(), 'require must be given once for all files of a domain, got a second one');
-    if (head.required) above.requirements.push(head.required);
+    if (required) above.requirements.push(required);
     checkAddresses(block, problems);
-    const node = buildNode(sourced, above, problems);
-    if (value !== '' || isValid) level.add(head, node);
+    const node = buildNode(block, above, problems);
+    if (value !== '' || isValid) level.add(block.values, node);
   }
   const { patternKeys } = level;
+  const [first] = nodes;
   if (first && patternKeys > MAX_PATTERN_KEYS) {
     const message = `at most ${MAX_PATTERN_KEYS} keys of one level may have a '*', got ${patternKeys}: put the '*' into values`;
     problems.error(first.place(), message);
@@ -218,10 +208,11 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
   };
 }
 
-function buildNode({ written, below }: SourcedNode, above: Above, problems: Problems): Node {
-  const { node, here } = buildOwn(written.block, above, problems);
-  checkReserves(written.block, node.rule, problems);
-  return { ...node, children: below && buildLevel(below, here, problems) };
+function buildNode(block: Block<'node'>, above: Above, problems: Problems): Node {
+  const { node, here } = buildOwn(block, above, problems);
+  checkReserves(block, node.rule, problems);
+  const below = childBlocks(block);
+  return { ...node, children: below.length > 0 ? buildLevel(below, here, problems) : undefined };
 }
 
 /** Compiles a node without its children, and returns the context for them. */

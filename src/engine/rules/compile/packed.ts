@@ -3,7 +3,7 @@ import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
-import { childBlocks, type NodeHead, type NodeSource, type WrittenNode } from '../read/node-source.ts';
+import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
@@ -116,13 +116,19 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
   return mapBlocks(shape, values, (inner, block) => plain(inner, (block as Block<Shape>).values)); // as the format says
 }
 
+/** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
+export interface NodeSource {
+  /** The next node, and its children, if any; undefined after the last. */
+  next(): { readonly written: UnpackedNode; readonly below: NodeSource | undefined } | undefined;
+}
+
 /**
  * The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at a time.
  */
-export function unpack({ pieces }: PackedDomain): NodeSource<UnpackedNode> {
+export function unpack({ pieces }: PackedDomain): NodeSource {
   const nodes = readNodes(pieces);
   let due = nodes.next();
-  const level = (depth: number): NodeSource<UnpackedNode> => ({
+  const level = (depth: number): NodeSource => ({
     next() {
       if (due.done || due.value.depth !== depth) return undefined;
       const written = due.value;
@@ -141,7 +147,7 @@ function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefine
 }
 
 /** A node of a piece. Its block is built on demand. */
-class UnpackedNode implements WrittenNode {
+class UnpackedNode {
   readonly #node: PackedNode;
   readonly #files: readonly string[];
   /** Allows the node to be read again; takes less memory than the node. */
@@ -239,7 +245,7 @@ const RULE_WORK = 4;
 /** The first rules of a domain, which are built with the tree: they take about a millisecond. */
 const MADE_RULES = 100;
 
-function* buildLevel(nodes: NodeSource<UnpackedNode>, above: Above, count: { rules: number }): Steps<Level> {
+function* buildLevel(nodes: NodeSource, above: Above, count: { rules: number }): Steps<Level> {
   const level = new LevelBuilder();
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
     const { written, below } = sourced;

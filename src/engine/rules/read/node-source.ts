@@ -1,23 +1,5 @@
 import type { Alternatives, Block } from './read.ts';
 
-/** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
-export interface NodeSource<N extends WrittenNode = WrittenNode> {
-  /** The next node; undefined after the last. */
-  next(): SourcedNode<N> | undefined;
-}
-
-export interface SourcedNode<N extends WrittenNode = WrittenNode> {
-  readonly written: N;
-  /** Children of the node, if any. */
-  readonly below: NodeSource<N> | undefined;
-}
-
-/** A node as written in its file. */
-export interface WrittenNode {
-  readonly head: NodeHead;
-  readonly block: Block<'node'>;
-}
-
 /** The part of a node that determines its key, its name, and whether it has limits. */
 export interface NodeHead {
   readonly key?: string;
@@ -67,19 +49,3 @@ export function childBlocks({ values, place }: Block<'node'>): readonly Block<'n
 }
 
 const NOTHING: ReadonlySet<PropertyKey> = new Set();
-
-/** The nodes of blocks in memory. */
-export function blockNodes(blocks: readonly Block<'node'>[]): NodeSource {
-  let at = 0;
-  return {
-    next() {
-      const block = blocks[at++];
-      if (!block) return undefined;
-      const children = childBlocks(block);
-      return {
-        written: { head: block.values, block },
-        below: children.length > 0 ? blockNodes(children) : undefined,
-      };
-    },
-  };
-}

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { type Above, buildOwn, topContext } from '../compile/compile.ts';
-import { type PackedDomain, unpack } from '../compile/packed.ts';
+import { type NodeSource, type PackedDomain, unpack } from '../compile/packed.ts';
 import { nodeId } from '../match/level.ts';
 import { textMatcher, valueMatcher } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
-import type { NodeSource } from '../read/node-source.ts';
 import { Problems } from '../read/problem.ts';
 
 /** The part of a rule that is needed to compare two versions. */
