@@ -4,9 +4,9 @@ import { describeLimit, describeRule, ruleAsJson, scheduleAsJson } from '../../.
 import { Problems } from '../../../src/engine/rules/read/problem.ts';
 import { readText } from '../../../src/engine/rules/read/read.ts';
 import { RulesInForce } from '../../../src/engine/rules/reload/in-force.ts';
-import { checkBlocks, loadBlocks } from '../../../src/engine/rules/reload/load.ts';
+import { checkBlocks } from '../../../src/engine/rules/reload/load.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { rulesFrom } from '../../helpers/rules.ts';
+import { loadText, rulesFrom } from '../../helpers/rules.ts';
 
 const at = (text: string): number => Date.parse(text);
 
@@ -19,10 +19,8 @@ const ruleFrom = (rest: string) => {
 };
 
 const problemsOf = (rest: string, overlay?: string): readonly string[] => {
-  const problems = new Problems();
-  const blocks = readText('rules.yaml', nodeOf(rest), problems);
   const laid = overlay === undefined ? {} : { overlay: [{ name: 'overlay.yaml', text: nodeOf(overlay) }] };
-  const loaded = loadBlocks(blocks, problems.all, { mergeDomains: false, ...laid });
+  const loaded = loadText(nodeOf(rest), laid);
   return (loaded.ok ? loaded.warnings : loaded.problems).map(({ line, message }) => `${line}: ${message}`);
 };
 

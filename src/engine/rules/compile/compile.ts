@@ -15,7 +15,14 @@ import {
   type UnitCost,
 } from '../match/tree.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import { childBlocks, compositeName, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
+import {
+  childBlocks,
+  compositeName,
+  listLimits,
+  type NodeHead,
+  type Requirement,
+  valueName,
+} from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
@@ -248,7 +255,7 @@ export function childContext(block: Block<'node'>, above: Above, problems: Probl
     isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
     ids: readIds(block, above, problems),
     node: undefined,
-    reserves: hasReserve(block),
+    reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
     shares: isShared(block),
   };
 }
@@ -345,9 +352,6 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
   return report('not_counted: commit requires a limit with reserve on the node directly above');
 }
 
-const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
-  (only ? [only] : several).some(({ values }) => values.reserve !== undefined);
-
 /** An exact value is always part of the name; a shared counter has its pattern instead; an id is never shown. */
 function chooseNaming(head: NodeHead): Naming {
   const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = head;
@@ -371,7 +375,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     const message = `rate_limits must hold ${minimum} to ${maximum} limits, got ${several.length}`;
     problems.error(block.place('rate_limits'), message);
   }
-  const limitBlocks = only ? [only] : (several ?? []);
+  const limitBlocks = listLimits(block);
   const shared = several?.find(({ values }) => values.share);
   if (shared) problems.error(shared.place('share'), 'share goes with rate_limit, not with rate_limits');
   if (limitBlocks.length === 0) return undefined;

@@ -1,6 +1,7 @@
 import type { Spend } from '../../algorithms/limit.ts';
 import type { Limit } from '../../holds/limits.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
+import { listLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -40,12 +41,11 @@ function checkNodes(
   problems: Problems,
 ): void {
   const { spend } = store;
-  for (const { values } of nodes) {
-    for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
-      const { consistency, charge } = limit.values;
-      const report = (key: 'charge' | 'consistency', message: string): void => {
+  for (const node of nodes) {
+    for (const limit of listLimits(node)) {
+      const { consistency, charge, sites, reserve, share, schedule = [] } = limit.values;
+      const report = (key: keyof typeof limit.values, message: string): void =>
         problems.error(limit.place(key), message);
-      };
       if (consistency === 'leased' && !store.leases)
         report('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
       if (consistency === 'leased' && spend !== ('each' satisfies Spend))
@@ -55,18 +55,15 @@ function checkNodes(
         );
       if (charge === 'always' && spend !== ('each' satisfies Spend))
         report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
-      if (limit.values.sites && !store.split)
-        problems.error(
-          limit.place('sites'),
-          'sites requires SITE and SITE_PEERS, which name the sites that share the limit',
-        );
-      if (limit.values.reserve && store.without.includes('reservation'))
-        problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; use Redis`);
-      if (limit.values.share && store.without.includes('fair_share'))
-        problems.error(limit.place('share'), `shared limits cannot be counted in ${store.name}; use Redis`);
-      for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
+      if (sites && !store.split)
+        report('sites', 'sites requires SITE and SITE_PEERS, which name the sites that share the limit');
+      if (reserve && store.without.includes('reservation'))
+        report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
+      if (share && store.without.includes('fair_share'))
+        report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
+      for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }
-    checkNodes(values.descriptors ?? [], store, problems);
+    checkNodes(node.values.descriptors ?? [], store, problems);
   }
 }
 

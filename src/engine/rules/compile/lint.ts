@@ -1,10 +1,11 @@
+import { groupBy } from '../../../base/group.ts';
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
 import { Addresses } from '../match/addresses.ts';
 import { BlockTable } from '../match/block-table.ts';
 import type { Matcher } from '../match/matcher.ts';
 import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
 import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
-import { compositeName } from '../read/node-source.ts';
+import { compositeName, listLimits } from '../read/node-source.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
 
@@ -16,13 +17,7 @@ import type { Block } from '../read/read.ts';
  * @param spend  for domains that do not set it
  */
 export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): readonly Problem[] {
-  const domains = new Map<string, Block<'file'>[]>();
-  for (const file of files) {
-    const { domain = '' } = file.values;
-    const parts = domains.get(domain);
-    if (parts) parts.push(file);
-    else domains.set(domain, [file]);
-  }
+  const domains = groupBy(files, ({ values: { domain = '' } }) => domain);
   return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts, spend));
 }
 
@@ -51,10 +46,6 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
 function walkLevels(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
   return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? walkLevels(descriptors) : []))];
 }
-
-/** A node's limits, including `unlimited`. */
-const listLimits = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
-  only ? [only] : several;
 
 function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): readonly Problem[] {
   return descriptors.length > 0

@@ -13,20 +13,26 @@ type NodeValues = Block<'node'>['values'];
 const MAX_LEVELS = 3;
 const MAX_WEIGHT = 1_000;
 
-/** Values that `share` allows beside it; others could let a child exceed its share, or answer without it. */
-const allowedBeside = {
-  soft: ({ soft = 0 }: LimitValues) => soft === 0,
-  refill: ({ refill = 'continuous' }: LimitValues) => refill === 'continuous',
-  charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
-  consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
-  max_delay: ({ max_delay: maxDelay }: LimitValues) => maxDelay === undefined,
-  reserve: ({ reserve }: LimitValues) => reserve === undefined,
-  sites: ({ sites }: LimitValues) => sites === undefined,
-  active: ({ active }: LimitValues) => active === undefined,
-  schedule: ({ schedule }: LimitValues) => schedule === undefined,
-  on_change: ({ on_change: onChange = 'keep' }: LimitValues) => onChange === 'keep',
-  on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
-} as const;
+/**
+ * The first key that cannot be used beside `share` or `sites`: it could let a part exceed its share of the limit, or
+ * answer without it.
+ */
+export function findExcluded(values: LimitValues, beside: 'share' | 'sites'): keyof LimitValues | undefined {
+  const isAllowed = {
+    soft: (values.soft ?? 0) === 0,
+    refill: beside === 'sites' || (values.refill ?? 'continuous') === 'continuous',
+    charge: (values.charge ?? 'accepted') === 'accepted',
+    consistency: (values.consistency ?? 'strict') === 'strict',
+    max_delay: values.max_delay === undefined,
+    reserve: values.reserve === undefined,
+    sites: beside === 'sites' || values.sites === undefined,
+    active: values.active === undefined,
+    schedule: values.schedule === undefined,
+    on_change: (values.on_change ?? 'keep') === 'keep',
+    on_store_failure: values.on_store_failure !== 'local',
+  };
+  return (Object.keys(isAllowed) as (keyof typeof isAllowed)[]).find((key) => !isAllowed[key]);
+}
 
 /** The limit that children share, if the rule says so. */
 export function readShare({ values, place }: Block<'rate_limit'>, whole: Limit, problems: Problems): Limit | undefined {
@@ -36,7 +42,7 @@ export function readShare({ values, place }: Block<'rate_limit'>, whole: Limit, 
   const { by = '' } = share.values;
   if (by === '')
     return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
-  const other = Object.entries(allowedBeside).find(([, allows]) => !allows(values))?.[0] as keyof LimitValues;
+  const other = findExcluded(values, 'share');
   if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
   const { algorithm, requestsPerUnit, windowMs } = whole;
   if (algorithm !== 'token_bucket' || windowMs !== unitMs.SECOND)
@@ -64,7 +70,7 @@ const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined
 export const isShared = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
 
 /** What a child is part of. */
-export interface Parent {
+interface Parent {
   /** The rule of the node above; undefined if it has none. */
   readonly rule: Rule | undefined;
   /** The number of entries down to the node above. */

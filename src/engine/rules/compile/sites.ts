@@ -4,8 +4,7 @@ import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site
 import { maxError } from '../../holds/site-share-state.ts';
 import type { Problems } from '../read/problem.ts';
 import type { Block } from '../read/read.ts';
-
-type LimitValues = Block<'rate_limit'>['values'];
+import { findExcluded } from './share.ts';
 
 /** The shortest window within which hits can be moved. */
 const MIN_WINDOW_MS = unitMs.SECOND;
@@ -24,12 +23,8 @@ export function readSites(
   if (sites.invalid.size > 0) return undefined; // reported already
   const maxErrorPercent = readMaxError(sites, problems);
   if (maxErrorPercent === undefined) return undefined;
-  const other = Object.keys(allowedBeside).find((key) => !allowedBeside[key as keyof typeof allowedBeside](values)); // keys of the table
-  if (other)
-    return problems.error(
-      place(other as keyof LimitValues),
-      `${other} and sites are mutually exclusive: remove one of them`,
-    );
+  const other = findExcluded(values, 'sites');
+  if (other) return problems.error(place(other), `${other} and sites are mutually exclusive: remove one of them`);
   const limit = createShare(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
   const problem = findProblem(limit);
@@ -59,19 +54,6 @@ function readMaxError({ values, place }: Block<'sites'>, problems: Problems): nu
 
 const UNSHARED =
   'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites';
-
-/** Values that `sites` allows beside it; others could let a site exceed its share, or answer without it. */
-const allowedBeside = {
-  soft: ({ soft = 0 }: LimitValues) => soft === 0,
-  charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
-  consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
-  max_delay: ({ max_delay: maxDelay }: LimitValues) => maxDelay === undefined,
-  reserve: ({ reserve }: LimitValues) => reserve === undefined,
-  active: ({ active }: LimitValues) => active === undefined,
-  schedule: ({ schedule }: LimitValues) => schedule === undefined,
-  on_change: ({ on_change: onChange = 'keep' }: LimitValues) => onChange === 'keep',
-  on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
-} as const;
 
 /** The share of this site; undefined if the limit's hits cannot be moved. */
 function createShare(

@@ -1,4 +1,5 @@
 import { printable } from '../../../base/printable.ts';
+import type { Entry } from './match.ts';
 
 /** A descriptor on the command line is not `key=value[,key=value…]`. */
 export class InvalidDescriptor extends Error {
@@ -8,18 +9,13 @@ export class InvalidDescriptor extends Error {
 /** The format of a descriptor, for help. */
 export const DESCRIPTOR = String.raw`key=value[,key=value…]; \, is a comma in a value, \\ a backslash`;
 
-interface WrittenEntry {
-  readonly key: string;
-  readonly value: string;
-}
-
 /**
  * Parses a descriptor as written by hand. `user=alice,path=/login`: two entries. A value ends at the next comma and may
  * contain further `=`. `\,`, `\=` and `\\` stand for the character itself, `\x1b` and `\u202e` for one by its number.
  *
  * @throws InvalidDescriptor
  */
-export function parseDescriptor(written: string): readonly WrittenEntry[] {
+export function parseDescriptor(written: string): readonly Entry[] {
   return splitPieces(written).map(({ key, value }) => {
     if (value !== undefined && key !== '') return { key, value };
     const hint = bareEntry(written) === undefined ? '' : String.raw`; a comma in a value is written \,`;
@@ -36,11 +32,11 @@ export const bareEntry = (written: string): string | undefined =>
  *
  * @throws InvalidDescriptor  a backslash is followed by anything else
  */
-export const parseAnyDescriptor = (written: string): readonly WrittenEntry[] =>
+export const parseAnyDescriptor = (written: string): readonly Entry[] =>
   splitPieces(written).map(({ key, value = '' }) => ({ key, value }));
 
 /** A descriptor in the format of `parseDescriptor`, on one line that a terminal can show. */
-export const descriptorText = (entries: readonly WrittenEntry[]): string =>
+export const descriptorText = (entries: readonly Entry[]): string =>
   entries.map(({ key, value }) => `${keyText(key)}=${valueText(value)}`).join(',');
 
 /** An entry's key in that format. */

@@ -1,4 +1,5 @@
 import type { RequestWork } from '../../../base/request-work.ts';
+import type { Entry } from './match.ts';
 import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
 import type { AddressNodes, Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
 
@@ -44,17 +45,12 @@ export function namesValues({ byKey, keyPatterns }: Level, key: string): boolean
 }
 
 /** Whether a level chose a node for its value, and not only for its key. */
-export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: SentEntry, found: Node): boolean {
+export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: Entry, found: Node): boolean {
   const branch = byKey.get(key);
   if (branch && branch.anyValue === found) return false;
   if (branch?.byValue.get(value) === found) return true;
   const keyed = branch ? branch.keyPatterns : keyPatterns;
   return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
-}
-
-interface SentEntry {
-  readonly key: string;
-  readonly value: string;
 }
 
 /**

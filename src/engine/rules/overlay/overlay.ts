@@ -1,5 +1,5 @@
 import { mergeObjects } from '../../../base/json.ts';
-import { compositeName, valueName } from '../read/node-source.ts';
+import { compositeName, listLimits, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
 import { type Block, readText } from '../read/read.ts';
@@ -98,11 +98,10 @@ type LimitBlock = Block<'rate_limit'>;
 type LimitKey = keyof LimitBlock['values'];
 
 function layLimits(node: Block<'node'>, part: Block<'node'>, problems: Problems): Block<'node'> {
-  const { rate_limit: only, rate_limits: several } = part.values;
-  const over = several ?? (only ? [only] : []);
+  const over = listLimits(part);
   if (over.length === 0) return node;
-  const below = node.values.rate_limits ?? (node.values.rate_limit ? [node.values.rate_limit] : []);
-  if (only && below.length > 1) {
+  const below = listLimits(node);
+  if (part.values.rate_limit && below.length > 1) {
     const message = `this node has ${below.length} limits: write rate_limits, with an entry for each of them`;
     problems.error(part.place('rate_limit'), message);
     return node;
@@ -318,7 +317,8 @@ class Builder {
     }
   }
 
-  #checkNode({ values, invalid, place }: Block<'node'>, identity: object): void {
+  #checkNode(node: Block<'node'>, identity: object): void {
+    const { values, invalid, place } = node;
     const { rate_limit: only, rate_limits: several, descriptors = [] } = values;
     const given = nodeKeys.filter((key) => values[key] !== undefined);
     for (const key of given) this.#give(identity, key, place(key));
@@ -329,7 +329,7 @@ class Builder {
         place('rate_limits'),
         'rate_limit and rate_limits are mutually exclusive: remove one of them',
       );
-    for (const [at, limit] of (only ? [only] : (several ?? [])).entries()) this.#checkLimit(limit, at, identity);
+    for (const [at, limit] of listLimits(node).entries()) this.#checkLimit(limit, at, identity);
     const says = given.length + refused.length + descriptors.length + invalid.size;
     if (says === 0 && !only && !several)
       this.#problems.warn(place(), 'this overlays nothing: it has neither a property nor descriptors');

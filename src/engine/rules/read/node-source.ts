@@ -35,6 +35,10 @@ export function compositeName(head: NodeHead): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
+/** A node's limits as written, including `unlimited`. */
+export const listLimits = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
+  only ? [only] : several;
+
 /**
  * The nodes below a node. If its limit is shared by the values of a key, there is one for those that are not listed.
  */

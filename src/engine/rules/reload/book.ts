@@ -62,17 +62,17 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
   };
-  const check = (files: readonly RuleFileState[], checking: LoadOptions): CheckedRules => {
+  const check = (files: readonly RuleFileState[] | string, checking: LoadOptions): CheckedRules => {
+    if (typeof files === 'string') return unread(source, `cannot be read: ${files}`);
     try {
       return checkRuleFiles(files, checking);
     } catch (error) {
-      return uncheckable(source, error); // a part of this program may be gone, or memory short
+      // a part of this program may be gone, or memory short
+      return unread(source, `cannot be checked: ${error instanceof Error ? error.message : error}`);
     }
   };
   const load = (files: readonly RuleFileState[] | string, state: string): void => {
-    const { valid, invalid } = checkOverlaid(overlay, (over) =>
-      typeof files === 'string' ? unreadable(source, files) : check(files, { ...loadOptions, overlay: over }),
-    );
+    const { valid, invalid } = checkOverlaid(overlay, (over) => check(files, { ...loadOptions, overlay: over }));
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))
@@ -148,17 +148,10 @@ const digestProblems = (problems: readonly Problem[]): string =>
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
   const { files } = await listFiles(source);
-  return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
+  return typeof files === 'string' ? unread(source, `cannot be read: ${files}`) : loadRules(files, options);
 }
 
-type Unread = Extract<LoadedRules, { ok: false }>;
-
-const unreadable = ({ description }: RuleSource, reason: string): Unread => ({
+const unread = ({ description }: RuleSource, why: string): Extract<LoadedRules, { ok: false }> => ({
   ok: false,
-  problems: [unreadProblem(description, `cannot be read: ${reason}`)],
-});
-
-const uncheckable = ({ description }: RuleSource, error: unknown): Unread => ({
-  ok: false,
-  problems: [unreadProblem(description, `cannot be checked: ${error instanceof Error ? error.message : error}`)],
+  problems: [unreadProblem(description, why)],
 });

@@ -42,11 +42,11 @@ export function plainPath(path: string): RuleSource {
     description: path,
     async list() {
       const stats = await stat(path);
-      if (!stats.isDirectory()) return [fileState({ path, stats }, path)];
+      if (!stats.isDirectory()) return [fileState({ path, stats })];
       const found = await filesBelow(path, (name) => !name.startsWith('.'));
       const files = found.filter((file) => /\.ya?ml$/.test(file.path));
       if (files.length === 0) throw new Error('the directory holds no .yaml or .yml file');
-      return files.map((file) => fileState(file, file.path));
+      return files.map(fileState);
     },
   };
 }
@@ -76,14 +76,14 @@ export function runtimeDirectory({
   const isRead = (name: string): boolean => !(ignoreDotFiles && name.startsWith('.'));
   const volumes = new Set<string>();
   const listFrom = (directory: string): Promise<readonly FoundFile[]> =>
-    filesBelow(directory, isRead, { onVolume: (volume) => volumes.add(volume) });
+    filesBelow(directory, isRead, (volume) => volumes.add(volume));
   const isOfApp = ({ path }: FoundFile): boolean =>
     relative(top, path).split(sep).join('.').startsWith(`${appDirectory}.`);
   return {
     description: join(top, appDirectory),
     async list() {
       const found = watchRoot ? (await listFrom(top)).filter(isOfApp) : await listFrom(join(top, appDirectory));
-      return found.map((file) => fileState(file, file.path));
+      return found.map(fileState);
     },
     notes: () =>
       Array.from(
@@ -100,31 +100,27 @@ interface FoundFile {
 }
 
 /** A write in place, a rename and a swapped link change at least one of these. */
-const fileState = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
+const fileState = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile): RuleFileState => ({
   path,
-  name,
-  state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}`,
+  name: path,
+  state: `${path} ${ino} ${size} ${mtimeMs} ${ctimeMs}`,
 });
 
 /** The link by which Kubernetes replaces all files of a volume at once. */
 const VOLUME_DATA = '..data';
 
-interface Walk {
-  /** Receives the files. */
-  readonly files?: FoundFile[];
-  /**
-   * Called with each Kubernetes volume, in which names that begin with `..` are skipped. Default: volumes are read like
-   * other directories.
-   */
-  readonly onVolume?: (directory: string) => void;
-}
-
-/** All files below a directory, sorted by path. Follows links. */
+/**
+ * All files below a directory, sorted by path. Follows links.
+ *
+ * @param onVolume  called with each Kubernetes volume, in which names that begin with `..` are skipped. Default: volumes
+ * are read like other directories.
+ */
 async function filesBelow(
   directory: string,
   isRead: (name: string) => boolean,
-  { files = [], onVolume }: Walk = {},
+  onVolume?: (directory: string) => void,
 ): Promise<readonly FoundFile[]> {
+  const files: FoundFile[] = [];
   const all = (await readdir(directory)).filter(isRead).sort();
   const isVolume =
     onVolume && all.includes(VOLUME_DATA) && (await lstat(join(directory, VOLUME_DATA))).isSymbolicLink();
@@ -132,8 +128,8 @@ async function filesBelow(
   for (const name of isVolume ? all.filter((one) => !one.startsWith('..')) : all) {
     const path = join(directory, name);
     const stats = await stat(path);
-    if (stats.isDirectory()) await filesBelow(path, isRead, { files, ...(onVolume && { onVolume }) });
-    else files.push({ path, stats });
+    if (!stats.isDirectory()) files.push({ path, stats });
+    else for (const file of await filesBelow(path, isRead, onVolume)) files.push(file);
   }
   return files;
 }

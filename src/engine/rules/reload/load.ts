@@ -49,7 +49,7 @@ export interface LoadOptions {
 export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
   const problems = new Problems();
   const blocks = files.flatMap((file) => readBlocks(file, problems, true));
-  return loadBlocks(blocks, problems.all, options);
+  return compileBlocks(blocks, problems.all, options).loaded;
 }
 
 /** Valid rules, ready to be compiled elsewhere; or all problems that prevent it. Can be sent to other processes. */
@@ -76,8 +76,9 @@ export function checkRuleFiles(files: readonly RuleFile[], options: LoadOptions)
 }
 
 /**
- * Like `loadBlocks`, but returns rules that can be sent to other processes, and only the first problems.
+ * Checks parsed rules, from files or another source, one domain each.
  *
+ * @param found    problems found by reading them
  * @param inOrder  sorts problems, of which the first ones are kept
  */
 export function checkBlocks(
@@ -86,32 +87,26 @@ export function checkBlocks(
   options: LoadOptions,
   inOrder: (problems: readonly Problem[]) => readonly Problem[] = inFileOrder,
 ): CheckedRules {
-  const problems = new Problems(found);
-  const { overlay = [], ...others } = options;
-  const laid = leaseByDefault(layOver(blocks, overlay, problems), options.store);
-  const loaded = loadBlocks(laid, problems.all, others);
+  const { loaded, laid } = compileBlocks(blocks, found, options);
   if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
   const ruleCount = loaded.rules.rules.length;
   const warnings = firstProblems(loaded.warnings);
   return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
 }
 
-/**
- * Compiles parsed rules, from files or another source, one domain each.
- *
- * @param found  problems found by reading them
- */
-export function loadBlocks(
-  plain: readonly Block<'file'>[],
+/** @returns  with the blocks under the overlay */
+function compileBlocks(
+  blocks: readonly Block<'file'>[],
   found: readonly Problem[],
   { mergeDomains, store, overlay = [] }: LoadOptions,
-): LoadedRules {
+): { readonly loaded: LoadedRules; readonly laid: readonly Block<'file'>[] } {
   const problems = new Problems(found);
-  const blocks = leaseByDefault(layOver(plain, overlay, problems), store);
-  const rules = compile(blocks, { mergeDomains, split: store?.split }, problems);
-  if (store) checkFit(blocks, store, problems);
-  if (problems.hasErrors) return { ok: false, problems: inFileOrder(problems.all) };
-  return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };
+  const laid = leaseByDefault(layOver(blocks, overlay, problems), store);
+  const rules = compile(laid, { mergeDomains, split: store?.split }, problems);
+  if (store) checkFit(laid, store, problems);
+  if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, laid };
+  const warnings = inFileOrder([...problems.all, ...lint(laid, store?.spend ?? 'each')]);
+  return { loaded: { ok: true, rules, warnings }, laid };
 }
 
 function readBlocks(
