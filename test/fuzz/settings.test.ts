@@ -1,4 +1,3 @@
-import { RE2JS } from 're2js';
 import { readSettings } from '../../src/settings/settings.ts';
 import { settingsTable } from '../../src/settings/table.ts';
 import { InvalidSettings, readValues } from '../../src/settings/values.ts';
@@ -51,23 +50,7 @@ test('any environment results in settings, or in a problem for each invalid vari
         for (const problem of error.problems) expect(names.some((name) => problem.includes(name))).toBe(true);
       }
     }),
-    { numRuns: 2_000 },
-  );
-});
-
-test('each variable alone accepts or refuses any value', () => {
-  fc.assert(
-    fc.property(anyValue, (value) => {
-      for (const name of names) {
-        try {
-          readValues({ [name]: value }, (written) => RE2JS.compile(written));
-        } catch (error) {
-          expect(error).toBeInstanceOf(InvalidSettings);
-          expect(String(error)).toContain(name);
-        }
-      }
-    }),
-    { numRuns: 100 },
+    { numRuns: 700 },
   );
 });
 

@@ -66,6 +66,6 @@ test('every mistake of a file is reported, whatever others it has', () => {
       const alone = written.flatMap((one) => problemsOf([one]).slice(0, 1));
       expect(problemsOf(written)).toEqual(expect.arrayContaining(alone));
     }),
-    { numRuns: 50 },
+    { numRuns: 25 },
   );
 });

@@ -190,6 +190,6 @@ test('an address is matched by the longest of the blocks that contain it', () =>
       );
       expect(countedAddress(address)).toBe(address);
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   );
 });

@@ -98,7 +98,7 @@ test('a bucket with the entries of a descriptor that matches a rule finds a rule
         expect(findBucket(rules, { domain, pairs: entries }, new RequestWork())).toBeDefined();
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 150 },
   );
 });
 

@@ -1,7 +1,4 @@
 import '../../../helpers/realm.ts';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
 import type { RuleTree } from '../../../../src/engine/rules/match/tree.ts';
 import { listOverlaid } from '../../../../src/engine/rules/read/overlaid.ts';
@@ -14,16 +11,7 @@ import {
   loadRules,
 } from '../../../../src/engine/rules/reload/load.ts';
 
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'overlay-'));
-});
-
-function file(name: string, text: string) {
-  const path = join(folder, name);
-  writeFileSync(path, text);
-  return { path, name };
-}
+const file = (name: string, text: string) => ({ path: name, name, text });
 
 /** Loads a rule file with overlay files, which are called a.yaml, b.yaml and so on. */
 function load(rules: string, overlays: string | readonly string[], options: Partial<LoadOptions> = {}): LoadedRules {

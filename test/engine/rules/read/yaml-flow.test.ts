@@ -77,9 +77,9 @@ describe('indenting the contents of brackets, braces and quotes', () => {
         expect(strictly(indented)).toEqual(before);
         expect(indented.split('\n')).toHaveLength(text.split('\n').length);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
-    expect(valid).toBeGreaterThan(300);
+    expect(valid).toBeGreaterThan(100);
   });
 
   test('turns insufficient indentation into valid YAML, at any place', () => {
@@ -93,9 +93,9 @@ describe('indenting the contents of brackets, braces and quotes', () => {
           if (!(error instanceof YamlError)) throw error;
         }
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
-    expect(mended).toBeGreaterThan(50);
+    expect(mended).toBeGreaterThan(15);
   });
 
   test.each([

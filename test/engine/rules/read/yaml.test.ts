@@ -176,19 +176,6 @@ describe('anchors, aliases and merge keys', () => {
   });
 });
 
-test.each([
-  ['a: [\n  b,\n  c\n]\nd: e\n', '{a: [b, c], d: e}'],
-  ['a:\n- {b: c,\n  d: e}\n- f\n', '{a: [{b: c, d: e}, f]}'],
-  ['a: {\nb: [\nc\n]\n}\nd: e\n', '{a: {b: [c]}, d: e}'],
-  ['a: ["b\nc",\nd]\n', '{a: [b c, d]}'],
-  ['a: [b,\tc,\td]\n', '{a: [b, c, d]}'],
-  ['a: {b:\tc}\n', '{a: {b: c}}'],
-  ['a:\nb:\t{c: d}\n', '{a: , b: {c: d}}'],
-  ['a:\nb:\t[c,\t"d:\te"\n]\nf: g\n', '{a: , b: [c, d:\te], f: g}'],
-])('brackets and braces may be indented less than YAML requires, and by tabs, as in Go: %j', (text, shown) => {
-  expect(parsed(text)).toBe(shown);
-});
-
 describe('invalid YAML', () => {
   test.each([
     ["'''\n", 2, 'unexpected end of the stream within a single quoted scalar'],

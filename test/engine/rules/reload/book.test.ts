@@ -175,24 +175,6 @@ describe('rules are loaded again, once, after', () => {
     expect({ rules: inForce(), loads: loads.length }).toEqual({ rules, loads: 2 });
   });
 
-  test('a link is swapped for one to another directory', async () => {
-    for (const [directory, key] of [
-      ['first', 'user'],
-      ['second', 'resu'],
-    ] as const) {
-      mkdirSync(at(directory));
-      write(`${directory}/rules.yaml`, ruleFor(key));
-      utimesSync(at(`${directory}/rules.yaml`), 1_600_000_000, 1_600_000_000);
-    }
-    symlinkSync('first', at('current'));
-    await open('current');
-    symlinkSync('second', at('next'));
-    renameSync(at('next'), at('current'));
-    await look();
-    await look();
-    expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.resu'], loads: 2 });
-  });
-
   test('a ConfigMap is updated: its `..data` is swapped', async () => {
     for (const [version, key] of [
       ['..1', 'user'],
@@ -231,15 +213,6 @@ test('invalid rules change nothing and report all problems once, and valid ones 
   write('rules.yaml', ruleFor('address'));
   await look();
   expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.address'], loads: 3 });
-});
-
-test('there are no rules until the files are valid for the first time', async () => {
-  write('rules.yaml', 'domain: [');
-  await open('rules.yaml');
-  expect(book?.rules()).toBeUndefined();
-  write('rules.yaml', ruleFor('user'));
-  await look();
-  expect(inForce()).toEqual(['demo.user']);
 });
 
 test('an unreadable path is reported once, keeps the current rules, and is read when it exists', async () => {
@@ -424,8 +397,8 @@ test('only changed domains are compiled again', async () => {
   expect(compiled.map(([name]) => name)).toEqual(['domain-4']);
 });
 
-test('a hundred reloads leave no more memory in use than ten', async () => {
-  const RULES = 500;
+test('thirty reloads leave no more memory in use than two', async () => {
+  const RULES = 200;
   const textOf = (round: number): string => {
     const nodes = Array.from({ length: RULES }, (_, rule) => ({
       ...{ key: `key-${round}-${rule}`, rate_limit: { unit: 'day', requests_per_unit: round + 1 } },
@@ -440,17 +413,17 @@ test('a hundred reloads leave no more memory in use than ten', async () => {
     onLoad: () => loadCount++,
   });
   const bytes: number[] = [];
-  for (let round = 1; round <= 110; round++) {
+  for (let round = 1; round <= 32; round++) {
     write('rules.yaml', textOf(round));
     await until(`round ${round} is loaded`, async () => {
       await look();
       return loadCount > round;
     });
     expect([...(book.rules()?.rules ?? [])]).toHaveLength(RULES); // creates them
-    if (round % 100 === 10) bytes.push(heapBytes());
+    if (round === 2 || round === 32) bytes.push(heapBytes());
   }
   const [before = 0, after = 0] = bytes;
-  expect(after - before).toBeLessThan(20 * BYTES_A_RULE * RULES); // a hundred versions would take five times that
+  expect(after - before).toBeLessThan(20 * BYTES_A_RULE * RULES); // thirty versions would take more
 });
 
 /** A compiled rule takes more than this, with its texts. */

@@ -66,12 +66,6 @@ describe('a plain path', () => {
     await expect(names('rules')).rejects.toThrow('the directory holds no .yaml or .yml file');
   });
 
-  test('names files by the path at which they were found', async () => {
-    files('rules/a.yaml');
-    const path = join(folder, 'rules/a.yaml');
-    expect(await plainPath(join(folder, 'rules')).list()).toMatchObject([{ path, name: path }]);
-  });
-
   test('leaves out names that begin with a dot, except in the path itself', async () => {
     files('.rules/a.yaml', '.rules/.b.yaml', '.rules/.git/c.yaml', '.hidden.yaml');
     expect([await names('.rules'), await names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
@@ -114,10 +108,6 @@ describe('a runtime directory', () => {
     });
 
   beforeEach(() => files('ratelimit/config/b.yaml', 'ratelimit/config/a/b.yaml', 'ratelimit/other/c.yaml', 'd.yaml'));
-
-  test('is described as the directory of its rules', async () => {
-    expect(source().description).toBe(join(folder, 'ratelimit/config'));
-  });
 
   test.each([true, false])('with watchRoot %s names its files by paths that can be opened', async (watchRoot) => {
     const paths = ['ratelimit/config/a/b.yaml', 'ratelimit/config/b.yaml'];

@@ -15,11 +15,14 @@ beforeEach(() => {
 });
 
 /** A file for one test, with this name in messages, too. */
-function file(name: string, content: string | Uint8Array): { readonly path: string; readonly name: string } {
+function written(name: string, content: string | Uint8Array): { readonly path: string; readonly name: string } {
   const path = join(folder, name);
   writeFileSync(path, content);
   return { path, name };
 }
+
+/** A file that has been read already. */
+const file = (name: string, text: string) => ({ path: name, name, text });
 
 /** All problems or warnings in readable form. */
 const told = (loaded: LoadedRules): readonly string[] =>
@@ -68,15 +71,12 @@ describe('other ways to the same messages', () => {
       '3: descriptors[0]: config error, yaml file contains list of type other than map: [user [1 <nil>] map[…]]',
     ],
     ['-', '3: descriptors[0]: config error, yaml file contains list of type other than map: <nil>'],
-    ['- 404', '3: descriptors[0]: config error, yaml file contains list of type other than map: 404'],
     ['- key: {a: b}', `3: descriptors[0].key: ${mismatch} text, got a mapping`],
     ['- key: user\n  shadow_mode: 1', `4: descriptors[0].shadow_mode: ${mismatch} true or false, got the number '1'`],
-    ['- key: user\n  descriptors: user', `4: descriptors[0].descriptors: ${mismatch} a list, got the text 'user'`],
     [
       '- key: user\n  rate_limit: []',
       `4: descriptors[0].rate_limit: ${mismatch} a mapping, got a list; several limits go under rate_limits`,
     ],
-    ['- key: user\n  metadata: [a]', `4: descriptors[0].metadata: ${mismatch} a mapping, got a list`],
     [
       '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}',
       `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch.replace(' expected', '')} ${count}, got the flag 'yes'`,
@@ -98,20 +98,8 @@ describe('other ways to the same messages', () => {
       `4: descriptors[0].rate_limit.unit: invalid rate limit unit 'UNKNOWN'; expected one of ${UNITS}, or a window`,
     ],
     [
-      '- key: user\n  rate_limit: {}',
-      `4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; expected one of ${UNITS}, or a window`,
-    ],
-    [
       '- key: user\n  rate_limit: {unit: day, algorithm: constructor}',
       `4: descriptors[0].rate_limit.algorithm: unknown algorithm 'constructor'; expected one of ${ALGORITHMS}`,
-    ],
-    [
-      '- key: user\n- key: user',
-      `4: descriptors[1].key: duplicate descriptor composite key 'demo.user'; an earlier descriptor has the same one`,
-    ],
-    [
-      '- key: path\n  share_threshold: true',
-      `4: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path'`,
     ],
     ['- key: ""', '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing'],
     ['- key: ~', '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing'],
@@ -124,10 +112,8 @@ describe('other ways to the same messages', () => {
     ['# nothing but a comment\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['---\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['\n{}\n', '2: domain: config file cannot have empty domain: expected a name, got nothing'],
-    ['\ndomain: ""\n', '2: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['domain: ~\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['domain: "demo\n', '2: error loading config file: unexpected end of the stream within a double quoted scalar'],
-    ['just words\n', "1: error loading config file: expected a mapping, got the text 'just words'"],
     ['# read me\n404\n', "2: error loading config file: expected a mapping, got the number '404'"],
     ['yes\n', "1: error loading config file: expected a mapping, got the flag 'yes'"],
     [
@@ -221,7 +207,7 @@ describe('several files', () => {
 
   test('that are not UTF-8 are reported', () => {
     const latin1 = Buffer.from('domain: caf\u00e9\n', 'latin1');
-    expect(told(loadRules([file('a.yaml', latin1)], apart))).toEqual([
+    expect(told(loadRules([written('a.yaml', latin1)], apart))).toEqual([
       'a.yaml:1: cannot be read: The encoded data was not valid for encoding utf-8',
     ]);
   });
@@ -244,8 +230,8 @@ describe('a file beyond a bound is refused, with its name:', () => {
 
   test('more than 8 MiB, before the file is read', () => {
     const content = 'domain: demo\n';
-    expect(loadRules([file('a.yaml', padded(content, MAX_BYTES))], apart).ok).toBe(true);
-    expect(told(loadRules([file('b.yaml', padded(content, MAX_BYTES + 1))], apart))).toEqual([
+    expect(loadRules([written('a.yaml', padded(content, MAX_BYTES))], apart).ok).toBe(true);
+    expect(told(loadRules([written('b.yaml', padded(content, MAX_BYTES + 1))], apart))).toEqual([
       'b.yaml:1: error loading config file: a file may have at most 8388608 bytes, got 8388609',
     ]);
   });
@@ -260,7 +246,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
   });
 
   test('too many values', () => {
-    const many = `domain: d\ndescriptors: [${'{key: k},'.repeat(400_000)}]\n`;
+    const many = `domain: d\ndescriptors: [${'x,'.repeat(1_000_000)}]\n`;
     expect(told(loadRules([file('a.yaml', many)], apart))).toEqual([
       'a.yaml:2: error loading config file: the file holds more than 1000000 values, aliases written out',
     ]);
@@ -280,11 +266,11 @@ describe('a file beyond a bound is refused, with its name:', () => {
 
   test('paths that are too long in total, due to long keys above the rules', () => {
     const rules = (count: number) =>
-      `- key: ${'x'.repeat(100_000)}\n  descriptors:\n${Array.from({ length: count }, (_, at) => `  - {key: k${at}, rate_limit: {unit: day, requests_per_unit: 1}}\n`).join('')}`;
-    expect(loadDescriptors(rules(600)).ok).toBe(true);
-    expect(told(loadDescriptors(rules(700)))).toEqual([
+      `- key: ${'x'.repeat(6_000_000)}\n  descriptors:\n${Array.from({ length: count }, (_, at) => `  - {key: k${at}, rate_limit: {unit: day, requests_per_unit: 1}}\n`).join('')}`;
+    expect(loadDescriptors(rules(11)).ok).toBe(true);
+    expect(told(loadDescriptors(rules(12)))).toEqual([
       expect.stringMatching(
-        /^rules\.yaml:1: domain: the paths of all rules.* at most 67108864 characters, got 700\d{5}$/,
+        /^rules\.yaml:1: domain: the paths of all rules.* at most 67108864 characters, got 720\d{5}$/,
       ),
     ]);
   });
@@ -304,8 +290,8 @@ test('messages show the first 200 characters of a text, and its position', () =>
   expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
 });
 
-test('2,000 files of one domain are merged', () => {
-  const files = Array.from({ length: 2_000 }, (_, at) =>
+test('200 files of one domain are merged', () => {
+  const files = Array.from({ length: 200 }, (_, at) =>
     file(
       `${at}.yaml`,
       `domain: demo\ndescriptors:\n- key: user_${at}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`,
@@ -334,7 +320,7 @@ describe('a valid file', () => {
       'domain: demo\ndescriptors:\n- key: user\n  rate_limit: &x {unit: day}\n- key: user\n  value: x\n  descriptors: [{key: a, rate_limit: *x}]\n',
     ],
   ])('with %s', (_, text) => {
-    expect(pathsOf(loadRules([file('rules.yaml', text)], apart))).toContain('demo.user');
+    expect(pathsOf(loadRules([written('rules.yaml', text)], apart))).toContain('demo.user');
   });
 
   test('has all parts of a rule', () => {
@@ -415,19 +401,6 @@ describe('a valid file', () => {
     expect(rule?.limits).toMatchObject([
       { limit: { algorithm: 'fixed_window', requestsPerUnit: 0 }, label: { name: '' } },
     ]);
-  });
-
-  test.each([
-    ['second', 1_000],
-    ['MINUTE', 60_000],
-    ['Hour', 3_600_000],
-    ['day', 86_400_000],
-    ['week', 604_800_000],
-    ['month', 30 * 86_400_000],
-    ['year', 365 * 86_400_000],
-  ])('with the unit %s', (unit, windowMs) => {
-    const [rule] = right(loadDescriptors(`- key: user\n  rate_limit: {unit: ${unit}}\n`)).rules;
-    expect(rule?.limits).toMatchObject([{ limit: { windowMs }, label: { unit: unit.toUpperCase() } }]);
   });
 
   test.each([

@@ -24,59 +24,49 @@ function write(domain: string, count: number, limit: number): void {
   renameSync(`${path}.new`, path);
 }
 
-test('the log names the rules that a reload changes', async () => {
+const pipe = (path: string): string => {
+  execFileSync('mkfifo', [path]);
+  return path;
+};
+
+test('the log names what a reload changes, and pipes and devices are refused until they are removed', async () => {
   write('changed', 300, 1);
   write('same', 300, 1);
-  weir = await startWeir({ LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
+  const overlay = mkdtempSync(join(tmpdir(), 'overlay-'));
+  const overlaid = (limit: number) =>
+    JSON.stringify({
+      domain: 'same',
+      descriptors: [{ key: 'user', value: 'u0', rate_limit: { requests_per_unit: limit } }],
+    });
+  writeFileSync(join(overlay, 'a.yaml'), overlaid(5));
+  weir = await startWeir({ LOG_LEVEL: 'info', RULES_OVERLAY: overlay }, { args: ['--rules', folder] });
+
   write('changed', 301, 2);
   await weir.waitFor('reloaded 601 rules');
   expect(weir.output()).toMatch(
     /added changed\.user_u300; changed changed\.user_u0, .* and 295 more; counters kept: changed\.user_u0, .* and 295 more$/m,
   );
-  write('changed', 300, 2);
-  await weir.waitFor('reloaded 600 rules');
-  expect(weir.output()).toMatch(/removed changed\.user_u300$/m);
-});
 
-const pipe = (): string => {
-  const path = join(folder, 'pipe.yaml');
-  execFileSync('mkfifo', [path]);
-  return path;
-};
-
-test('a named pipe among the rules is refused by name, and rules are reloaded when it is removed', async () => {
-  write('demo', 2, 1);
-  weir = await startWeir({ LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
-  const path = pipe();
+  const path = pipe(join(folder, 'pipe.yaml'));
   await weir.waitFor(`${path}:1: cannot be read: it is a named pipe, expected a regular file`);
   rmSync(path);
   symlinkSync('/dev/zero', path);
   await weir.waitFor(`${path}:1: cannot be read: it is a device, expected a regular file`);
   rmSync(path);
-  write('demo', 3, 1);
-  await weir.waitFor('reloaded 3 rules');
-});
+  write('changed', 300, 2);
+  await weir.waitFor('reloaded 600 rules');
+  expect(weir.output()).toMatch(/removed changed\.user_u300$/m);
 
-test('a named pipe in an overlay is refused, and the overlay is read when it is removed', async () => {
-  write('demo', 2, 1);
-  const overlay = mkdtempSync(join(tmpdir(), 'overlay-'));
-  const text = (limit: number) =>
-    JSON.stringify({
-      domain: 'demo',
-      descriptors: [{ key: 'user', value: 'u0', rate_limit: { requests_per_unit: limit } }],
-    });
-  writeFileSync(join(overlay, 'a.yaml'), text(5));
-  weir = await startWeir({ LOG_LEVEL: 'info', RULES_OVERLAY: overlay }, { args: ['--rules', folder] });
-  execFileSync('mkfifo', [join(overlay, 'b.yaml')]);
+  const inOverlay = pipe(join(overlay, 'b.yaml'));
   await weir.waitFor('b.yaml:1: cannot be read: it is a named pipe, expected a regular file');
-  rmSync(join(overlay, 'b.yaml'));
-  writeFileSync(join(overlay, 'a.yaml'), text(6));
-  await weir.waitFor('changed demo.user_u0');
+  rmSync(inOverlay);
+  writeFileSync(join(overlay, 'a.yaml'), overlaid(6));
+  await weir.waitFor('changed same.user_u0');
   rmSync(overlay, { recursive: true });
 });
 
 test('a service does not start with a named pipe for rules, and reports the reason', async () => {
-  const path = pipe();
+  const path = pipe(join(folder, 'pipe.yaml'));
   const { PATH } = process.env;
   const started = await start(process.execPath, [MAIN, 'serve', '--rules', path], { env: { PATH } });
   expect(await started.exited).toEqual({ code: 1, signal: null });
