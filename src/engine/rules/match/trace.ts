@@ -6,18 +6,15 @@ import { isFixed } from './matchers.ts';
 import { NearestTexts } from './nearest-of.ts';
 import type { Candidate, Stop, TracedLevel } from './shapes.ts';
 import { findStop, search } from './stop.ts';
-import type { Level, Node, PlacedNode, RuleTree } from './tree.ts';
+import type { Level, Node, RuleTree } from './tree.ts';
 
 export interface MatchTrace {
   readonly found: Match;
   readonly path: readonly TracedLevel[];
-  /** Where the search ended without a rule. */
   readonly stopped?: Stop;
 }
 
-/** Maximum number of other nodes listed per level. */
 const MAX_OTHERS = 5;
-/** Maximum number of patterns listed per level. */
 const MAX_PATTERNS = 20;
 
 /** Searches like `match`, and records the nodes that were tried. */
@@ -38,41 +35,16 @@ function tracedLevel(
   found: Node | undefined,
   nearest: NearestTexts,
 ): TracedLevel {
-  const branch = level.byKey.get(entry.key);
-  const tried: Candidate[] = [];
-  let isWon = false;
-  let listed = 0;
-  const exact = branch?.byValue.get(entry.value);
-  if (exact) {
-    tried.push({ key: entry.key, value: entry.value, kind: 'exact', matched: true });
-    isWon = true;
-  }
-  for (const one of branch?.addresses?.all ?? []) {
-    const candidate = addressCandidate(one, entry, { isWon, isChosen: !isWon && one.node === found });
-    if (!candidate.matched && listed++ >= MAX_PATTERNS) continue;
-    tried.push(candidate);
-  }
-  isWon ||= tried.some(({ matched }) => matched);
-  listed = 0;
-  let wonByPattern = false;
-  for (const pattern of comparedWith(level, entry.key)) {
-    const candidate = patternCandidate(pattern, entry);
-    const isChosen = !isWon && candidate.matched && pattern.node === found;
-    const isShown = isChosen || listed < MAX_PATTERNS;
-    if (isShown) {
-      listed++;
-      if (!candidate.matched || isChosen) tried.push(candidate);
-      else {
-        const reason = wonByPattern ? 'earlier_wildcard_won' : 'more_specific_won';
-        tried.push({ ...candidate, matched: false, reason });
-      }
-    }
-    if (isChosen) [isWon, wonByPattern] = [true, true];
-  }
-  if (branch?.anyValue && isFixed(entry.key)) {
-    const candidate = { key: entry.key, kind: 'any_value', matched: !isWon } as const;
-    tried.push(isWon ? { ...candidate, reason: 'more_specific_won' } : candidate);
-  }
+  const compared = listCompared(level, entry);
+  const chosen = compared.find(({ node }) => node === found);
+  const listed = { exact: 0, addresses: 0, wildcard: 0, any_value: 0 };
+  const tried = compared.flatMap((one): readonly Candidate[] => {
+    const { listedAs, failed } = one;
+    if (one === chosen) return [{ ...listedAs, matched: true }];
+    if (listed[listedAs.kind]++ >= MAX_PATTERNS) return [];
+    const why = failed ?? { reason: whyPassedOver(listedAs.kind, chosen?.listedAs.kind) };
+    return [{ ...listedAs, matched: false, ...why }];
+  });
   const others = otherCandidates(level, entry, nearest);
   return {
     level: number,
@@ -82,29 +54,51 @@ function tracedLevel(
   };
 }
 
-function addressCandidate(
-  { key, value }: PlacedNode,
-  entry: Entry,
-  { isWon, isChosen }: { readonly isWon: boolean; readonly isChosen: boolean },
-): Candidate {
-  const candidate = { key: key.text, value: shown(value.text), kind: 'addresses', matched: isChosen } as const;
-  if (isChosen) return candidate;
-  if (!value.matches(entry.value)) return { ...candidate, reason: 'address_outside' };
-  return { ...candidate, reason: isWon ? 'more_specific_won' : 'longer_block_won' };
+interface Compared {
+  readonly node: Node;
+  readonly listedAs: Pick<Candidate, 'key' | 'value' | 'kind'>;
+  /** Why it does not match the entry. */
+  readonly failed?: Pick<Candidate, 'reason' | 'offset' | 'of'> | undefined;
 }
 
-function patternCandidate({ key, value }: PlacedNode, entry: Entry): Candidate {
-  const texts = { key: key.text, ...(value.kind !== 'any_value' && { value: value.text }) };
-  const candidate = { ...texts, kind: 'wildcard' } as const;
-  const failed = describeFailure(key, entry.key, 'key') ?? describeFailure(value, entry.value, 'value');
-  return failed
-    ? { ...candidate, matched: false, reason: 'wildcard_fails', ...failed }
-    : { ...candidate, matched: true };
+/** In the order of precedence. */
+function listCompared(level: Level, { key, value }: Entry): readonly Compared[] {
+  const branch = level.byKey.get(key);
+  const exact = branch?.byValue.get(value);
+  const anyValue = isFixed(key) ? branch?.anyValue : undefined;
+  return [
+    ...(exact ? [{ node: exact, listedAs: { key, value, kind: 'exact' } } as const] : []),
+    ...(branch?.addresses?.all ?? []).map(
+      ({ node, value: blocks }): Compared => ({
+        node,
+        listedAs: { key, value: shown(blocks.text), kind: 'addresses' },
+        failed: blocks.matches(value) ? undefined : { reason: 'address_outside' },
+      }),
+    ),
+    ...comparedWith(level, key).map(
+      ({ node, key: keyPattern, value: pattern }): Compared => ({
+        node,
+        listedAs: {
+          key: keyPattern.text,
+          ...(pattern.kind !== 'any_value' && { value: pattern.text }),
+          kind: 'wildcard',
+        },
+        failed: describeFailure(keyPattern, key, 'key') ?? describeFailure(pattern, value, 'value'),
+      }),
+    ),
+    ...(anyValue ? [{ node: anyValue, listedAs: { key, kind: 'any_value' } } as const] : []),
+  ];
 }
 
 function describeFailure(matcher: Matcher, text: string, of: 'key' | 'value') {
   const offset = matcher.mismatchAt(text);
-  return offset === undefined ? undefined : { offset, of };
+  return offset === undefined ? undefined : ({ reason: 'wildcard_fails', offset, of } as const);
+}
+
+/** Why another node was chosen, although this one matches the entry, too. */
+function whyPassedOver(kind: Candidate['kind'], chosen: Candidate['kind'] | undefined) {
+  if (kind !== chosen) return 'more_specific_won';
+  return kind === 'addresses' ? 'longer_block_won' : 'earlier_wildcard_won';
 }
 
 /** The exact values and keys nearest to an entry's. */
