@@ -6,7 +6,7 @@ import { type Field, format, type Shape } from '../read/format.ts';
 import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
+import { type Block, createBlock } from '../read/read.ts';
 import {
   type Above,
   buildNodeRule,
@@ -190,20 +190,19 @@ function blockAt({ piece, at }: NodePlace): Block<'node'> {
 
 function restoreBlock([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
   const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
-  return { values: revived('node', own, place), invalid: NOTHING, place: () => place, overlaid };
+  return { ...createBlock<'node'>(revived('node', own, place), place), overlaid };
 }
-
-const NOTHING: ReadonlySet<PropertyKey> = new Set();
 
 function revived(
   shape: Shape,
   values: Readonly<Record<string, unknown>>,
   place: Place,
 ): Readonly<Record<string, unknown>> {
-  return mapBlocks(shape, values, (inner, block): Block<Shape> => {
-    const own = revived(inner, block as Readonly<Record<string, unknown>>, place); // made by `plain`
-    return { values: own, invalid: NOTHING, place: () => place };
-  });
+  return mapBlocks(
+    shape,
+    values,
+    (inner, block) => createBlock(revived(inner, block as Readonly<Record<string, unknown>>, place), place), // made by `plain`
+  );
 }
 
 /** A copy in which each block, single or in a list, is mapped. */

@@ -1,4 +1,4 @@
-import type { Alternatives, Block } from './read.ts';
+import { type Alternatives, type Block, createBlock } from './read.ts';
 
 /** The part of a node that determines its key, its name, and whether it has limits. */
 export interface NodeHead {
@@ -48,8 +48,6 @@ export function childBlocks({ values, place }: Block<'node'>): readonly Block<'n
   const isAny = ({ values: { key: own, value = '', addresses } }: Block<'node'>): boolean =>
     own === key && value === '' && !addresses;
   if (key === undefined || descriptors.some(isAny)) return descriptors;
-  const child: Block<'child'> = { values: {}, invalid: NOTHING, place: () => place() };
-  return [...descriptors, { values: { key, share: child }, invalid: NOTHING, place: () => place() }];
+  const here = place();
+  return [...descriptors, createBlock<'node'>({ key, share: createBlock<'child'>({}, here) }, here)];
 }
-
-const NOTHING: ReadonlySet<PropertyKey> = new Set();

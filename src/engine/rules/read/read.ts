@@ -19,6 +19,15 @@ export interface Block<S extends Shape> extends MayBeOverlaid {
   place(key?: keyof (typeof format)[S]): Place;
 }
 
+/** A block that is not in a file as such: all of its values have one place. */
+export const createBlock = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
+  values,
+  invalid: NOTHING,
+  place: () => place,
+});
+
+const NOTHING: ReadonlySet<PropertyKey> = new Set();
+
 type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
   ? readonly Block<S>[]
   : F extends { type: 'block'; of: infer S extends Shape }

@@ -1,6 +1,6 @@
 import type { Requirement } from './node-source.ts';
 import { type Place, type Problems, shown } from './problem.ts';
-import type { Alternatives, Block } from './read.ts';
+import { type Alternatives, type Block, createBlock } from './read.ts';
 
 /** The key of the nodes that count requests without required keys: `missing=customer`. */
 export const MISSING = 'missing';
@@ -69,8 +69,3 @@ function missingNode(required: Requirement, limit: Block<'rate_limit'>, place: P
   const values = { key: MISSING, value: missingName(required), ...below, required };
   return createBlock<'node'>(values, place);
 }
-
-const createBlock = <S extends 'node' | 'rate_limit' | 'require'>(
-  values: Block<S>['values'],
-  place: Place,
-): Block<S> => ({ values, invalid: new Set(), place: () => place });
