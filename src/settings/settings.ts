@@ -145,7 +145,7 @@ function readCounters(values: CheckedValues) {
     /** Limits of one process for counters in memory. */
     memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: memoryBytes },
     /** Size of the cache of refusals; 0 to disable it. */
-    denyCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
+    refusalCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
     startup: {
       initialMs: values.REDIS_STARTUP_INITIAL_INTERVAL,
       maxMs: values.REDIS_STARTUP_MAX_INTERVAL,

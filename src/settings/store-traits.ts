@@ -3,21 +3,10 @@ import type { Settings } from './settings.ts';
 import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
-export function counterOptions(settings: Settings['counters']): CounterOptions {
-  const { store, keys, memory, denyCacheBytes, storeTimeoutMs, startup, split, spend, consistency, usage } = settings;
-  return {
-    store: storeOptions(store),
-    keys,
-    memory,
-    refusalCacheBytes: denyCacheBytes,
-    storeTimeoutMs,
-    startup,
-    split,
-    spend,
-    consistency,
-    usage,
-  };
-}
+export const counterOptions = ({ store, ...others }: Settings['counters']): CounterOptions => ({
+  ...others,
+  store: storeOptions(store),
+});
 
 function storeOptions(store: StoreSettings): StoreOptions {
   switch (store.kind) {
