@@ -202,18 +202,42 @@ function readLength(written: string, values: LimitBlock['values'], report: Limit
   return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
 }
 
+/** How a limit counts and fails. May report several problems; undefined if a value is none of its choices. */
 function readPolicy(
   values: LimitBlock['values'],
   { shadow, quota }: NodeModes,
   report: LimitProblem,
 ): LimitPolicy | undefined {
-  const failing = readFailures(values, report);
-  const consistency = readConsistency(values, report);
-  const charged = readCharge(values, report);
-  const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, report);
-  if (!failing || !consistency || !charged || !onChange) return undefined;
-  const changed = onChange === 'reset' && { onChange };
-  return { ...failing, ...consistency, ...charged, ...changed, ...(shadow && { shadow }), ...(quota && { quota }) };
+  const read = <C extends string>(key: Key, choices: readonly [C, ...C[]]): C | undefined =>
+    choice(values[key]?.toString(), key, choices, report);
+  const { requests_per_unit: requestsPerUnit = 0, soft = 0, max_delay: maxDelay, local_share: localShare } = values;
+  const onStoreFailure = read('on_store_failure', fields.on_store_failure.choices);
+  const onOverload = read('on_overload', fields.on_overload.choices);
+  if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1)))
+    report(
+      'local_share',
+      `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
+    );
+  const consistency = read('consistency', fields.consistency.choices);
+  const isLeased = consistency === 'leased';
+  if (isLeased && soft > 0) report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
+  if (isLeased && maxDelay !== undefined)
+    report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
+  const charge = read('charge', fields.charge.choices);
+  if (isLeased && charge === 'always')
+    report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
+  const onChange = read('on_change', fields.on_change.choices);
+  if (!onStoreFailure || !onOverload || !consistency || !charge || !onChange) return undefined;
+  return {
+    ...(onStoreFailure !== 'error' && { onStoreFailure }),
+    ...(onOverload === 'error' && { onOverload }),
+    ...(localShare !== undefined && { localShare }),
+    ...(isLeased && { consistency }),
+    ...(charge === 'always' && { charge }),
+    ...(onChange === 'reset' && { onChange }),
+    ...(shadow && { shadow }),
+    ...(quota && { quota }),
+  };
 }
 
 /** @param common  the numbers that every limit has, except its counter */
@@ -240,67 +264,16 @@ function countedBy(limit: Limit, { onChange }: LimitPolicy): Limit {
   return { ...limit, counter: `${limit.counter}~${generation}` };
 }
 
-function readConsistency(
-  { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
-  report: LimitProblem,
-): Pick<LimitPolicy, 'consistency'> | undefined {
-  const consistency = choice(written, 'consistency', fields.consistency.choices, report);
-  if (consistency !== 'leased') return consistency && {};
-  if (soft > 0) return report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
-  if (maxDelay !== undefined)
-    return report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
-  return { consistency };
-}
-
-function readCharge(
-  { charge: written, consistency }: LimitBlock['values'],
-  report: LimitProblem,
-): Pick<LimitPolicy, 'charge'> | undefined {
-  const charge = choice(written, 'charge', fields.charge.choices, report);
-  if (charge !== 'always') return charge && {};
-  if (consistency === 'leased')
-    return report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
-  return { charge };
-}
-
-function readFailures(
-  {
-    on_store_failure: written,
-    on_overload: onOverload,
-    local_share: localShare,
-    requests_per_unit: requestsPerUnit = 0,
-  }: LimitBlock['values'],
-  report: LimitProblem,
-): Pick<LimitPolicy, 'onStoreFailure' | 'onOverload' | 'localShare'> | undefined {
-  const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, report);
-  const overload = choice(onOverload, 'on_overload', fields.on_overload.choices, report);
-  if (!policy || !overload) return undefined;
-  if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1))) {
-    return report(
-      'local_share',
-      `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
-    );
-  }
-  return {
-    ...(policy !== 'error' && { onStoreFailure: policy }),
-    ...(overload === 'error' && { onOverload: overload }),
-    ...(localShare !== undefined && { localShare }),
-  };
-}
-
 /** The likeliest word for a mistyped one; else all that are valid. */
 function expected(written: string | undefined, names: readonly string[], more = ''): string {
   const meant = nearest(written ?? '', names);
   return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
 
-/** Reports a problem with a key of a limit. */
 type LimitProblem = (key: Key, message: string) => undefined;
 
-/** Maximum `max_delay`. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
-/** The input of the algorithm's parser. */
 function createLimitSource(
   { values: written, place }: LimitBlock,
   { window, hasId }: { readonly window: WindowLength; readonly hasId: boolean },
