@@ -1,4 +1,5 @@
 import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
+import { take } from '../../../base/slices.ts';
 import { shown } from '../read/problem.ts';
 import { placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
@@ -9,7 +10,6 @@ import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 
 const MAX_NEAREST = 3;
 
-/** A search, and the levels that it reached. */
 interface Search {
   readonly found: Match;
   readonly levels: readonly SearchedLevel[];
@@ -139,7 +139,7 @@ function nearRules(level: Level | undefined, above: readonly Entry[]): readonly 
   for (const [key, { byValue, addresses, anyValue }] of level?.byKey ?? []) {
     const nodes = [
       ...(anyValue ? [['…', anyValue] as const] : []),
-      ...takeFirst(byValue),
+      ...take(MAX_NEAREST, byValue),
       ...firstAddresses(addresses),
     ];
     for (const [value, node] of nodes) {
@@ -150,14 +150,6 @@ function nearRules(level: Level | undefined, above: readonly Entry[]): readonly 
     }
   }
   return found;
-}
-
-function* takeFirst(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, Node]> {
-  let count = 0;
-  for (const node of nodes) {
-    if (count++ === MAX_NEAREST) return;
-    yield node;
-  }
 }
 
 /** The first nodes with blocks of addresses, each with an address. */

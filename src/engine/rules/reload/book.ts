@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { every } from '../../../base/clock.ts';
 import type { PackedRules } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { formatProblem, type Problem } from '../read/problem.ts';
@@ -19,9 +20,7 @@ import { checkOverlaid, type Overlay } from './overlay-files.ts';
 export interface RuleBook {
   /** Undefined until valid files have been loaded for the first time. */
   rules(): RuleTree | undefined;
-  /** The rules in a form to send to other processes. */
   packed(): PackedRules | undefined;
-  /** Calls the listener after each change. */
   onChange(listener: () => void): void;
   close(): void;
 }
@@ -29,7 +28,6 @@ export interface RuleBook {
 interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
-  /** How often the files are polled for changes. */
   readonly pollIntervalMs: number;
   /** Called with the result of every load, including the first. */
   readonly onLoad: (loaded: LoadedRules) => void;
@@ -93,15 +91,14 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
 
   const { files, state } = await list();
   load(files, state);
-  const timer = setInterval(() => void poll(), pollIntervalMs);
-  timer.unref();
+  const stop = every(pollIntervalMs, () => void poll());
   return {
     rules: () => inForce.tree,
     packed: () => inForce.packed,
     onChange: (listener) => inForce.onChange(listener),
     close() {
       isClosed = true;
-      clearInterval(timer);
+      stop();
       overlay?.close();
     },
   };
@@ -117,7 +114,6 @@ class LoadHistory {
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
 
-  /** Called once per poll. */
   isLoadDue(state: string): boolean {
     if (state !== this.#state) return true;
     if (this.#problems === undefined) return false;

@@ -5,7 +5,6 @@ import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
 export interface RuleSource {
-  /** A path, for messages. */
   readonly description: string;
   /**
    * The current rule files, in a stable order. It makes one file system call at a time, off the event loop: a call that

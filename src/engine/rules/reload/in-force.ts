@@ -21,7 +21,6 @@ export class RulesInForce {
     this.#split = split;
   }
 
-  /** The current rules; undefined before the first. */
   get tree(): RuleTree | undefined {
     return this.#tree;
   }
@@ -42,13 +41,11 @@ export class RulesInForce {
     return this.#put(packed, finish(this.#build(packed)));
   }
 
-  /** Whether these are the current rules already. */
   has(packed: PackedRules): boolean {
     const inForce = this.#packed;
     return inForce?.length === packed.length && packed.every((domain, at) => isSame(domain, inForce[at]));
   }
 
-  /** Calls the listener after each change. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
   }

@@ -11,11 +11,9 @@ import { type Block, readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
 import { YamlError } from '../read/yaml.ts';
 
-/** A rule file to be read, and its name in messages. */
 interface RuleFile {
   readonly path: string;
   readonly name: string;
-  /** Its content, if it has been read already. */
   readonly text?: string;
 }
 
@@ -38,7 +36,6 @@ export interface LoadOptions {
   readonly mergeDomains: boolean;
   /** Capabilities of the counters' store; rules that require more are invalid. Default: not checked. */
   readonly store?: StoreTraits;
-  /** The overlays of the rules. */
   readonly overlay?: readonly OverlayFile[];
 }
 
@@ -58,7 +55,6 @@ export type CheckedRules =
       readonly ok: true;
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
-      /** Number of rules; absent if not counted. */
       readonly ruleCount?: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -109,12 +105,7 @@ function compileBlocks(
   return { loaded: { ok: true, rules, warnings }, laid };
 }
 
-function readBlocks(
-  { path, name: file, text }: RuleFile,
-  problems: Problems,
-  /** Also read pipes and devices. */
-  isAnyKindRead = false,
-): Block<'file'>[] {
+function readBlocks({ path, name: file, text }: RuleFile, problems: Problems, isAnyKindRead = false): Block<'file'>[] {
   const error = (line: number, message: string, column?: number): [] => {
     problems.error({ file, line, column, path: '' }, message);
     return [];
@@ -152,7 +143,6 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
 
-/** By file, then by line. */
 const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
   problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
 

@@ -1,3 +1,4 @@
+import { every } from '../../../base/clock.ts';
 import { checkOverlay, type OverlayFile } from '../overlay/overlay.ts';
 import { readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import type { Problem } from '../read/problem.ts';
@@ -14,7 +15,6 @@ export interface OverlaidCheck {
    * are invalid with these rules.
    */
   readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
-  /** The problems with the newest overlay. */
   readonly invalid: Extract<CheckedRules, { ok: false }> | undefined;
   /** Why no rules are valid: problems of the rules, and conflicts with the last valid overlay. */
   readonly refusal: readonly Problem[];
@@ -30,7 +30,7 @@ export class Overlay {
   readonly description: string;
   readonly #source: RuleSource;
   readonly #listeners = new Set<() => void>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #stop: () => void;
   #state: string | undefined;
   #revision = 0;
   #newest: OverlayVersion = { problems: [] };
@@ -40,8 +40,7 @@ export class Overlay {
   private constructor(source: RuleSource, pollIntervalMs: number) {
     this.description = source.description;
     this.#source = source;
-    this.#timer = setInterval(() => void this.#poll(), pollIntervalMs);
-    this.#timer.unref();
+    this.#stop = every(pollIntervalMs, () => void this.#poll());
   }
 
   /** Resolves once the files have been read, valid or not. */
@@ -58,7 +57,6 @@ export class Overlay {
     return problems.filter(({ severity }) => severity === 'error');
   }
 
-  /** The newest files; empty if they cannot be read. */
   get files(): readonly OverlayFile[] {
     return 'files' in this.#newest ? this.#newest.files : [];
   }
@@ -68,7 +66,6 @@ export class Overlay {
     return this.#revision;
   }
 
-  /** Calls the listener after each change of the files. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
   }
@@ -88,7 +85,7 @@ export class Overlay {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#stop();
     this.#listeners.clear();
   }
 

@@ -23,7 +23,6 @@ export function compareRules(before: PackedRules, after: PackedRules, split: Sit
 const summarizeAll = (packed: PackedRules, split: SiteSplit | undefined): RuleSummaries =>
   new Map(packed.flatMap((domain) => [...summarize(domain, split)]));
 
-/** Maximum number of listed paths of each kind. */
 const MAX_LISTED = 200;
 
 export function findReload(before: RuleSummaries, after: RuleSummaries): Reload {
@@ -49,7 +48,6 @@ export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs:
   counters_anew: countersAnew,
 });
 
-/** Rules by their paths. */
 interface RuleChanges {
   readonly added: readonly string[];
   readonly removed: readonly string[];

@@ -46,14 +46,12 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
   return summaries;
 }
 
-/** The path of nodes to one. */
 interface Chain {
   readonly id: string;
   /** For each node: the text that replaces values that share a counter. */
   readonly groups: readonly (string | undefined)[];
 }
 
-/** Interns texts. */
 class Texts {
   readonly #all = new Map<string, string>();
 
