@@ -10,7 +10,6 @@ interface Listener<T> {
  */
 export class Later<T> implements PromiseLike<T> {
   #state: 'pending' | 'resolved' | 'rejected' = 'pending';
-  /** The value, or the cause of the failure. */
   #outcome: unknown;
   #listener: Listener<T> | undefined;
   #others: Listener<T>[] | undefined;

@@ -23,7 +23,6 @@ export function nearest(written: string, names: readonly string[]): string | und
 }
 
 const MAX_EDITS_PER_CHARACTER = 0.3;
-/** Maximum length of a name. */
 const MAX_LENGTH = 64;
 
 const normalized = (name: string): string => name.toLowerCase().replace(/[^a-z0-9*]/g, '');

@@ -10,7 +10,6 @@ export interface JsonShape<T> {
   readonly properties?: Properties;
   readonly required?: readonly string[];
   readonly additionalProperties?: boolean | JsonShape<unknown>;
-  /** Exists only as a type. */
   readonly [described]?: T;
 }
 declare const described: unique symbol;

@@ -1,7 +1,6 @@
 import { type Intermittent, intermittent, type Monotonic } from './clock.ts';
 
 interface TimerLagOptions {
-  /** Interval at which lag is measured. */
   readonly intervalMs: number;
   /** Number of measurements of which `maxMs` is the maximum. */
   readonly measurements: number;

@@ -36,7 +36,6 @@ const listenAddress: Parse<{ readonly host: string; readonly port: number }> = (
 const pagePath: Parse<string> = (written) =>
   written.startsWith('/') ? written : new Mismatch('a path that begins with /');
 
-/** The contents of answers. */
 const answerRows = {
   SHADOW_MODE: setting(flag, 'false', 'always answer OK; each status still has the decision of its limit'),
   QUOTA_MODE: setting(flag, 'false', 'treat every rule as a quota rule (quota_mode)'),
@@ -95,7 +94,6 @@ const answerRows = {
   ),
 } as const satisfies Rows;
 
-/** Statistics and their sinks. */
 const statisticsRows = {
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'fraction of a limit above which hits count as near the limit'),
   STATISTICS_MAX_BYTES: setting(

@@ -95,7 +95,6 @@ const recordRows = {
   ),
 } as const satisfies Rows;
 
-/** Usage of customers. */
 const usageRows = {
   USAGE: setting(
     flag,

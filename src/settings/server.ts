@@ -13,7 +13,6 @@ import {
 } from './kinds.ts';
 import { optional, type Rows, setting, withoutEffect } from './row.ts';
 
-/** Upper bound for WORKERS. */
 const MAX_WORKERS = 1_024;
 
 /** A number of processes, or `auto` for one per processor. */

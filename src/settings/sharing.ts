@@ -74,7 +74,6 @@ const siteNames: Parse<readonly string[]> = (written) => {
   return isValid ? names : new Mismatch('names of other sites such as us,ap');
 };
 
-/** Sites that share limits. */
 const siteRows = {
   SITE: setting(
     siteName,

@@ -170,7 +170,6 @@ const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: ['redis', 'memory'],
 };
 
-/** The sink of statistics. */
 type SinkSettings =
   | { readonly kind: 'none' }
   | { readonly kind: 'statsd' }

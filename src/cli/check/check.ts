@@ -20,7 +20,6 @@ type BackendName = 'memory' | 'redis' | 'memcached';
 interface CheckOptions {
   /** Whether to merge files of the same domain instead of refusing them, as MERGE_DOMAIN_CONFIG does. */
   readonly mergeDomains: boolean;
-  /** Whether warnings count as errors. */
   readonly strict: boolean;
   readonly backend?: BackendName | undefined;
   /** Overlay files, or directories of them. Default: those of RULES_OVERLAY. */
@@ -49,7 +48,6 @@ interface RuleTotals {
   readonly overlaid?: number;
 }
 
-/** Name of the settings in messages. */
 const ENVIRONMENT = 'environment';
 /** Name of the content of the file `-` in messages. */
 const STDIN = 'stdin';

@@ -8,7 +8,6 @@ import type { Checked } from './check.ts';
 type Format = (checked: Checked, context: FormatContext) => string;
 
 interface FormatContext {
-  /** Version of this program. */
   readonly version: string;
   /** Text of a line of a file; undefined if it cannot be read. */
   readonly lineOf: (file: string, line: number) => string | undefined;

@@ -40,7 +40,6 @@ interface RuleTest {
   };
 }
 
-/** An error in a test file. */
 class InvalidTests extends Error {
   readonly line: number;
   constructor(line: number, message: string) {

@@ -126,19 +126,15 @@ function readSpend({ values: { spend: written }, place }: Block<'file'>, problem
 /** The context of a level: the nodes above it. */
 export interface Above {
   readonly domain: string;
-  /** The composites of the nodes above, from the top. */
   readonly levels: readonly string[];
   /** The domain and `levels`, joined by dots. */
   readonly path: string;
   /** The name of some level in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
-  /** The ids of the nodes above. */
   readonly ids: readonly IdEntry[];
   /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
-  /** What all levels of the domain require. */
   readonly requirements: Requirement[];
-  /** The parent node. */
   readonly node: Pick<Node, 'rule'> | undefined;
   /** Whether limits of the parent have `reserve`, valid or not. */
   readonly reserves: boolean;
@@ -299,7 +295,6 @@ function describeNode(block: Block<'node'>, here: Above) {
   } as const;
 }
 
-/** The ids on the path down to the node, including its own. */
 function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
   if (written === undefined || written === 'commit') return above.ids;

@@ -7,11 +7,9 @@ import type { Block } from '../read/read.ts';
 
 /** The capabilities of the counters' store that rules may require. */
 export interface StoreTraits {
-  /** The name used in messages: `memcached`. */
   readonly name: string;
   /** The scope of an atomic step: the whole request, or one counter. */
   readonly atomic: 'request' | 'counter';
-  /** Algorithms whose counters it cannot hold. */
   readonly without: readonly Limit['algorithm'][];
   /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;

@@ -59,7 +59,6 @@ function buildLimitOverTime(
 interface Scheduling {
   readonly block: LimitBlock;
   readonly of: number;
-  /** The limit of the block itself; undefined if it is invalid. */
   readonly own: RuleLimit | undefined;
   readonly modes: NodeModes;
 }

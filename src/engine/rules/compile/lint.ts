@@ -42,7 +42,6 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
   ];
 }
 
-/** A level, and all levels below it. */
 function walkLevels(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
   return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? walkLevels(descriptors) : []))];
 }

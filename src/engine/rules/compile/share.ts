@@ -69,9 +69,7 @@ const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined
 /** Whether nodes below may be children. */
 export const isShared = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
 
-/** What a child is part of. */
 interface Parent {
-  /** The rule of the node above; undefined if it has none. */
   readonly rule: Rule | undefined;
   /** The number of entries down to the node above. */
   readonly depth: number;

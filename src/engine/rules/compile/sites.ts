@@ -31,7 +31,6 @@ export function readSites(
   return problem === undefined ? limit : problems.error(place('sites'), problem);
 }
 
-/** The highest `max_error`, in percent. */
 const MAX_ERROR_PERCENT = 50;
 
 /** Percentage by which the limit may be exceeded; undefined if it is invalid. */

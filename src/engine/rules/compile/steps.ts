@@ -25,11 +25,9 @@ const NODES_A_COLLECTION = 64;
 /** The pause between two turns: several times as long as a turn, so that most requests do not wait. */
 const PAUSE_MS = 1;
 
-/** The work between slices. */
 interface BetweenSlices {
   /** Lets requests through; default: pauses for a millisecond. */
   readonly pause?: (() => Promise<unknown>) | undefined;
-  /** Default: collects the young generation. */
   readonly collect?: () => void;
 }
 

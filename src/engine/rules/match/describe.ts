@@ -60,7 +60,6 @@ export function describeRuleFully(rule: Rule): string {
 
 const showPrice = ({ billionths, currency }: UnitCost): string => showMoney(billionths, currency);
 
-/** One line for each limit. */
 function describeLines(rule: Rule): readonly string[] {
   const { path, limits, shadow, quota } = rule;
   if (limits.length === 0) {

@@ -29,17 +29,14 @@ const emptyBranch = (): Branching => ({
 /** Collects the nodes of one level, in the order of the file. */
 export class LevelBuilder {
   readonly #byKey = new Map<string, Branching>();
-  /** Nodes with a pattern for the key. */
   readonly #keyPatterns: RankedNode[] = [];
   #nodes = 0;
   #required: RequiredKeys | undefined;
 
-  /** The keys that requests must carry, if any. */
   get required(): RequiredKeys | undefined {
     return this.#required;
   }
 
-  /** The number of keys that are patterns. */
   get patternKeys(): number {
     return new Set(this.#keyPatterns.map(({ key }) => key.text)).size;
   }

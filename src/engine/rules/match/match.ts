@@ -118,13 +118,11 @@ export function atTime(found: Match, clock: Clock): Match {
   return limits.length === 0 ? { kind: 'unlimited', rule: found.rule } : { ...found, limits };
 }
 
-/** Follows the search for one descriptor. */
 interface Search {
   readonly observer?: MatchObserver | undefined;
   readonly work?: RequestWork | undefined;
 }
 
-/** Observes the search for one descriptor. */
 interface MatchObserver {
   /** Called when a level has been searched for an entry; the level is undefined if the tree has none there. */
   onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;

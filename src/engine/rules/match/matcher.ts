@@ -10,7 +10,6 @@ export const matcherRank = (kind: MatcherKind): number => kinds.indexOf(kind);
 /** What a node requires of the key or the value of an entry. */
 export interface Matcher {
   readonly kind: MatcherKind;
-  /** See `matcherRank`. */
   readonly rank: number;
   /** As in rule files; empty for any text. Matchers of one kind with the same text match the same texts. */
   readonly text: string;
@@ -27,7 +26,6 @@ export interface Matcher {
   mismatchAt(text: string): number | undefined;
   /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
   covers(other: Matcher): boolean;
-  /** Whether a text may match both. */
   overlaps(other: Matcher): boolean;
   /**
    * Whether it takes precedence over another matcher of its kind for some texts. Default: the first in the file takes

@@ -15,7 +15,6 @@ export function valueMatcher({ value = '', addresses }: Pick<NodeHead, 'value' |
   return value === '' ? ANY_VALUE : textMatcher(value);
 }
 
-/** Matches one text. */
 class ExactText implements Matcher {
   readonly kind = 'exact';
   readonly rank = matcherRank('exact');

@@ -9,7 +9,6 @@ const MAX_OF_A_DESCRIPTOR = 8_000;
 /** Finds likely corrections of misspelt texts. The work of all searches is bounded; beyond it, they find nothing. */
 export class NearestTexts {
   #left: number;
-  /** Bounds the patterns that are tried. */
   readonly work: RequestWork;
 
   /** @param mostCompared  the maximum number of texts that all searches compare in total */
@@ -18,7 +17,6 @@ export class NearestTexts {
     this.work = work;
   }
 
-  /** Later searches find nothing. */
   get isUsedUp(): boolean {
     return this.#left <= 0;
   }

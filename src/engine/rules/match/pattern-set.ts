@@ -25,7 +25,6 @@ interface PatternNode {
 /** A node whose next parts are searched. */
 interface Waiting {
   readonly node: PatternNode;
-  /** Where the next part may begin. */
   readonly from: number;
   /** Where the end of the text, which is not available to parts, begins. */
   readonly until: number;
@@ -180,16 +179,13 @@ export class PatternSet {
   }
 }
 
-/** One pass over a text. */
 interface Search {
   /** In the order of `from`. */
   readonly waiting: Waiting[];
-  /** The first pattern found. */
   best: number;
   readonly work: RequestWork | undefined;
 }
 
-/** A pattern without its stars. */
 interface Pieces {
   readonly beginning: string;
   /** Reversed. */

@@ -6,7 +6,6 @@ interface SentEntry {
   readonly value: string;
 }
 
-/** A descriptor as the caller sent it. */
 interface Sent {
   readonly entries: readonly SentEntry[];
 }
@@ -16,9 +15,7 @@ export class RequiredKeys {
   readonly requirement: Requirement;
   /** The entry of the node that counts requests without them. */
   readonly #missing: SentEntry;
-  /** A bit for each key. */
   readonly #bits = new Map<string, number>();
-  /** The bits of the keys of each alternative. */
   readonly #alternatives: readonly number[];
 
   constructor(requirement: Requirement) {
@@ -28,7 +25,6 @@ export class RequiredKeys {
     this.#alternatives = requirement.keys.map((all) => all.reduce((bits, key) => bits | (this.#bits.get(key) ?? 0), 0));
   }
 
-  /** Whether the descriptors of a request carry all keys of an alternative. */
   areIn(descriptors: readonly Sent[]): boolean {
     let carried = 0;
     for (const { entries } of descriptors)

@@ -29,7 +29,6 @@ export const placeFields = { file: text, line: whole };
 export const nearRule = fields(
   {
     rule: text,
-    /** A descriptor that matches the rule. */
     descriptor: entries,
   },
   placeFields,
@@ -43,7 +42,6 @@ export const stop = fields({
   /** The level on which no node was found, from 1; 0 for the domain. */
   level: whole,
   reason: stopReason,
-  /** A sentence for operators. */
   why: text,
   nearest: listOf(nearRule),
 });
@@ -55,7 +53,6 @@ const candidate = fields(
   {
     /** Value of the entry; absent for any value. */
     value: text,
-    /** Why it was not chosen. */
     reason: oneOf(
       'no_such_key',
       'value_differs',
@@ -74,7 +71,6 @@ export type Candidate = ValueOf<typeof candidate>;
 
 /** One step down the tree. */
 export const tracedLevel = fields({
-  /** From 1. */
   level: whole,
   entry,
   /** The nodes that were tried, in order, then a few others, the nearest first. */
@@ -104,7 +100,6 @@ const limitJson = openFields(
   },
   {
     name: text,
-    /** When it applies. */
     active: text,
     unit: text,
     unit_multiplier: whole,

@@ -2,7 +2,6 @@ import type { Limit } from '../../holds/limits.ts';
 import type { Pool } from '../../shares/shares.ts';
 import type { Rule, RuleLimit } from './tree.ts';
 
-/** The strategy of a proxy for the requests of a bucket. */
 type BucketStrategy =
   | { readonly kind: 'allow' }
   | { readonly kind: 'deny' }

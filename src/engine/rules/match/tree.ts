@@ -42,7 +42,6 @@ export interface Domain extends MayBeOverlaid {
 
 /** An entry that is an id of the request: `not_counted`. */
 export interface IdEntry {
-  /** Its index in the descriptor. */
   readonly at: number;
   readonly key: string;
   readonly as: IdKind;
@@ -61,7 +60,6 @@ export interface Level {
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
   readonly addresses: AddressNodes | undefined;
-  /** The nodes with this key and a pattern for the value. */
   readonly patterns: PatternNodes | undefined;
   /** Those of the level, if one of them matches this key. */
   readonly keyPatterns: PatternNodes | undefined;
@@ -105,7 +103,6 @@ export interface PatternNodes {
 export interface Node {
   /** `user_alice`, `path_/login*`, `user`: its key and value. */
   readonly composite: string;
-  /** How statistics name the level that it matched. */
   readonly naming: Naming;
   /** Whether it has a rule; known without building it. */
   readonly hasRule: boolean;
@@ -151,7 +148,6 @@ interface LimitTimes {
 export interface ScheduleEntry {
   /** As written in the rule. Default: always. */
   readonly active?: string;
-  /** The limit; absent if these times are unlimited. */
   readonly limit?: RuleLimit;
   readonly unlimited?: true;
 }
@@ -185,7 +181,6 @@ export interface Rule extends MayBeOverlaid {
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
   /** The limits of all times: those of the node in order, then those of schedules. */
   readonly limits: readonly RuleLimit[];
-  /** When each limit applies. Default: always. */
   readonly schedule?: RuleSchedule;
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
@@ -199,13 +194,11 @@ export interface Rule extends MayBeOverlaid {
   readonly ids?: readonly IdEntry[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
-  /** What a hit costs budgets; present if it has any. */
   readonly unitCost?: UnitCost;
   /** Its requests are checked when they begin, and charged when they end. */
   readonly chargedLater?: true;
   /** The number of entries of the node whose limit this rule's children share; absent if its limits are its own. */
   readonly sharedBelow?: number;
-  /** Metadata that is sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }
 

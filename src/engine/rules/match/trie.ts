@@ -30,7 +30,6 @@ export class Trie {
   /** For each state: its parent, and the symbol from there. */
   readonly #parent: Int32Array;
   readonly #symbol: Uint16Array;
-  /** The text that ends in a state. */
   readonly #text: Int32Array;
   /** The state of the longest other beginning of a text that a state ends with. */
   readonly #fallback: Int32Array;

@@ -3,10 +3,8 @@ import { editsBetween } from '../../../base/nearest.ts';
 /** Maximum number of steps of all searches with one `NearestNode` together, a fraction of a second. */
 const MAX_STEPS = 10_000_000;
 
-/** Something with a key, and perhaps a value. */
 interface Keyed {
   readonly key: string;
-  /** Value of the entry, or empty. */
   readonly value: string;
 }
 

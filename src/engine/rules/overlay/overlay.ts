@@ -119,7 +119,6 @@ function layLimits(node: Block<'node'>, part: Block<'node'>, problems: Problems)
   return overlaid.length === 0 ? node : withLimits(node, limits, [...(node.overlaid ?? []), ...overlaid]);
 }
 
-/** @param limits  at least one */
 function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid: readonly Overlaid[]): Block<'node'> {
   const { rate_limit: _, rate_limits: several, ...others } = node.values;
   const [first, second] = limits;
@@ -214,9 +213,7 @@ type OverlayLevel = Map<string, OverlayNode>;
 /** The overlay files' content for one node of the rules. */
 interface OverlayNode {
   readonly key: string;
-  /** Value of the node; empty for any value. */
   readonly value: string;
-  /** The first place that names it. */
   readonly place: Place;
   /** All blocks of this node; each property is in one of them only. */
   readonly parts: readonly Block<'node'>[];

@@ -195,7 +195,6 @@ class FlowIndenter {
     return char === '#' && this.#isAfterSpace();
   }
 
-  /** Skips an anchor, a tag or an alias. */
   #skipProperty(isInFlow: boolean): void {
     const isTag = this.#char() === '!';
     const isVerbatim = isTag && this.#char(1) === '<';
@@ -264,7 +263,6 @@ class EditedText {
     this.#text = text;
   }
 
-  /** The number of characters inserted so far. */
   get inserted(): number {
     return this.#inserted;
   }
@@ -275,7 +273,6 @@ class EditedText {
     this.#inserted += text.length;
   }
 
-  /** Replaces one character. */
   replace(at: number, char: string): void {
     this.#pieces.push(this.#text.slice(this.#copied, at), char);
     this.#copied = at + 1;

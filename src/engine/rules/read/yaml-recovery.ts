@@ -9,15 +9,11 @@ export interface Gap {
 }
 
 interface Recovered {
-  /** What could be read; undefined if nothing could. */
   readonly parsed: YamlFile | undefined;
-  /** Errors of syntax in the order in which they were found. */
   readonly errors: readonly YamlError[];
-  /** The lines that `parsed` does not have. */
   readonly gaps: readonly Gap[];
 }
 
-/** Maximum number of syntax errors that are reported of one text. */
 const MAX_ERRORS = 10;
 /** Maximum length of a text that is read again: finding a broken line takes about twenty attempts. */
 const MAX_RECOVERED_CHARACTERS = 100_000;

@@ -29,7 +29,6 @@ export interface YamlScalar {
   readonly column?: number | undefined;
   /** As written: `yes`, `010` and `1_000` are not converted. */
   readonly text: string;
-  /** Its type in YAML 1.1. */
   readonly type: ScalarType;
 }
 
@@ -115,10 +114,8 @@ const DEFICIENT = 'deficient indentation';
 
 const TAB = 'a tab indents this line; YAML allows only spaces there: replace the tab';
 
-/** @param at  counted from 0 */
 const isIndentedByTab = (text: string, at: number): boolean => /^ *\t/.test(text.split('\n', at + 1)[at] ?? '');
 
-/** What the author most likely meant. */
 function hintFor(reason: string): string {
   return reason.startsWith('name of an alias node') ? '; put a value that begins with * in quotes: "*"' : '';
 }

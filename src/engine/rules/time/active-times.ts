@@ -27,7 +27,6 @@ interface Hours {
 
 /** Times that recur weekly, in local time. */
 interface Weekly {
-  /** Monday first. */
   readonly days: readonly boolean[];
   readonly hours: readonly Hours[];
 }
@@ -164,7 +163,6 @@ function recurring(weekly: Weekly, clock: WallClock): Times {
   };
 }
 
-/** Recurring times within bounds. */
 function boundedTimes(bounds: { readonly fromMs: number; readonly untilMs: number }, inner: Times): Times {
   const { fromMs, untilMs } = bounds;
   return {

@@ -4,7 +4,6 @@ import { type WallClock, wallClock } from './zone-time.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** 1970-01-05. */
 const FIRST_MONDAY_MS = 4 * DAY_MS;
 
 /** The length of calendar windows: a number of days, or of months. */

@@ -10,7 +10,6 @@ const MOST_OFFSET_MS = 16 * HOUR_MS;
  * UTC shows the same.
  */
 export interface WallClock {
-  /** A name of the IANA database. */
   readonly timeZone: string;
   /** The local time at a moment. */
   at(ms: number): number;
@@ -51,9 +50,7 @@ function createWallClock(timeZone: string): WallClock {
 
 const pattern = new RegExp(DATE_TIME);
 
-/** A written date and time. */
 interface WrittenTime {
-  /** Milliseconds since the epoch. */
   readonly atMs: number;
   /** The local time then or, if the clock skips the written time, the written time. */
   readonly wallMs: number;
