@@ -338,19 +338,6 @@ describe.each(names)('%s', (name) => {
     expect(answers).toContain('OK');
     expect(answers.some((answer) => answer.startsWith('refused'))).toBe(true);
   });
-
-  test.each(rows.flatMap((row, at) => (row[3].startsWith('refused for') ? [[at, ...row] as const] : [])))(
-    'row %i, at %i ms: %s, %i hits: the promised wait is exact to the millisecond',
-    async (at, atMs, descriptors, hits) => {
-      const asked = async (earlyMs: number): Promise<string> => {
-        const ask = open(name);
-        for (const row of rows.slice(0, at)) await ask(row);
-        const waitMs = waitOf(await ask([atMs, descriptors, hits, '']));
-        return (await ask([atMs + waitMs - earlyMs, descriptors, hits, ''])).overallCode;
-      };
-      expect([await asked(1), await asked(0)]).toEqual(['OVER_LIMIT', 'OK']);
-    },
-  );
 });
 
 test('all examples load together', async () => {

@@ -104,24 +104,20 @@ test('modes are taken from the environment', async () => {
   expect((await results(tests, { SHADOW_MODE: 'true' })).failed).toBe(0);
 });
 
-test.each([
-  ['tests: []', 'tests.yaml:1: rules must name a rule file or directory, got nothing'],
-  ['rules: rules.yaml\ntests: []', 'tests.yaml:1: tests must contain at least one test, got none'],
-  ['rules: nowhere.yaml\ntests: [{domain: d, descriptors: [a=b], expect: {}}]', 'cannot be read: ENOENT'],
-  [
-    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a], expect: {}}',
-    "tests.yaml:3: a descriptor must be key=value[,key=value…], got 'a'",
-  ],
-  [
-    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a=b], expect: {code: MAYBE}}',
-    "tests.yaml:3: code must be OK or OVER_LIMIT, got 'MAYBE'",
-  ],
-  [
-    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a=b], expects: {}}',
-    "tests.yaml:3: unknown key 'expects' of a test; expected one of name, domain",
-  ],
-  ['rules: [', 'tests.yaml:1: '],
-])('%j is not a valid test file', async (tests, reason) => {
+test.each(
+  Object.entries({
+    'tests: []': 'tests.yaml:1: rules must name a rule file or directory, got nothing',
+    'rules: rules.yaml\ntests: []': 'tests.yaml:1: tests must contain at least one test, got none',
+    'rules: nowhere.yaml\ntests: [{domain: d, descriptors: [a=b], expect: {}}]': 'cannot be read: ENOENT',
+    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a], expect: {}}':
+      "tests.yaml:3: a descriptor must be key=value[,key=value…], got 'a'",
+    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a=b], expect: {code: MAYBE}}':
+      "tests.yaml:3: code must be OK or OVER_LIMIT, got 'MAYBE'",
+    'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a=b], expects: {}}':
+      "tests.yaml:3: unknown key 'expects' of a test; expected one of name, domain",
+    'rules: [': 'tests.yaml:1: ',
+  }),
+)('%j is not a valid test file', async (tests, reason) => {
   const { lines, failed } = await results(tests);
   expect({ line: lines[0], failed }).toEqual({ line: expect.stringContaining(reason), failed: 1 });
 });

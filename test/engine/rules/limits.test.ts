@@ -53,20 +53,6 @@ describe('while the counters cannot be reached', () => {
     });
   });
 
-  test.each([
-    [
-      'on_store_failure: maybe',
-      "on_store_failure: on_store_failure must be error or allow or deny or local, got 'maybe'",
-    ],
-    ['on_overload: deny', "on_overload: on_overload must be local or error, got 'deny'"],
-    ...[0, 6].map((share): [string, string] => [
-      `on_store_failure: local, local_share: ${share}`,
-      `local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got ${share}`,
-    ]),
-  ])('a limit with %j is invalid', (written, message) => {
-    expect(problemsOf(`${FIVE_A_MINUTE}, ${written}`)).toEqual([`a.yaml:3: descriptors[0].rate_limit.${message}`]);
-  });
-
   test.each(['on_overload: local', 'local_share: 2'])('a limit on requests in flight has no %s', (written) => {
     const [key] = written.split(':');
     expect(problemsOf(`algorithm: in_flight, requests_per_unit: 5, ttl: 30s, ${written}`)).toContainEqual(

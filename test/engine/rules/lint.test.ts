@@ -54,16 +54,14 @@ describe('values that look like something else', () => {
 const bucket = (numbers: string) => `  - { key: user, rate_limit: { algorithm: token_bucket, ${numbers} } }\n`;
 
 describe('a burst below the rate', () => {
-  test.each([
-    [
-      'unit: second, requests_per_unit: 10, burst: 5',
-      '3: burst is below the rate: 5 of the 10 hits of a second pass at once',
-    ],
-    [
-      'unit: minute, requests_per_unit: 60, burst: 30, refill: interval',
-      '3: burst is below the rate: a refill of 60 tokens fills only 30',
-    ],
-  ])('%s', (numbers, message) => {
+  test.each(
+    Object.entries({
+      'unit: second, requests_per_unit: 10, burst: 5':
+        '3: burst is below the rate: 5 of the 10 hits of a second pass at once',
+      'unit: minute, requests_per_unit: 60, burst: 30, refill: interval':
+        '3: burst is below the rate: a refill of 60 tokens fills only 30',
+    }),
+  )('%s', (numbers, message) => {
     expect(warnings(bucket(numbers))).toEqual([message]);
   });
 

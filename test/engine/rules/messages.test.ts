@@ -121,6 +121,44 @@ const ofLimits: Readonly<Record<string, string>> = {
     "window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '36501d'",
   'unlimited: true, requests_per_unit: 5, window: 30s':
     'window: window cannot be used when unlimited: remove one of them',
+  'unit: minute, requests_per_unit: 5, schedule: [{ requests_per_unit: 9 }]':
+    'schedule[0].active: an entry of schedule requires active: when it applies',
+  'unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, unlimited: true, soft: 1 }]':
+    'schedule[0].unlimited: unlimited and soft are mutually exclusive: remove one of them',
+  'unlimited: true, active: { days: sun }': 'active: active cannot be used when unlimited: remove one of them',
+  'name: a, unit: minute, requests_per_unit: 5, replaces: [{ name: b }], active: { days: sun }':
+    'active: active and replaces are mutually exclusive: give the replaced limit a schedule instead',
+  'unit: minute, requests_per_unit: 5, active: { hours: 25:00-26:00 }':
+    "active.hours: hours must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '25:00-26:00'",
+  'unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, buckets: 7 }]':
+    'schedule[0].buckets: buckets cannot be used with fixed_window, only with sliding_window_buckets',
+  'algorithm: in_flight, ttl: 9s, requests_per_unit: 5, active: { days: sun }':
+    'active: in_flight, allocation and reserve require one counter at all times, since hits may come back after a change: use a schedule that changes only numbers, without active on the limit itself, unlimited or on_change: reset',
+  'unit: minute, requests_per_unit: 5, alignment: { anchor: 2026-11-27 }':
+    "alignment.anchor: anchor must be a date since 1970 with a time of day such as 2026-11-27T00:00, got '2026-11-27'",
+  'unit: minute, requests_per_unit: 5, algorithm: sliding_window_log, alignment: { anchor: 2026-11-27T00:00 }':
+    'alignment: alignment cannot be used with sliding_window_log, only with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket',
+  'unit: minute, requests_per_unit: 5, algorithm: token_bucket, alignment: { anchor: 2026-11-27T00:00 }':
+    'alignment: alignment goes with refill: interval: a continuous refill has no windows',
+  'unit: day, requests_per_unit: 5, algorithm: sliding_window_counter, alignment: calendar':
+    'alignment: alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }',
+  'window: 20w, requests_per_unit: 5, timezone: UTC, alignment: { anchor: 2026-11-27T00:00 }':
+    'timezone: timezone goes into alignment, beside the anchor: { anchor, timezone }',
+  'unit: year, unit_multiplier: 11, requests_per_unit: 5, alignment: { anchor: 2026-11-27T00:00 }':
+    'alignment.anchor: windows with an anchor are at most 10 years long, got 346896000000 ms',
+  'unit: minute, requests_per_unit: 5, on_store_failure: maybe':
+    "on_store_failure: on_store_failure must be error or allow or deny or local, got 'maybe'",
+  'unit: minute, requests_per_unit: 5, on_overload: deny':
+    "on_overload: on_overload must be local or error, got 'deny'",
+  'unit: minute, requests_per_unit: 5, on_store_failure: local, local_share: 0':
+    'local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got 0',
+  'unit: minute, requests_per_unit: 5, on_store_failure: local, local_share: 6':
+    'local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got 6',
+  'unit: minute, requests_per_unit: 5, soft: 1, consistency: leased':
+    'soft: soft and consistency: leased are mutually exclusive: remove one of them',
+  'unit: day, requests_per_unit: 9, algorithm: token_bucket, max_delay: 1s, consistency: leased':
+    'max_delay: max_delay and consistency: leased are mutually exclusive: remove one of them',
+  'unit: day, requests_per_unit: 9, on_change: never': "on_change: on_change must be keep or reset, got 'never'",
 };
 
 /** What is wrong, or probably a mistake, in the nodes of a file: the message, from its path. */

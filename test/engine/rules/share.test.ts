@@ -22,65 +22,48 @@ function problemsOf(text: string): readonly string[] {
   return loaded.ok ? [] : loaded.problems.map(({ message }) => message);
 }
 
-test.each([
-  [
-    'requests_per_unit: 10, unit: minute, share: { by: tenant }',
-    '',
-    'share requires a rate per second, so that a child has its reservation within one, got a window of 60000 ms',
-  ],
-  [
-    'algorithm: in_flight, requests_per_unit: 10, ttl: 2s, share: { by: tenant }',
-    '',
-    'share cannot be used with in_flight, only with token_bucket',
-  ],
-  [`algorithm: fixed_window, ${shared}`, '', 'share cannot be used with fixed_window, only with token_bucket'],
-  [`refill: interval, ${shared}`, '', 'refill and share are mutually exclusive: remove one of them'],
-  [`on_store_failure: local, ${shared}`, '', 'on_store_failure and share are mutually exclusive: remove one of them'],
-  [`consistency: leased, ${shared}`, '', 'consistency and share are mutually exclusive: remove one of them'],
-  [
-    shared,
-    '{ key: tenant, value: a, share: { reserve: 70% } }, { key: tenant, value: b, share: { reserve: 400 } }',
-    'reservations add up to 1100 hits per second, more than the 1000 of the limit',
-  ],
-  [
-    shared,
-    '{ key: tenant, value: a, share: { reserve: 20%, by: team }, descriptors: [{ key: team, value: t, share: { reserve: 300 } }] }',
-    'reservations add up to 300 hits per second, more than the 200 of this tenant',
-  ],
-  [
-    shared,
-    '{ key: tenant, value: a, share: { by: team }, descriptors: [{ key: team, value: t, share: { reserve: 50% } }] }',
-    'reserve requires a reserve of the tenant above, of which it is a part',
-  ],
-  [
-    shared,
-    '{ key: tenant, share: { reserve: 1% } }',
-    'reserve requires a fixed value: the number of other children is unknown; give them a weight',
-  ],
-  [
-    shared,
-    '{ key: tenant, value: a, share: { reserve: 20%, ceiling: 100 } }',
-    "ceiling must be 200 to 1000 hits per second, got '100'",
-  ],
-  [shared, '{ key: team, value: a, share: { weight: 2 } }', "a child of this limit has the key tenant, got 'team'"],
-  [
-    'unit: second, requests_per_unit: 5',
-    '{ key: tenant, share: { weight: 2 } }',
+test.each(
+  Object.entries({
+    'requests_per_unit: 10, unit: minute, share: { by: tenant }':
+      'share requires a rate per second, so that a child has its reservation within one, got a window of 60000 ms',
+    'algorithm: in_flight, requests_per_unit: 10, ttl: 2s, share: { by: tenant }':
+      'share cannot be used with in_flight, only with token_bucket',
+    [`algorithm: fixed_window, ${shared}`]: 'share cannot be used with fixed_window, only with token_bucket',
+    [`refill: interval, ${shared}`]: 'refill and share are mutually exclusive: remove one of them',
+    [`on_store_failure: local, ${shared}`]: 'on_store_failure and share are mutually exclusive: remove one of them',
+    [`consistency: leased, ${shared}`]: 'consistency and share are mutually exclusive: remove one of them',
+  }),
+)('a shared limit cannot be { %s }', (limit, message) => {
+  expect(problemsOf(rules(limit))).toEqual([message]);
+});
+
+test.each(
+  Object.entries({
+    '{ key: tenant, value: a, share: { reserve: 70% } }, { key: tenant, value: b, share: { reserve: 400 } }':
+      'reservations add up to 1100 hits per second, more than the 1000 of the limit',
+    '{ key: tenant, value: a, share: { reserve: 20%, by: team }, descriptors: [{ key: team, value: t, share: { reserve: 300 } }] }':
+      'reservations add up to 300 hits per second, more than the 200 of this tenant',
+    '{ key: tenant, value: a, share: { by: team }, descriptors: [{ key: team, value: t, share: { reserve: 50% } }] }':
+      'reserve requires a reserve of the tenant above, of which it is a part',
+    '{ key: tenant, share: { reserve: 1% } }':
+      'reserve requires a fixed value: the number of other children is unknown; give them a weight',
+    '{ key: tenant, value: a, share: { reserve: 20%, ceiling: 100 } }':
+      "ceiling must be 200 to 1000 hits per second, got '100'",
+    '{ key: team, value: a, share: { weight: 2 } }': "a child of this limit has the key tenant, got 'team'",
+    '{ key: tenant, share: { weight: 2000 } }': 'weight must be 1 to 1000, got 2000',
+    '{ key: tenant, share: { priority: high } }':
+      "priority must be critical, default, sheddable, 1 to 100 (percent), or value, got 'high'",
+    '{ key: tenant, share: {}, rate_limit: { unit: second, requests_per_unit: 1 } }':
+      'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling',
+  }),
+)('a shared limit cannot have the children %s', (children, message) => {
+  expect(problemsOf(rules(shared, children))).toEqual([message]);
+});
+
+test('a limit that is not shared has no children', () => {
+  expect(problemsOf(rules('unit: second, requests_per_unit: 5', '{ key: tenant, share: { weight: 2 } }'))).toEqual([
     'share requires a limit with share: { by: tenant } on the node above',
-  ],
-  [shared, '{ key: tenant, share: { weight: 2000 } }', 'weight must be 1 to 1000, got 2000'],
-  [
-    shared,
-    '{ key: tenant, share: { priority: high } }',
-    "priority must be critical, default, sheddable, 1 to 100 (percent), or value, got 'high'",
-  ],
-  [
-    shared,
-    '{ key: tenant, share: {}, rate_limit: { unit: second, requests_per_unit: 1 } }',
-    'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling',
-  ],
-])('refuses %s with %s', (limit, children, message) => {
-  expect(problemsOf(rules(limit, children))).toEqual([message]);
+  ]);
 });
 
 /** A store that cannot be reached. */

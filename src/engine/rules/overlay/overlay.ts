@@ -47,10 +47,7 @@ export function checkOverlay(overlay: readonly OverlayFile[]): readonly Problem[
 }
 
 const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): OverlayDomains =>
-  buildOverlay(
-    overlay.flatMap(({ name, text }) => readText(name, text, problems)),
-    problems,
-  );
+  new Builder(problems).build(overlay.flatMap(({ name, text }) => readText(name, text, problems)));
 
 const layLevel = (nodes: readonly Block<'node'>[], level: OverlayLevel, problems: Problems): readonly Block<'node'>[] =>
   nodes.map((node) => {
@@ -248,10 +245,6 @@ const setsRate = ['requests_per_unit', 'budget'] as const;
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
 
 /** Merges overlay files, and reports what overlays may not contain. */
-function buildOverlay(files: readonly Block<'file'>[], problems: Problems): OverlayDomains {
-  return new Builder(problems).build(files);
-}
-
 class Builder {
   readonly #problems: Problems;
   /** The place of each property, by node. */

@@ -177,33 +177,23 @@ descriptors:
 - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}
 - {key: path, value: /login, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 2}}]}
 `;
-  test.each([
-    [
-      '{key: usr, rate_limit: {soft: 1}}',
-      "2: warning: descriptors[0]: no rule has the path 'demo.usr' (key 'usr' without a value); the nearest is 'demo.user' (key 'user' without a value; rules.yaml:4)",
-    ],
-    [
-      '{key: path, rate_limit: {soft: 1}}',
-      "2: warning: descriptors[0]: no rule has the path 'demo.path' (key 'path' without a value); the nearest is 'demo.path_/login' (key 'path', value '/login'; rules.yaml:5)",
-    ],
-    [
-      '{key: path, value: /login, descriptors: [{key: use, rate_limit: {soft: 1}}]}',
-      "2: warning: descriptors[0].descriptors[0]: no rule has the path 'demo.path_/login.use' (key 'use' without a value); the nearest is 'demo.path_/login.user' (key 'user' without a value; rules.yaml:5)",
-    ],
-    [
-      '{key: user, descriptors: [{key: path, descriptors: [{key: a, rate_limit: {soft: 1}}]}]}',
-      "2: warning: descriptors[0].descriptors[0]: no rule has the path 'demo.user.path' (key 'path' without a value); the nearest is 'demo.user' (rules.yaml:4), which has no descriptors",
-    ],
-    [
-      '{key: path, value: /login, rate_limit: {soft: 1}}',
-      '2: warning: descriptors[0].rate_limit: this overlays nothing: the rules have no such limit, and without requests_per_unit none is added',
-    ],
-    [
-      '{key: user, rate_limits: [{soft: 1}, {soft: 2}]}',
-      '2: warning: descriptors[0].rate_limits[1]: this overlays nothing: the rules have no such limit, and without requests_per_unit none is added',
-    ],
-    ['{key: user}', '2: warning: descriptors[0]: this overlays nothing: it has neither a property nor descriptors'],
-  ])('%s', (nodes, message) => {
+  test.each(
+    Object.entries({
+      '{key: usr, rate_limit: {soft: 1}}':
+        "2: warning: descriptors[0]: no rule has the path 'demo.usr' (key 'usr' without a value); the nearest is 'demo.user' (key 'user' without a value; rules.yaml:4)",
+      '{key: path, rate_limit: {soft: 1}}':
+        "2: warning: descriptors[0]: no rule has the path 'demo.path' (key 'path' without a value); the nearest is 'demo.path_/login' (key 'path', value '/login'; rules.yaml:5)",
+      '{key: path, value: /login, descriptors: [{key: use, rate_limit: {soft: 1}}]}':
+        "2: warning: descriptors[0].descriptors[0]: no rule has the path 'demo.path_/login.use' (key 'use' without a value); the nearest is 'demo.path_/login.user' (key 'user' without a value; rules.yaml:5)",
+      '{key: user, descriptors: [{key: path, descriptors: [{key: a, rate_limit: {soft: 1}}]}]}':
+        "2: warning: descriptors[0].descriptors[0]: no rule has the path 'demo.user.path' (key 'path' without a value); the nearest is 'demo.user' (rules.yaml:4), which has no descriptors",
+      '{key: path, value: /login, rate_limit: {soft: 1}}':
+        '2: warning: descriptors[0].rate_limit: this overlays nothing: the rules have no such limit, and without requests_per_unit none is added',
+      '{key: user, rate_limits: [{soft: 1}, {soft: 2}]}':
+        '2: warning: descriptors[0].rate_limits[1]: this overlays nothing: the rules have no such limit, and without requests_per_unit none is added',
+      '{key: user}': '2: warning: descriptors[0]: this overlays nothing: it has neither a property nor descriptors',
+    }),
+  )('%s', (nodes, message) => {
     const loaded = load(rules, `domain: demo\ndescriptors: [${nodes}]\n`);
     expect({ ok: loaded.ok, problems: problemsOf(loaded) }).toEqual({ ok: true, problems: [`a.yaml:${message}`] });
   });

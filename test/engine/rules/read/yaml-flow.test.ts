@@ -140,8 +140,6 @@ describe('indenting the contents of brackets, braces and quotes', () => {
 describe('half a megabyte', () => {
   const lists: Readonly<Record<string, string>> = {
     'of a list in brackets with tabs': `a: [${'b,\t'.repeat(170_000)}]\n`,
-    'of a list in brackets with tabs in quotes': `a: ["${',\t'.repeat(250_000)}",\tb]\n`,
-    'of a list in brackets whose lines are at the left': `a: [\n${'b,\n'.repeat(170_000)}]\n`,
     'of braces over two lines each': `a:\n${'  - {b: c,\nd:\te}\n'.repeat(28_000)}`,
     'of a quoted text whose lines are at the left': `a: "${'b\n'.repeat(250_000)}"\n`,
   };

@@ -146,14 +146,6 @@ describe('rules are loaded again, once, after', () => {
       ['demo.resu'],
     ],
     ['a file is added', () => write('rules/b.yaml', ruleFor('user', 'other')), ['demo.user', 'other.user']],
-    [
-      'a file is added below',
-      () => {
-        mkdirSync(at('rules/team'));
-        write('rules/team/a.yaml', ruleFor('user', 'other'));
-      },
-      ['demo.user', 'other.user'],
-    ],
     ['a file is renamed', () => renameSync(at('rules/a.yaml'), at('rules/z.yaml')), ['demo.user']],
     [
       'a file is deleted',

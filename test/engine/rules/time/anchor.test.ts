@@ -25,80 +25,28 @@ function windowOf(limit: string, moment: string): readonly string[] {
   return [iso(state[0] ?? 0), iso(ms(moment) + ttlMs)];
 }
 
-test.each<readonly [limit: string, moment: string, start: string, end: string]>([
+type Anchored = readonly [length: string, anchor: string, zone: string, moment: string, start: string, end: string];
+
+test.each<Anchored>([
   // a day in Berlin has 23, 24 or 25 hours
-  [
-    'unit: day, requests_per_unit: 1, alignment: { anchor: 2026-01-01T00:00, timezone: Europe/Berlin }',
-    '2026-03-29T12:00Z',
-    '2026-03-28T23:00',
-    '2026-03-29T22:00',
-  ],
-  [
-    'unit: day, requests_per_unit: 1, alignment: { anchor: 2026-01-01T00:00, timezone: Europe/Berlin }',
-    '2026-10-25T12:00Z',
-    '2026-10-24T22:00',
-    '2026-10-25T23:00',
-  ],
-  [
-    'unit: day, requests_per_unit: 1, alignment: { anchor: 2026-01-01T09:00, timezone: America/New_York }',
-    '2026-11-27T13:59Z',
-    '2026-11-26T14:00',
-    '2026-11-27T14:00',
-  ],
+  ['unit: day', '2026-01-01T00:00', 'Europe/Berlin', '2026-03-29T12:00Z', '2026-03-28T23:00', '2026-03-29T22:00'],
+  ['unit: day', '2026-01-01T00:00', 'Europe/Berlin', '2026-10-25T12:00Z', '2026-10-24T22:00', '2026-10-25T23:00'],
+  ['unit: day', '2026-01-01T09:00', 'America/New_York', '2026-11-27T13:59Z', '2026-11-26T14:00', '2026-11-27T14:00'],
   // a window that would begin at a skipped time begins right after it
-  [
-    'unit: day, requests_per_unit: 1, alignment: { anchor: 2026-01-01T02:30, timezone: Europe/Berlin }',
-    '2026-03-29T12:00Z',
-    '2026-03-29T01:00',
-    '2026-03-30T00:30',
-  ],
-  [
-    'unit: day, requests_per_unit: 1, alignment: { anchor: 2011-01-01T00:00, timezone: Pacific/Apia }',
-    '2011-12-30T09:00Z',
-    '2011-12-29T10:00',
-    '2011-12-30T10:00',
-  ],
+  ['unit: day', '2026-01-01T02:30', 'Europe/Berlin', '2026-03-29T12:00Z', '2026-03-29T01:00', '2026-03-30T00:30'],
+  ['unit: day', '2011-01-01T00:00', 'Pacific/Apia', '2011-12-30T09:00Z', '2011-12-29T10:00', '2011-12-30T10:00'],
   // two weeks from a date, before and after it
-  [
-    'window: 14d, requests_per_unit: 1, alignment: { anchor: 2026-11-27T00:00, timezone: Europe/Berlin }',
-    '2026-11-28T00:00Z',
-    '2026-11-26T23:00',
-    '2026-12-10T23:00',
-  ],
-  [
-    'window: 14d, requests_per_unit: 1, alignment: { anchor: 2026-11-27T00:00, timezone: Europe/Berlin }',
-    '2026-10-20T00:00Z',
-    '2026-10-15T22:00',
-    '2026-10-29T23:00',
-  ],
+  ['window: 14d', '2026-11-27T00:00', 'Europe/Berlin', '2026-11-28T00:00Z', '2026-11-26T23:00', '2026-12-10T23:00'],
+  ['window: 14d', '2026-11-27T00:00', 'Europe/Berlin', '2026-10-20T00:00Z', '2026-10-15T22:00', '2026-10-29T23:00'],
   // a month from the 31st begins on the last day of shorter ones
-  [
-    'unit: month, requests_per_unit: 1, alignment: { anchor: 2026-01-31T00:00 }',
-    '2026-03-01T00:00Z',
-    '2026-02-28T00:00',
-    '2026-03-31T00:00',
-  ],
-  [
-    'unit: year, requests_per_unit: 1, alignment: { anchor: 2024-02-29T00:00 }',
-    '2026-03-01T00:00Z',
-    '2026-02-28T00:00',
-    '2027-02-28T00:00',
-  ],
+  ['unit: month', '2026-01-31T00:00', 'UTC', '2026-03-01T00:00Z', '2026-02-28T00:00', '2026-03-31T00:00'],
+  ['unit: year', '2024-02-29T00:00', 'UTC', '2026-03-01T00:00Z', '2026-02-28T00:00', '2027-02-28T00:00'],
   // hours and shorter windows always have the same length
-  [
-    'window: 90m, requests_per_unit: 1, alignment: { anchor: 2026-11-27T00:10 }',
-    '2026-11-27T03:00Z',
-    '2026-11-27T01:40',
-    '2026-11-27T03:10',
-  ],
-  [
-    'window: 6h, requests_per_unit: 1, alignment: { anchor: 2026-03-28T00:00, timezone: Europe/Berlin }',
-    '2026-03-29T12:00Z',
-    '2026-03-29T11:00',
-    '2026-03-29T17:00',
-  ],
-])('windows of %s: the window at %s', (limit, moment, start, end) => {
-  expect(windowOf(`{ ${limit} }`, moment)).toEqual([start, end]);
+  ['window: 90m', '2026-11-27T00:10', 'UTC', '2026-11-27T03:00Z', '2026-11-27T01:40', '2026-11-27T03:10'],
+  ['window: 6h', '2026-03-28T00:00', 'Europe/Berlin', '2026-03-29T12:00Z', '2026-03-29T11:00', '2026-03-29T17:00'],
+])('windows of %s from %s in %s: the window at %s', (length, anchor, zone, moment, start, end) => {
+  const limit = `{ ${length}, requests_per_unit: 1, alignment: { anchor: ${anchor}, timezone: ${zone} } }`;
+  expect(windowOf(limit, moment)).toEqual([start, end]);
 });
 
 test('windows with the same boundaries share their counters, others do not', () => {
