@@ -26,6 +26,7 @@ describe('variables with almost the name of a setting', () => {
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['MEMCACHED_HOST_PORT', 'MEMCACHE_HOST_PORT'],
     ['WORKER', 'WORKERS'],
+    ['REDIS_PERSECONT_URLS', 'REDIS_PERSECOND_URL'],
   ])('%s is %s', (written, name) => {
     expect(meant({ [written]: 'x' })).toEqual([name]);
     expect(meant({ [written]: 'x', [name]: 'x' })).toEqual([]); // no suggestion for a name that is set

@@ -45,6 +45,10 @@ test('the chosen node and every reason against the others are listed', () => {
     { value: '/a*', reason: 'more_specific_won' },
     { value: '/ab*', reason: 'more_specific_won' },
   ]);
+  expect(traced('path=/a*').path[0]?.tried.slice(0, 2)).toMatchObject([
+    { value: '/a*', kind: 'exact', matched: true },
+    { value: '/a*', kind: 'wildcard', matched: false, reason: 'more_specific_won' },
+  ]);
   expect(traced('path=/b').path[0]?.tried.slice(0, 2)).toMatchObject([
     { value: '/a*', reason: 'wildcard_fails', of: 'value', offset: 1 },
     { value: '/ab*', reason: 'wildcard_fails', of: 'value', offset: 1 },
