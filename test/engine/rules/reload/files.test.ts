@@ -129,6 +129,7 @@ describe('a runtime directory', () => {
   test('includes only the app directory, not one with the same prefix', async () => {
     files('ratelimit/config2/e.yaml', 'ratelimit/my/config/f.yaml');
     expect(await belowApp(source())).toEqual(['a/b.yaml', 'b.yaml']);
+    expect(source().description).toBe(join(folder, 'ratelimit/config'));
   });
 
   test('includes every file, with any extension', async () => {
