@@ -1,6 +1,7 @@
 import {
   type Algorithm,
   type AnyLimit,
+  type Charge,
   checkProduct,
   hitsToFit,
   type LimitKey,
@@ -8,21 +9,29 @@ import {
   MAX_COUNT,
   NEVER_MS,
   repeatWait,
+  type State,
+  type Step,
+  singleHitRefusalMs,
   takenBy,
   unitMs,
 } from './limit.ts';
+import { type MayBeAnchored, windowStart } from './window.ts';
+
+/** How rules refill a bucket. */
+export const refills = ['continuous', 'interval'] as const;
 
 /** The numbers of a bucket, either a token bucket or a leaky bucket. */
-interface Bucket extends AnyLimit {
+interface Bucket extends AnyLimit, MayBeAnchored {
+  /** Hits that pass at once before later ones have to wait, at least 1. */
   readonly burst: number;
+  /** Maximum time that a request is held until its turn; 0 to refuse it instead. */
   readonly maxDelayMs: number;
+  /** Refilled continuously, or by `requestsPerUnit` tokens at each window boundary. Default: continuously. */
+  readonly refill?: (typeof refills)[number];
 }
 
 /** Hits that fit into an empty bucket, including the soft ones. */
-export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
-
-/** Maximum time that a bucket keeps hits; at least a day, since reports may add more than a debt of a whole bucket. */
-export const bucketMemoryMs = (limit: Bucket): number => Math.max(bucketRefillMs(limit), unitMs.DAY);
+const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
 /** How long a bucket with a debt of a whole bucket keeps hits. */
 export function bucketRefillMs(limit: Bucket): number {
@@ -30,14 +39,14 @@ export function bucketRefillMs(limit: Bucket): number {
   return emptyMs + limit.windowMs + limit.maxDelayMs;
 }
 
-/**
- * Reports numbers whose products would not be exact integers.
- *
- * @param tickMs  the unit in which time advances: a held request uses what is added until its tick
- */
-export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): void {
+/** The unit in which time advances: a millisecond, or a window if the refill is by interval. */
+const refillTickMs = ({ refill: how, windowMs }: Bucket): number => (how === 'interval' ? windowMs : 1);
+
+/** Reports numbers whose products would not be exact integers. */
+export function checkBucket(limit: Bucket, source: LimitSource): void {
   const { algorithm, requestsPerUnit, windowMs, soft, burst, maxDelayMs } = limit;
-  const aheadMs = Math.ceil(maxDelayMs / tickMs) * tickMs;
+  const tickMs = refillTickMs(limit);
+  const aheadMs = Math.ceil(maxDelayMs / tickMs) * tickMs; // a held request uses what is added until its tick
   const size = bucketSize(limit);
   if (requestsPerUnit < 1)
     source.report(
@@ -63,6 +72,51 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
 export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
+}
+
+/**
+ * Takes hits from a bucket that is refilled continuously or at each window boundary. Twin of bucket.lua.
+ * State: spent (hit-ms), refilled at (ms since the epoch).
+ *
+ * The state has the amount spent that has not been refilled, so that a bucket of another size has the same debt. It is
+ * in hit-milliseconds, hits times the window's length, so that refilling multiplies and never divides: exact integers
+ * in both twins. With a `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised
+ * their turn in their order of arrival.
+ *
+ * @param nowMs   may run backwards (clock skew); that refills nothing and forgets nothing
+ * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never beyond full
+ * @param charge  false to leave the counter unchanged and only return the outcome
+ */
+function step(limit: Bucket, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+  const { windowMs } = limit;
+  const size = bucketSize(limit);
+  const [spent, refilledAtMs] = refill(limit, state, nowMs);
+  const required = hitsToFit(hits);
+  const missing = spent + (required - size) * windowMs;
+  const accepted =
+    required < 0 || (required <= size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
+  const isTaken = charge === 'regardless' || (charge && accepted);
+  const left = isTaken ? Math.min(Math.max(spent + hits * windowMs, 0), MAX_COUNT) : spent;
+  return { accepted, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
+}
+
+function refill(limit: Bucket, state: State | undefined, nowMs: number): readonly [number, number] {
+  const tickedAtMs = windowStart(nowMs, refillTickMs(limit), limit.phaseMs);
+  const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
+  // inexact only if far above the amount spent
+  const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
+  return [Math.max(spent - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
+}
+
+/**
+ * The time until the amount has been refilled. Another limit of the counter may have refilled it between two
+ * boundaries.
+ */
+function waitMs(limit: Bucket, spentMs: number, refilledAtMs: number, nowMs: number): number {
+  if (spentMs <= 0) return 0;
+  const { requestsPerUnit, phaseMs = 0 } = limit;
+  const tickMs = refillTickMs(limit);
+  return Math.ceil((refilledAtMs + phaseMs + Math.ceil(spentMs / requestsPerUnit)) / tickMs) * tickMs - phaseMs - nowMs;
 }
 
 /** The time from `nowMs` until the given hit-ms have come back, in a bucket whose state is from `sinceMs`. */
@@ -91,3 +145,32 @@ export const describeBucket =
       soft: soft > 0 && outcome.accepted && taken > 0 && spentMs > burst * windowMs,
     };
   };
+
+/** What the rows of a token bucket and a leaky bucket have in common. */
+export const bucket = {
+  capacity: ({ burst }: Bucket) => burst,
+  /** At least a day, since reports may add more than a debt of a whole bucket. */
+  longestMemoryMs: (limit: Bucket) => Math.max(bucketRefillMs(limit), unitMs.DAY),
+  step,
+  describe: describeBucket<Bucket>(waitMs),
+  refund(limit: Bucket, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step {
+    const [spent, refilledAtMs] = refill(limit, state, nowMs);
+    const chargedMs = windowStart(chargedAtMs, refillTickMs(limit), limit.phaseMs);
+    const refilledMs = Math.max(refilledAtMs - chargedMs, 0);
+    const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
+    const left = Math.max(spent - back, 0);
+    return { accepted: true, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
+  },
+  divide: divideBucket,
+  refusalHoldsMs: singleHitRefusalMs,
+  waitForMoreMs(limit: Bucket, hits: number) {
+    const tickMs = refillTickMs(limit);
+    return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
+  },
+  script: new URL('./bucket.lua', import.meta.url),
+  scriptArgs(limit: Bucket) {
+    const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
+    const numbers = [requestsPerUnit, windowMs, bucketSize(limit), refillTickMs(limit), maxDelayMs];
+    return phaseMs === 0 ? numbers : [...numbers, phaseMs];
+  },
+};

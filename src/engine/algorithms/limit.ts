@@ -255,7 +255,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
    * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
-   * had not been charged at all. Its twin is in `script`, named after the algorithm with the suffix `_refund`.
+   * had not been charged at all. Its twin is in `script`, with the suffix `_refund`.
    *
    * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
@@ -280,7 +280,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    */
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
   readonly state: StateFormat<L>;
-  /** The Lua twin: a file beside the TypeScript one that defines a local function with the algorithm's name. */
+  /** The Lua twin: a file beside the TypeScript one that defines a local function with the file's name. */
   readonly script: URL;
   /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
@@ -12,16 +13,10 @@ export interface Script {
   readonly sha1: string;
 }
 
-/**
- * A step on counters in another format: a Lua file with functions of its name, and of its name with `_refund` and
- * `_load`.
- */
-interface ForeignStep {
-  readonly name: string;
-  readonly url: URL;
-}
-
 const read = (url: URL): string => readFileSync(url, 'utf8');
+
+/** The function of a file: `fixed_window` of fixed-window.lua. */
+const nameStep = ({ pathname }: URL): string => basename(pathname, '.lua').replaceAll('-', '_');
 
 const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
 
@@ -40,30 +35,32 @@ function listTraits(name: AlgorithmName): readonly (readonly [string, string])[]
 export const script: Script = assembleScript([]);
 
 /**
- * Assembles the script, with additional steps on other counters. An algorithm's functions are created when a limit of
+ * Assembles the script, with additional steps on counters in another format, whose files also define a function with
+ * the suffix `_load`. An algorithm's functions are created when a limit of
  * the batch first needs them: Redis runs the whole text in each call, and the limits of a call use few algorithms.
  */
-export function assembleScript(foreign: readonly ForeignStep[]): Script {
+export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
     ...algorithmNames.map((name) => {
       const row = findRow(name);
       const more = [...listTraits(name), ['reserves', String(name === 'reservation')]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
-      if (row.state.hasNodes) more.push(`fields = ${name}_fields`);
+      const step = nameStep(row.script);
+      if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
       const before = row.hasHolders ? [holdListScript, ...(row.includes ?? [])] : [];
-      return { name, urls: [...before, row.script], more: more.join(', ') };
+      return { step, urls: [...before, row.script], more: more.join(', ') };
     }),
-    ...foreign.map(({ name, url }) => ({ name, urls: [url], more: `load = ${name}_load` })),
+    ...foreign.map((url) => ({ step: nameStep(url), urls: [url], more: `load = ${nameStep(url)}_load` })),
   ];
   return createScript([
     ...counters,
     'local algorithms = {}',
     'setmetatable(algorithms, { __index = function(_, place)',
-    ...algorithms.flatMap(({ name, urls, more }, at) => [
+    ...algorithms.flatMap(({ step, urls, more }, at) => [
       `if place == ${at + 1} then`,
       ...urls.map(read),
-      `algorithms[place] = { step = ${name}, refund = ${name}_refund, ${more} }`,
+      `algorithms[place] = { step = ${step}, refund = ${step}_refund, ${more} }`,
       'end',
     ]),
     'return rawget(algorithms, place)',
@@ -80,7 +77,7 @@ export const loneScripts = Object.fromEntries(
     createScript([
       ...counters,
       read(findRow(name).script),
-      `local step = ${name}`,
+      `local step = ${nameStep(findRow(name).script)}`,
       ...listTraits(name).map(([trait, value]) => `local ${trait} = ${value}`),
       read(new URL('./lone.lua', import.meta.url)),
     ]),

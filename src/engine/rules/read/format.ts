@@ -1,10 +1,10 @@
+import { refills } from '../../algorithms/bucket.ts';
 import { alignments } from '../../algorithms/fixed-window.ts';
 import { algorithms, rateNames } from '../../algorithms/index.ts';
 import { MAX_LIMIT, spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
 import { MONEY, UNIT_COST } from '../../algorithms/money.ts';
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
-import { refills } from '../../algorithms/token-bucket.ts';
 import { adaptTargets } from '../../holds/concurrency.ts';
 import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
 import { overruns } from '../../holds/reservation.ts';

@@ -17,7 +17,7 @@ const STEP = algorithmNames.length + 1;
  * own.
  */
 export const referenceCounters: ForeignCounters = {
-  script: assembleScript([{ name: 'shared_window', url: new URL('./shared-window.lua', import.meta.url) }]),
+  script: assembleScript([new URL('./shared-window.lua', import.meta.url)]),
   has: ({ shared }) => shared !== undefined,
   pack: ({ limit, shared }) => [STEP, 2, fullCapacity(limit), shared?.ttlMs ?? 0],
   describe: ({ limit, shared }, report, nowMs, outcome) =>

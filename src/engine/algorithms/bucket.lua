@@ -1,15 +1,15 @@
 --[[
-  Token bucket. Twin of token-bucket.ts: change both or neither.
-  limit    { requests per unit, window (ms), size (tokens), tick (ms): the unit in which time advances, longest delay
+  Buckets. Twin of `bucket` in bucket.ts: change both or neither.
+  limit    { requests per unit, window (ms), size (hits), tick (ms): the unit in which time advances, longest delay
              (ms), the time by which ticks begin before the epoch's (ms; may be absent) }
-  state    { spent (token-ms), refilled at (ms since the epoch) } or nil for a new counter
+  state    { spent (hit-ms), refilled at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that refills nothing and forgets nothing
   hits     0 peeks, a negative number gives hits back
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local token_bucket, token_bucket_refund
+local bucket, bucket_refund
 do
   local function refill(limit, state, now_ms)
     local requests_per_unit, tick_ms = limit[1], limit[4]
@@ -21,16 +21,16 @@ do
     return math.max(state[1] - refilled, 0), math.max(ticked_at_ms, state[2])
   end
 
-  local function wait_ms(limit, token_ms, refilled_at_ms, now_ms)
-    if token_ms <= 0 then
+  local function wait_ms(limit, spent_ms, refilled_at_ms, now_ms)
+    if spent_ms <= 0 then
       return 0
     end
     local requests_per_unit, tick_ms, phase_ms = limit[1], limit[4], limit[6] or 0
-    local back_at_ms = refilled_at_ms + phase_ms + math.ceil(token_ms / requests_per_unit)
+    local back_at_ms = refilled_at_ms + phase_ms + math.ceil(spent_ms / requests_per_unit)
     return math.ceil(back_at_ms / tick_ms) * tick_ms - phase_ms - now_ms
   end
 
-  token_bucket = function(limit, state, now_ms, hits, charge)
+  bucket = function(limit, state, now_ms, hits, charge)
     local window_ms, size, max_delay_ms = limit[2], limit[3], limit[5]
     local spent, refilled_at_ms = refill(limit, state, now_ms)
     local required = hits == 0 and 1 or hits
@@ -41,8 +41,8 @@ do
     return accepted, { left, refilled_at_ms }, wait_ms(limit, left, refilled_at_ms, now_ms)
   end
 
-  -- Tokens that have been refilled since do not come back: the bucket may have been full in between.
-  token_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
+  -- Hits that have been refilled since do not come back: the bucket may have been full in between.
+  bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local window_ms, tick_ms = limit[2], limit[4]
     local spent, refilled_at_ms = refill(limit, state, now_ms)
     local refilled_ms = math.max(refilled_at_ms - (charged_at_ms - (charged_at_ms + (limit[6] or 0)) % tick_ms), 0)
