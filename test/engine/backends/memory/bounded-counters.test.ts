@@ -159,6 +159,13 @@ test('counters that are forgotten before they expire count as evicted', () => {
   expect(counters.evicted).toBe(1);
 });
 
+test('expired counters are dropped as new ones arrive, even with room left', () => {
+  const counters = new BoundedCounters({ maxCounters: 10_000 });
+  for (let at = 0; at < 50; at++) set(counters, keyOf(at, 13), [at], 1, START_MS);
+  for (let at = 50; at < 100; at++) set(counters, keyOf(at, 13), [at], 1, START_MS + 1);
+  expect(counters.size).toBe(50);
+});
+
 test('counters cost nothing after all have been forgotten', () => {
   const counters = new BoundedCounters({ maxCounters: 10_000 });
   for (let at = 0; at < 2_500; at++) set(counters, keyOf(at, 13), at % 2 === 0 ? [1] : log(10), 1, START_MS);
