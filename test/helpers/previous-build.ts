@@ -33,9 +33,7 @@ interface Recording {
     readonly key: string;
     readonly calls: readonly string[];
   }[];
-  readonly floods: Readonly<Record<string, string>>;
   readonly shared: SharedWindow & { readonly key: string; readonly calls: readonly string[] };
-  readonly leases: string;
 }
 
 const read = (name: string): string =>
@@ -121,20 +119,6 @@ export const recordedShared = {
   calls: recording.shared.calls.map((call) => callOf(call, Buffer.from)),
 };
 
-/** The recorded calls of a lease of the previous build. */
-export const recordedLease = recording.leases.split('; ').map((text) => {
-  const [, hits, spend] = text.split(' ');
-  return { hits: Number(hits), spend: spend as Spend }; // the README lists the columns
-});
-
-/** The states that single hits leave one after another on a limit of 20 an hour, at the time `RECORDED_FROM_MS`. */
-export function recordedFlood(limit: Limit): readonly Buffer[] {
-  const { counter } = previousLimit(limit);
-  const states = recording.floods['refill' in limit ? `${counter} ${limit.refill}` : counter];
-  if (states === undefined) throw new Error(`no flood of ${limit.counter} was recorded`);
-  return states.split(' ').map(stateOf);
-}
-
 /** The algorithms in the order of the script, before the counters that are shared with envoyproxy/ratelimit. */
 const steps: readonly Limit['algorithm'][] = [
   'fixed_window',
@@ -145,13 +129,19 @@ const steps: readonly Limit['algorithm'][] = [
   'leaky_bucket',
 ];
 
+/** The numbers of a limit in that script, which has no tick in those of leaky buckets. */
+function previousArgs(limit: Limit, nowMs: number): readonly number[] {
+  const numbers = algorithmFor(limit).scriptArgs(limit, nowMs);
+  return limit.algorithm === 'leaky_bucket' ? numbers.toSpliced(3, 1) : numbers;
+}
+
 /** The Redis script of the previous build, and one call of it with one operation. */
 export const previousScript = {
   text: script,
   pack(operation: RequestOperation, spend: Spend, nowMs: number): Buffer {
     const { limit, shared, blocks } = operation;
     const step = shared ? steps.length : steps.indexOf(limit.algorithm);
-    const numbers = shared ? [limit.requestsPerUnit, shared.ttlMs] : algorithmFor(limit).scriptArgs(limit, nowMs);
+    const numbers = shared ? [limit.requestsPerUnit, shared.ttlMs] : previousArgs(limit, nowMs);
     const request = [spends.indexOf(spend), 1, 1, 1, signedHits(operation), blocks ? 1 : 0];
     return packed([1, step + 1, numbers.length, ...numbers, ...request]);
   },

@@ -403,14 +403,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const schedules = anySchedule(anyLimitOf[name]);
     await fc.assert(
       fc.asyncProperty(schedules, ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(300) },
+      { numRuns: runs(120) },
     );
   });
 
   test('about windows that begin with a date', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyAnchoredLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(300) },
+      { numRuns: runs(120) },
     );
   });
 
@@ -418,14 +418,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const batches = fc.tuple(anySchedule(anyLimit), fc.integer({ min: 2, max: 12 }));
     await fc.assert(
       fc.asyncProperty(batches, ([{ limits, calls }, size]) => compareTogether(limits, calls, size)),
-      { numRuns: runs(500) },
+      { numRuns: runs(200) },
     );
   });
 
   test('about limits of several algorithms in one request', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(300) },
+      { numRuns: runs(120) },
     );
   });
 });
@@ -467,7 +467,7 @@ describe('one script steps a counter with a long state as often as separate scri
       fc.asyncProperty(anyUses, fc.integer({ min: 1, max: 20 }), (calls, size) =>
         compareTogether([limit], calls, size),
       ),
-      { numRuns: runs(60) },
+      { numRuns: runs(25) },
     );
   });
 });
@@ -509,7 +509,7 @@ test.each(['gradient', 'aimd'] as const)(
       fc.asyncProperty(anyLoad, fc.constantFrom(1, 5, 20), (load, size) =>
         compareTogether([adaptiveOf(100, 5_000, { target, adaptMs: 200 })], callsOf(load), size),
       ),
-      { numRuns: runs(15) },
+      { numRuns: runs(6) },
     );
   },
   120_000,
@@ -518,7 +518,7 @@ test.each(['gradient', 'aimd'] as const)(
 test('the twins agree about a log with the maximum number of entries', async () => {
   const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false, commits: false }];
   const call: Call = { move: { byMs: 9 }, lost: [], spend: 'each', hits };
-  const calls = Array.from({ length: 1_200 }, () => call);
+  const calls = Array.from({ length: 1_050 }, () => call);
   await compare([slidingWindowLogOf(1_000, 10_000)], calls);
 });
 
@@ -545,6 +545,6 @@ test('the store in memory agrees with the twins if its clock moves forward', asy
         expect(await store.run(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
       }
     }),
-    { numRuns: runs(1_000) },
+    { numRuns: runs(300) },
   );
 });

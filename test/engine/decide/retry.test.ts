@@ -32,8 +32,8 @@ import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
 
 type LedgerOptions = NonNullable<Parameters<typeof ledgerOf>[1]>;
 
-const RUNS = Number(process.env.RETRY_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 1_500));
-const RUNS_IN_REDIS = 300;
+const RUNS = Number(process.env.RETRY_RUNS ?? 500);
+const RUNS_IN_REDIS = 100;
 const START_MS = 1_700_000_000_000;
 
 const hits = fc.constantFrom(0, 1, 1, 2, 3, 4, 6);

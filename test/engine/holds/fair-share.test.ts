@@ -78,30 +78,30 @@ test('three levels get what the fluid model of max-min fairness gives them, also
           expect(Math.abs((passed[at] ?? 0) / 4 - rate)).toBeLessThan(0.06 * rate + 12);
       }
     }),
-    { numRuns: 5, endOnFailure: true },
+    { numRuns: 3, endOnFailure: true },
   );
 });
 
-test('1,000 keys of 100 teams of 10 organisations get what the fluid model gives them, also after demand has moved', () => {
-  const fleet = createFleet(fairShareOf(4_000, { burst: 800 }));
+test('400 keys of 100 teams of 10 organisations get what the fluid model gives them, also after demand has moved', () => {
+  const fleet = createFleet(fairShareOf(1_600, { burst: 320 }));
   const treeAt = (shift: number): Tree =>
     Array.from({ length: 10 }, (_, org) => ({
-      reserve: org < 3 ? 200 : 0,
+      reserve: org < 3 ? 80 : 0,
       weight: 1 + (org % 3),
-      ceiling: org === 4 ? 250 : 0,
+      ceiling: org === 4 ? 100 : 0,
       teams: Array.from({ length: 10 }, (__, team) => ({
         part: org < 3 && team === 0 ? 0.5 : 0,
         weight: 1 + (team % 2),
-        keys: Array.from({ length: 10 }, () => [2, 6, 12, 24][(org + team + shift) % 4] ?? 0),
+        keys: Array.from({ length: 4 }, () => [2, 6, 12, 24][(org + team + shift) % 4] ?? 0),
       })),
     }));
   for (const now of [treeAt(0), treeAt(1)]) {
     const leaves = leavesOf(now);
     fleet.run(leaves, SECOND);
     const passed = fleet.run(leaves, 3 * SECOND);
-    const rates = fluidRates(4_000, fluidOf(now));
+    const rates = fluidRates(1_600, fluidOf(now));
     const ofOrg = (all: readonly number[], org: number) =>
-      all.slice(100 * org, 100 * (org + 1)).reduce((sum, one) => sum + one, 0);
+      all.slice(40 * org, 40 * (org + 1)).reduce((sum, one) => sum + one, 0);
     for (let org = 0; org < 10; org++) {
       const rate = ofOrg(rates, org);
       expect(Math.abs(ofOrg(passed, org) / 3 - rate)).toBeLessThan(0.06 * rate + 12);
@@ -109,14 +109,14 @@ test('1,000 keys of 100 teams of 10 organisations get what the fluid model gives
   }
 });
 
-test('1,000 tenants at 12 times the limit share it by weight, with a Jain index of 0.99 and without waste', () => {
-  const leaves = Array.from({ length: 1_000 }, (_, id) => leafOf(id + 1, 48, { weight: 1 + (id % 4) }));
-  const fleet = createFleet(fairShareOf(4_000));
+test('250 tenants at 12 times the limit share it by weight, with a Jain index of 0.99 and without waste', () => {
+  const leaves = Array.from({ length: 250 }, (_, id) => leafOf(id + 1, 48, { weight: 1 + (id % 4) }));
+  const fleet = createFleet(fairShareOf(1_000));
   fleet.run(leaves, SECOND);
   const passed = fleet.run(leaves, 4 * SECOND);
   expect(jainIndex(passed.map((hits, at) => hits / (leaves[at]?.path[0]?.weight ?? 1)))).toBeGreaterThan(0.99);
   const sum = passed.reduce((total, hits) => total + hits, 0);
-  expect(sum / 16_000).toBeGreaterThan(0.99);
+  expect(sum / 4_000).toBeGreaterThan(0.99);
 });
 
 test('an unknown user that floods gets its fair share, and a lone one everything', () => {
@@ -133,12 +133,12 @@ test('an unknown user that floods gets its fair share, and a lone one everything
   expect((fleet.run([flood], 4 * SECOND)[0] ?? 0) / 4_000).toBeCloseTo(1, 2);
 });
 
-test.each([100, 200, 900])('a returning tenant has its reservation of %d within a second', (reserve) => {
+test.each([100, 900])('a returning tenant has its reservation of %d within a second', (reserve) => {
   const fleet = createFleet(fairShareOf());
   const flood = Array.from({ length: 20 }, (_, id) => leafOf(id + 10, 1_000));
   const own = leafOf(1, 5_000, { reserve });
-  for (let round = 0; round < 3; round++) {
-    fleet.run(flood, 3 * SECOND);
+  for (let round = 0; round < 2; round++) {
+    fleet.run(flood, 2 * SECOND);
     expect(fleet.run([own, ...flood], SECOND)[0]).toBeGreaterThanOrEqual(reserve);
   }
 });
@@ -161,7 +161,7 @@ test('critical calls pass while sheddable ones spike to 12 times the limit', () 
   fleet.run([critical, ...spike], SECOND);
   let asked = 0;
   let passed = 0;
-  for (let at = 0; at < 4 * SECOND; at++) {
+  for (let at = 0; at < 2 * SECOND; at++) {
     if (at % 5 < 2) {
       asked++;
       if (fleet.spend(critical)) passed++;
@@ -196,7 +196,7 @@ test('the children together never exceed the bucket of their parent, whatever th
 test('a state has as many numbers for one sibling as for thousands', () => {
   const limit = fairShareOf(1_000, { path: [childOf()] });
   let parent: State = [];
-  for (let id = 1; id <= 5_000; id++) {
+  for (let id = 1; id <= 2_000; id++) {
     const state = parent.length === 0 ? undefined : [...parent, ...parent.map(() => 0)];
     const next = fairShare.step(limit, state, 1_700_000_000_000, 1, true, { share: { children: [id] } }).state;
     parent = next.slice(0, next.length / 2);

@@ -118,7 +118,7 @@ test('with ids, any order of acquires and releases has the same effect as in a t
         expect([said.code === 'OK', said.holds?.held]).toEqual([isAccepted, held.size]);
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: 600 },
   );
 });
 
@@ -192,7 +192,7 @@ test('with ids, requests in flight never exceed the limit, and every slot is fre
       expect(most).toBeLessThanOrEqual(slots);
       expect(heldLater).toBe(0);
     }),
-    { numRuns: 2_000 },
+    { numRuns: 600 },
   );
 });
 
@@ -205,7 +205,7 @@ test('without ids, the same holds if releases are lost, or late but within the t
       expect(most).toBeLessThanOrEqual(slots);
       expect(heldLater).toBe(0);
     }),
-    { numRuns: 2_000 },
+    { numRuns: 600 },
   );
 });
 

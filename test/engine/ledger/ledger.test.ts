@@ -5,13 +5,7 @@ import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
-import {
-  fixedWindowOf,
-  type PolicedLimit as Limit,
-  leakyBucketOf,
-  slidingWindowLogOf,
-  tokenBucketOf,
-} from '../../helpers/limits.ts';
+import { fixedWindowOf, type PolicedLimit as Limit, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
 
 type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
@@ -158,48 +152,11 @@ describe('a cached refusal', () => {
     expect(asked).toHaveLength(2);
   });
 
-  test.each([
-    ['refill', tokenBucketOf(1), { refill: 'interval' as const }],
-    ['soft', fixedWindowOf(1), { soft: 9 }],
-    ['requests_per_unit', fixedWindowOf(1), { requestsPerUnit: 9 }],
-  ])('is not used after a reload that changed %s', async (_, limit, change) => {
-    const ledger = open(caching);
-    for (let hit = 0; hit < 2; hit++) await ask(ledger, on(limit));
-    await ask(ledger, on({ ...limit })); // the same rules, loaded again
-    expect(asked).toHaveLength(2);
-    await ask(ledger, on({ ...limit, ...change } as Limit)); // a different kind of limit
-    expect(asked).toHaveLength(3);
-  });
-
-  test('does not refuse one hit after several hits that were not charged', async () => {
-    const ledger = open(caching);
-    const limit = fixedWindowOf(2, MINUTE_MS, { soft: 5 });
-    await ledger.debit([on(limit, 5)], { ...each, spend: 'all_or_nothing' });
-    await ledger.debit([on(limit, 3)], { ...each, spend: 'all_or_nothing' });
-    expect(await ask(ledger, on(limit, 1))).toMatchObject([{ code: 'OK', soft: true }]);
-  });
-
   test('is not created by a request that repeats the key', async () => {
     const ledger = open(caching);
     const limit = slidingWindowLogOf(1);
     await ask(ledger, on(limit), on(limit));
     expect(ledger.refusals?.size()).toBe(0);
-  });
-
-  test.each(
-    [tokenBucketOf(60), leakyBucketOf(60, MINUTE_MS, { burst: 60 }), slidingWindowLogOf(60)].map((limit) => ({
-      limit,
-      name: limit.algorithm,
-    })),
-  )('of $name promises several hits no earlier a retry than the counter does', async ({ limit }) => {
-    const ledger = open(caching);
-    await ask(ledger, on(limit, 60));
-    await ask(ledger, on(limit));
-    const [known] = await ask(ledger, on(limit, 30));
-    const [certain] = await counters.run([on(limit, 30)], { ...each, spend: 'all_or_nothing' });
-    expect(known).toMatchObject({ fromCache: true });
-    const waits = [known, certain].map((reply) => (reply && 'retryAfterMs' in reply ? reply.retryAfterMs : Number.NaN));
-    expect(waits[0]).toBeGreaterThanOrEqual(waits[1] ?? Number.NaN);
   });
 
   test('is used for a second while changes of other instances do not arrive', async () => {

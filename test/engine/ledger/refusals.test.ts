@@ -147,6 +147,7 @@ test.each([
 ])('%s on the same counter calls the store', async (_, other) => {
   const { each } = cached();
   await each(on('a', limit, 3));
+  expect(await each(on('a', { ...limit }))).toMatchObject([{ fromCache: true }]); // the same rules, loaded again
   expect(await each(on('a', other))).toMatchObject([{ code: 'OK' }]);
 });
 

@@ -10,7 +10,6 @@ import { fakeClock } from '../../../helpers/clock.ts';
 import { open, openReady } from '../../../helpers/connection.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
-import { freePort } from '../../../helpers/process.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { eventually } from '../../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';
@@ -162,15 +161,6 @@ describe('a Redis store', () => {
     expect(store.health()).toEqual({ ready: true });
     expect(await apply(store, fresh())).toMatchObject({ code: 'OK', hitsBefore: 0 });
   });
-
-  test('shares its counters with another store', async () => {
-    const other = new RedisBackend(await openReady(server), Date.now);
-    const hit = fresh();
-    expect(await apply(store, hit)).toMatchObject({ hitsBefore: 0 });
-    expect(await apply(other, hit)).toMatchObject({ hitsBefore: 1 });
-    expect(await apply(store, hit)).toMatchObject({ hitsBefore: 2 });
-    await other.close();
-  });
 });
 
 describe('a Redis store that loses its server', () => {
@@ -239,22 +229,6 @@ test('a Redis store drops a silent connection, reports this, and recovers once t
   expect(store.health()).toEqual({ ready: false, reason: expect.stringContaining('no reply within 1000 ms') });
   server.resume();
   expect(await applyWhenReady(store, hit)).toMatchObject({ code: 'OK' });
-  await store.close();
-  await server.stop();
-});
-
-test('a Redis store disconnects from a server that has become a replica', async () => {
-  const server = await startRedis();
-  const connection = open(server);
-  const store = new RedisBackend(connection, Date.now);
-  await applyWhenReady(store, fresh());
-  const operator = open(server);
-  await new Promise((resolve) => operator.once('ready', resolve));
-  const reconnected = new Promise((resolve) => connection.once('reconnecting', resolve));
-  await operator.replicaof('127.0.0.1', String(await freePort()));
-  expect(await apply(store, fresh())).toMatchObject({ code: 'UNAVAILABLE', reason: expect.stringMatching(/READONLY/) });
-  await reconnected;
-  operator.disconnect();
   await store.close();
   await server.stop();
 });

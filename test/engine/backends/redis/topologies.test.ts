@@ -4,7 +4,7 @@ import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
-import { Redis as Client, type Cluster } from 'ioredis';
+import type { Cluster } from 'ioredis';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { Breakers } from '../../../../src/engine/backends/breaker.ts';
@@ -80,12 +80,6 @@ describe('over TLS', () => {
   }
   const tls = (changes: Partial<ClientTls> = {}): Partial<ConnectOptions> => ({
     tls: { caFile: ca, certFile: '', keyFile: '', skipHostnameVerification: false, ...changes },
-  });
-
-  test("counts if the authority issued the server's certificate", async () => {
-    const store = open(await startTls(server, 'no'), tls());
-    await isReady(store);
-    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
   });
 
   test('sends its client certificate if one is required', async () => {
@@ -322,23 +316,6 @@ describe('behind a sentinel', () => {
     await isReady(store);
     expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
   });
-});
-
-test.each<[string, (operator: Client) => Promise<unknown>]>([
-  ['renamed', async () => {}],
-  ['forbidden', (operator) => operator.acl('SETUSER', 'default', '-info')],
-])('a server whose INFO is %s is used, and nothing but the log is written to stderr', async (how, forbid) => {
-  const server = await startRedis({ args: how === 'renamed' ? ['--rename-command', 'INFO', 'HIDDEN'] : [] });
-  closing.push(() => server.stop());
-  const operator = new Client(server.port, '127.0.0.1', { replyMapping: 'legacy', enableReadyCheck: false });
-  await forbid(operator);
-  operator.disconnect();
-  const writes = (['warn', 'error'] as const).map((level) => jest.spyOn(console, level).mockImplementation(() => {}));
-  for (const write of writes) closing.push(() => write.mockRestore());
-  const store = open(addressOf(server));
-  await isReady(store);
-  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-  for (const write of writes) expect(write).not.toHaveBeenCalled();
 });
 
 describe('a Cluster', () => {

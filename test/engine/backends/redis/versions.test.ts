@@ -24,7 +24,6 @@ import {
   RECORDED_FROM_MS,
   type RecordedCall,
   recordedCounters,
-  recordedLease,
   recordedShared,
   sameAnswer,
   sharesCounter,
@@ -67,7 +66,6 @@ interface InstanceOptions {
   readonly clock: Clock;
   /** Redis also decides by that clock. */
   readonly replay?: boolean;
-  readonly leases?: boolean;
   readonly local?: boolean;
 }
 
@@ -78,14 +76,13 @@ async function previous({ clock }: InstanceOptions): Promise<Instance> {
   return { debit: (request) => instance.debit(request, 'each') };
 }
 
-async function present({ clock, replay = false, leases = false, local = false }: InstanceOptions): Promise<Instance> {
+async function present({ clock, replay = false, local = false }: InstanceOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
   const timers: NodeJS.Timeout[] = [];
   const ledger: Ledger = ledgerOf(
     new RedisBackend(await openReady(server), clock, { replay, foreign: referenceCounters }),
     {
       ...{ clock, monotonicMs, instance: randomUUID() },
-      leases: leases ? { maxLeases: 100, idleMs: 50 } : undefined,
       local: local ? { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 } : undefined,
       every(intervalMs, run) {
         const timer = setInterval(run, Math.min(intervalMs, 50));
@@ -122,20 +119,6 @@ test.each(recordedCounters)(
     const own = createCounterKeys('');
     expect(own(previousLimit(recorded.limit), 'demo', [entry])).toBe(recorded.key);
     expect(own(recorded.limit, 'demo', [entry]) === recorded.key).toBe(recorded.limit.algorithm !== 'token_bucket');
-  },
-);
-
-test.each(limitsOfEach(20, HOUR_MS))(
-  'instances of this and the previous build together admit the limit of $counter, or twice that if its key has changed',
-  async (limit) => {
-    const options = { clock: fakeClock(START_MS), replay: true };
-    const [old, now] = await both(options);
-    const [otherOld, otherNow] = await both(options);
-    const passed = await Promise.all([
-      admitted([old, otherOld], hit(previousLimit(limit)), 15),
-      admitted([now, otherNow], hit(limit), 15),
-    ]);
-    expect(passed.reduce((sum, count) => sum + count)).toBe(sharesCounter(limit) ? 20 : 40);
   },
 );
 
@@ -254,38 +237,6 @@ test.each([...new Set(namesWithSharedCounters)])(
     );
   },
 );
-
-const LEASED = 20_000;
-test('leases of both builds together admit no more than the limit, and strand no hits', async () => {
-  const clock = fakeClock(START_MS);
-  const limit: PolicedLimit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
-  const options = { clock, replay: true, leases: true };
-  const instances = await Promise.all([present(options), present(options)]);
-  const old = previousOnRedis(connection, clock);
-  const calls = recordedLease.flatMap((call) => [call, call]).values(); // of two processes
-  let passed = 0;
-  const leases = instances.map(() => 0);
-  await eventually(async () => {
-    clock.advance(20);
-    for (const [at, instance] of instances.entries()) {
-      const decisions = await ask([instance], hit(limit), 10);
-      passed += decisions.filter(({ code }) => code === 'OK').length;
-      leases[at] = (leases[at] ?? 0) + decisions.filter(({ fromLease }) => fromLease).length;
-    }
-    const { value: call } = calls.next();
-    if (call) {
-      expect(await old.debit([hit(limit, call.hits)], call.spend)).toEqual([{ code: 'OK' }]);
-      passed += call.hits;
-    }
-    return call === undefined && leases.every((count) => count > 0);
-  });
-  for (const close of closing.splice(0)) await close();
-  expect(passed).toBeLessThan(LEASED);
-  const [previousOne, presentOne] = await both({ clock, replay: true });
-  passed += await admitted([previousOne, presentOne], hit(limit), LEASED / 2);
-  passed += await admitted([previousOne, presentOne], hit(limit), LEASED / 2);
-  expect(passed).toBe(LEASED);
-});
 
 const charged = [
   { limit: tokenBucketOf(10, 10_000, { burst: 10 }), name: 'a bucket that was settled to below empty' },
