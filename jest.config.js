@@ -68,7 +68,7 @@ export default {
       testMatch: [
         '<rootDir>/test/edge/grpc/{full-ports,grpc-server,tls}.test.ts',
         '<rootDir>/test/edge/rls/{service,holds,batch}.test.ts',
-        '<rootDir>/test/engine/decide/{deadlines,kuadrant,plain-charges,request-work,reservations,slots,waiting}.test.ts',
+        '<rootDir>/test/engine/decide/{deadlines,kuadrant,slots,waiting}.test.ts',
       ],
       globals: { transport: 'grpc-js' },
     },

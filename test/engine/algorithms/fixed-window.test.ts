@@ -15,8 +15,6 @@ type Row = readonly [
   retryAfterMs: number,
 ];
 
-const LARGEST = 4_294_967_295;
-
 const schedules: readonly { name: string; requestsPerMinute: number; rows: readonly Row[] }[] = [
   {
     name: 'spends hit by hit and starts again with the next window',
@@ -27,24 +25,6 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
       [20_001, 1, 'OVER_LIMIT', 4, 0, 39_999, 39_999],
       [59_999, 1, 'OVER_LIMIT', 5, 0, 1, 1],
       [60_000, 1, 'OK', 1, 2, 60_000, 0],
-    ],
-  },
-  {
-    name: 'lets twice the limit pass within a moment across a boundary',
-    requestsPerMinute: 5,
-    rows: [
-      [59_999, 5, 'OK', 5, 0, 1, 0],
-      [60_000, 5, 'OK', 5, 0, 60_000, 0],
-      [60_000, 1, 'OVER_LIMIT', 6, 0, 60_000, 60_000],
-    ],
-  },
-  {
-    name: 'refuses whole, counts what it refused and stays shut',
-    requestsPerMinute: 20,
-    rows: [
-      [0, 15, 'OK', 15, 5, 60_000, 0],
-      [0, 7, 'OVER_LIMIT', 22, 0, 60_000, 60_000],
-      [1, 1, 'OVER_LIMIT', 23, 0, 59_999, 59_999],
     ],
   },
   {
@@ -73,14 +53,6 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
     ],
   },
   {
-    name: 'gives back nothing on a new counter',
-    requestsPerMinute: 2,
-    rows: [
-      [0, -3, 'OK', 0, 2, 60_000, 0],
-      [0, 3, 'OVER_LIMIT', 3, 0, 60_000, NEVER_MS],
-    ],
-  },
-  {
     name: 'keeps the later window when the clock steps back',
     requestsPerMinute: 5,
     rows: [
@@ -99,24 +71,6 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
       [0, 1, 'OVER_LIMIT', 1, 0, 60_000, NEVER_MS],
       [0, 0, 'OVER_LIMIT', 1, 0, 60_000, 60_000],
       [60_000, 1, 'OVER_LIMIT', 1, 0, 60_000, NEVER_MS],
-    ],
-  },
-  {
-    name: 'never lets more hits than the limit pass at once',
-    requestsPerMinute: 3,
-    rows: [
-      [0, 4, 'OVER_LIMIT', 4, 0, 60_000, NEVER_MS],
-      [0, 3, 'OVER_LIMIT', 7, 0, 60_000, 60_000],
-      [60_000, 3, 'OK', 3, 0, 60_000, 0],
-    ],
-  },
-  {
-    name: 'of the largest limit is exact to the hit',
-    requestsPerMinute: LARGEST,
-    rows: [
-      [0, LARGEST - 1, 'OK', LARGEST - 1, 1, 60_000, 0],
-      [0, 1, 'OK', LARGEST, 0, 60_000, 0],
-      [0, 1, 'OVER_LIMIT', LARGEST + 1, 0, 60_000, 60_000],
     ],
   },
   {
@@ -159,23 +113,4 @@ describe('a fixed window', () => {
       }
     });
   }
-
-  test.each([
-    { spent: 0, hits: 3 },
-    { spent: 15, hits: 7 },
-    { spent: 22, hits: 1 },
-    { spent: 4, hits: 0 },
-    { spent: 4, hits: -1 },
-  ])('reports that $spent hits were spent before $hits more', ({ spent, hits }) => {
-    const limit = fixedWindowOf(20);
-    const { accepted, state } = fixedWindow.step(limit, [START_MS, spent], START_MS, hits, true);
-    expect(fixedWindow.describe(limit, state, START_MS, { hits, accepted, charged: true }).hitsBefore).toBe(spent);
-  });
-
-  test.each(Object.entries(unitMs))('of a %s begins at multiples of its length since the epoch', (_, windowMs) => {
-    const { state } = fixedWindow.step(fixedWindowOf(1, windowMs), undefined, 1_700_000_000_123, 1, true);
-    const [startMs = 0] = state;
-    expect(startMs % windowMs).toBe(0);
-    expect(1_700_000_000_123 - startMs).toBeLessThan(windowMs);
-  });
 });

@@ -135,7 +135,7 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
         const expected = (await drain(inMemory)).filter((entry) => !zero.test(entry));
         expect((await drain(usage)).filter((entry) => !zero.test(entry))).toEqual(expected);
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   },
 );

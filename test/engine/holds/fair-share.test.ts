@@ -15,7 +15,7 @@ const leafOf = (id: number, demand: number, more: Parameters<typeof childOf>[0] 
 /** Any tree of three levels: organisations, teams, keys. */
 const anyTree = fc.array(
   fc.record({
-    reserve: fc.constantFrom(0, 0, 100, 200),
+    reserve: fc.constantFrom<number>(0, 0, 100, 200),
     weight: fc.integer({ min: 1, max: 4 }),
     ceiling: fc.constantFrom<number>(0, 0, 400),
     teams: fc.array(

@@ -21,46 +21,6 @@ describe('a batch', () => {
   const [first, second] = [hit('a', 1, 10), hit('b', -2, 4_294_967_295)];
   const hits = [first, second, { ...first, kind: 'peek' as const, hits: 0 }];
 
-  test('is packed in the format of dispatcher.lua, with a repeated key sent once', () => {
-    const { keys, packed } = encodeBatch([request(...hits)], 0);
-    expect(keys).toEqual([hits[0]?.key, hits[1]?.key]);
-    expect(unpack(packed)).toEqual([
-      2, // limits
-      ...[1, 3, 10, 60_000, 0], // fixed_window, 3 numbers
-      ...[1, 3, 4_294_967_295, 60_000, 0],
-      1, // run
-      ...[1, 1, 1, 0], // limit 1, 1 hit, one counter with a single spend, none with several
-      1, // key 1
-      ...[0, 1], // spend: each, 1 operation
-      ...[2, 2, -2, 1], // key 2, limit 2, 2 hits back, blocks
-      ...[0, 1],
-      ...[1, 1, 0, 1],
-    ]);
-  });
-
-  test.each([
-    { spend: 'all_or_nothing', packed: 1 },
-    { spend: 'spare_others', packed: 2 },
-  ] as const)('encodes $spend as $packed, and whether each hit blocks', ({ spend, packed: number }) => {
-    const mixed = hits.map((one, at) => ({ ...one, blocks: at !== 1 }));
-    const numbers = unpack(encodeBatch([{ operations: mixed, spend }], 0).packed);
-    expect(numbers.slice(-14, -12)).toEqual([number, 3]);
-    expect([numbers.at(-9), numbers.at(-5), numbers.at(-1)]).toEqual([1, 0, 1]);
-  });
-
-  test("sends a calendar's boundaries around the caller's clock", () => {
-    const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
-    const one = operationOf({ key: counterKeys(limit, 'a', []) }, limit, 1, true);
-    const { packed } = encodeBatch([request(one)], Date.UTC(2026, 2, 29, 12));
-    const days = [
-      Date.UTC(2026, 2, 27, 23),
-      Date.UTC(2026, 2, 28, 23),
-      Date.UTC(2026, 2, 29, 22),
-      Date.UTC(2026, 2, 30, 22),
-    ];
-    expect(unpack(packed)).toEqual([1, 1, 7, 10, 86_400_000, 2, ...days, 1, 1, 1, 1, 0, 1]);
-  });
-
   const reply = pack([
     600_001, // the clock
     ...[3, 2, 600_000, 7], // accepted and charged, 2 numbers of state: the window's start, the count

@@ -105,16 +105,13 @@ async function startPretender(ofScript: string | ((own: number) => string), ofSl
   return port;
 }
 
-test.each(['ASK', 'ASK 1 nohost', 'MOVED 1', 'MOVED 1 nohost'])(
-  'a node that answers with %j fails only the call',
-  async (redirection) => {
-    const counters = await open(`127.0.0.1:${await startPretender(`-${redirection}\r\n`)}`);
-    const why = `ERR malformed redirection of a Cluster: ${redirection}`;
-    await eventually(() => counters.problem() === why, counters.problem);
-    expect(await takeHit(counters)).toMatchObject({ code: 'UNAVAILABLE', reason: `redis: ${why}` });
-    expect(counters.lines()).toEqual([expect.stringContaining(why)]);
-  },
-);
+test('a node that answers with a malformed redirection fails only the call', async () => {
+  const counters = await open(`127.0.0.1:${await startPretender('-MOVED 1 nohost\r\n')}`);
+  const why = 'ERR malformed redirection of a Cluster: MOVED 1 nohost';
+  await eventually(() => counters.problem() === why, counters.problem);
+  expect(await takeHit(counters)).toMatchObject({ code: 'UNAVAILABLE', reason: `redis: ${why}` });
+  expect(counters.lines()).toEqual([expect.stringContaining(why)]);
+});
 
 test('a node that refuses ASKING fails only the calls that are sent to it', async () => {
   const port = await startPretender((own) => `-ASK 1 127.0.0.1:${own}\r\n`);
@@ -124,12 +121,10 @@ test('a node that refuses ASKING fails only the calls that are sent to it', asyn
   expect(await takeHit(counters)).toMatchObject({ code: 'UNAVAILABLE', reason: `redis: ${why}` });
 });
 
-test.each<[string, string, string]>([
-  ['too many slots', `*1\r\n*3\r\n:0\r\n:30000000\r\n*2\r\n${text('127.0.0.1')}:1\r\n`, 'slots 0 to 30000000'],
-  ['no list', ':7\r\n', 'a number'],
-  ['a node that is none', '*1\r\n*3\r\n:0\r\n:16383\r\n$-1\r\n', 'nil'],
-])('a node that reports %s is not used', async (_, reply, why) => {
+test('a node that reports too many slots is not used', async () => {
+  const reply = `*1\r\n*3\r\n:0\r\n:30000000\r\n*2\r\n${text('127.0.0.1')}:1\r\n`;
   const counters = await open(`127.0.0.1:${await startPretender('+OK\r\n', () => reply)}`);
-  await eventually(() => counters.problem().includes(`CLUSTER SLOTS is malformed: ${why}`), counters.problem);
+  const why = 'CLUSTER SLOTS is malformed: slots 0 to 30000000';
+  await eventually(() => counters.problem().includes(why), counters.problem);
   expect(counters.lines()).toEqual([expect.stringContaining(why)]);
 });

@@ -8,21 +8,13 @@ import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { openReady } from '../../../helpers/connection.ts';
-import {
-  fixedWindowOf,
-  leakyBucketOf,
-  limitsOfEach,
-  slidingWindowBucketsOf,
-  slidingWindowCounterOf,
-  slidingWindowLogOf,
-  tokenBucketOf,
-} from '../../../helpers/limits.ts';
+import { fixedWindowOf, leakyBucketOf, limitsOfEach, tokenBucketOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
-const PROCESSES = 8;
+const PROCESSES = 4;
 const IN_FLIGHT = 50;
-const CALLS = 100; // per process and job
+const CALLS = 200; // per process and job
 
 /** The results of a process's calls. */
 interface Passed {
@@ -98,9 +90,12 @@ async function hammer({ limits, counters = 1, spend = 'each' }: Job) {
 /** One limit of each kind; none restores hits during the test. */
 const limitOf = (kind: number, hits: number): Limit =>
   limitsOfEach(hits, MAX_WINDOW_MS)[kind] ?? fixedWindowOf(hits, MAX_WINDOW_MS);
-const kinds = limitsOfEach(1).map(({ algorithm }, kind) => ({ kind, algorithm }));
+/** Redis runs one script at a time, whatever it counts: a kind each with a short state, a long one, and two times. */
+const kinds = limitsOfEach(1)
+  .map(({ algorithm }, kind) => ({ kind, algorithm }))
+  .filter(({ algorithm }) => ['fixed_window', 'sliding_window_log', 'token_bucket'].includes(algorithm));
 
-describe.each(kinds)('eight processes on limits of kind $kind, $algorithm,', ({ kind }) => {
+describe.each(kinds)('four processes on limits of kind $kind, $algorithm,', ({ kind }) => {
   test('are admitted exactly the limit on one hot counter', async () => {
     const { whole, left } = await hammer({ limits: [limitOf(kind, 300)] });
     expect(whole).toEqual([300]);
@@ -126,25 +121,13 @@ describe.each(kinds)('eight processes on limits of kind $kind, $algorithm,', ({ 
   });
 });
 
-test.each([
-  fixedWindowOf(200, MAX_WINDOW_MS, { soft: 100 }),
-  slidingWindowLogOf(200, MAX_WINDOW_MS, { soft: 100 }),
-  slidingWindowCounterOf(200, MAX_WINDOW_MS, { soft: 100 }),
-  slidingWindowBucketsOf(200, MAX_WINDOW_MS, { soft: 100 }),
-  tokenBucketOf(1, MAX_WINDOW_MS, { burst: 200, soft: 100 }),
-  leakyBucketOf(1, MAX_WINDOW_MS, { burst: 200, soft: 100 }),
-])('eight processes are flagged exactly the soft part of a $algorithm', async (limit) => {
-  const { whole, soft } = await hammer({ limits: [limit] });
-  expect({ whole, soft }).toEqual({ whole: [300], soft: 100 });
-});
-
 async function serverTimeMs(): Promise<number> {
   const [seconds, micros] = await connection.time();
   return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
 
 test.each([tokenBucketOf(500, unitMs.SECOND, { burst: 50 }), leakyBucketOf(500, unitMs.SECOND, { burst: 50 })])(
-  'eight processes are admitted at most the size of a fast $algorithm and its refill',
+  'four processes are admitted at most the size of a fast $algorithm and its refill',
   async (limit) => {
     const beforeMs = await serverTimeMs();
     const { whole } = await hammer({ limits: [limit] });
