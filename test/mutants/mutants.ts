@@ -209,7 +209,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['place = place + (kind >= KINDS.REFUND and 6 or 4)', 'place = place + 4'],
+      ['at = at + (kind >= KINDS.REFUND and 6 or 4)', 'at = at + 4'],
     ],
   },
   {
@@ -268,7 +268,7 @@ const scripts: readonly Mutants[] = [
     tests: [operations],
     only: 'by fixed_window|of fixed_window',
     changes: [
-      ['input[at + 5] <= reset_at_ms', 'input[at + 5] < reset_at_ms'],
+      ['hit.reset_ms <= reset_at_ms', 'hit.reset_ms < reset_at_ms'],
       ['may_charge and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
     ],
   },

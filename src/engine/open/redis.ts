@@ -3,7 +3,7 @@ import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../backends/redis/connect.ts';
-import { createProbe, isLate, isRefusal } from '../backends/redis/probe.ts';
+import { isLate, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
@@ -65,7 +65,6 @@ function openRedis(
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
     if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported
     onStoreEvent({ kind: 'refuses_calls', server, reason });
-    probe.refused();
   };
   const usage = options.usage ? new RedisUsage(redis, keys.prefix) : undefined;
   const backend = new RedisBackend(redis, clock, {
@@ -79,23 +78,21 @@ function openRedis(
     atomic: atomicOfRedis(own.address, keys),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),
     usage,
-  });
-  const probe = createProbe({
-    backend,
-    redis,
-    keys: createCounterKeys(keys.prefix, keys),
-    onProblem(reason) {
-      const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
-      if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
+    probe: {
+      keys: createCounterKeys(keys.prefix, keys),
+      onProblem(reason) {
+        const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
+        if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
+      },
+      onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
     },
-    onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
   });
   const openShares: OpenBackends['openShares'] = async (terms) => {
     const { RedisShares } = await import('../backends/redis/shares.ts');
     return new RedisShares(redis, { terms, timeoutMs: Math.max(options.storeTimeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
   };
   return {
-    backend: probe.backend,
+    backend,
     description: server,
     openShares,
     records: new RedisRecords(redis, keys.prefix),

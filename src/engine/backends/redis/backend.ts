@@ -28,6 +28,7 @@ import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
+import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
 import { answered, describeError } from './reason.ts';
 import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
 import { type Copied, listFields, SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
@@ -54,6 +55,8 @@ interface RedisBackendOptions {
   readonly usage?: Pick<RedisUsage, 'keysIn'> | undefined;
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
+  /** Tests whether Redis can count; the backend is ready only while it can. Default: it is not tested. */
+  readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable'>;
 }
 
 /** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
@@ -67,8 +70,9 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: RedisConnection;
   readonly #clock: Clock;
-  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usage'>> &
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usage' | 'probe'>> &
     Pick<RedisBackendOptions, 'foreign' | 'usage'>;
+  readonly #probe: Probe | undefined;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
   /** Used without a Cluster. */
@@ -109,6 +113,7 @@ export class RedisBackend implements Backend {
     redis.on('ready', () => {
       this.#lastError = 'the connection was lost'; // for the next disconnect
     });
+    this.#probe = options.probe && createProbe({ ...options.probe, redis, run: (all, how) => this.run(all, how) });
   }
 
   run(operations: readonly Operation[], { spend, timeoutMs, longestMs, receipts }: RunOptions): Eventual<Replies> {
@@ -190,10 +195,12 @@ export class RedisBackend implements Backend {
   }
 
   health(): BackendHealth {
-    return this.#isUsable() && this.#isWhole() ? { ready: true } : { ready: false, reason: this.#lastError };
+    const reason = this.#isUsable() && this.#isWhole() ? this.#probe?.problem() : this.#lastError;
+    return reason === undefined ? { ready: true } : { ready: false, reason };
   }
 
   async close(): Promise<void> {
+    this.#probe?.close();
     this.#invalidations?.close();
     this.#redis.disconnect();
     for (const batcher of this.#batchers.values()) batcher.close();
@@ -201,6 +208,7 @@ export class RedisBackend implements Backend {
 
   #unavailable(reason: string): Unavailable {
     this.#options.onUnavailable(reason);
+    if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
 
@@ -262,22 +270,17 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    const { replay, foreign, monotonicMs, usage } = this.#options;
+    const { replay, foreign, usage } = this.#options;
     const lone = replay ? undefined : findLoneSpend(requests, foreign);
-    const calledAtMs = monotonicMs();
     if (lone) {
       const { operation, limit } = lone;
       const usageKey = operation.metered && usage?.keysIn(this.#slotKeys.tag(slot))[0];
       const keys = usageKey ? [operation.key, usageKey] : [operation.key];
       const args = [String(keys.length), ...keys, encodeLone(lone, this.#clock())];
-      const reply = await this.#callScript(loneScripts[limit.algorithm], args, slot);
-      this.#checkClock(slot, readClock(reply), calledAtMs);
-      return [decodeLone(reply, lone)];
+      return [decodeLone(await this.#callScript(loneScripts[limit.algorithm], args, slot), lone)];
     }
     const batch = this.#encode(requests, this.#clock());
-    const reply = await this.#call(batch, slot);
-    this.#checkClock(slot, readClock(reply), calledAtMs);
-    return decodeBatch(reply, batch);
+    return decodeBatch(await this.#call(batch, slot), batch);
   }
 
   /** Drops remembered refusals if the node's clock has stepped forward, since they end sooner than was promised. */
@@ -327,12 +330,17 @@ export class RedisBackend implements Backend {
     args: readonly (string | Buffer)[],
     slot: number | undefined,
   ): Promise<Buffer> {
+    const calledAtMs = this.#options.monotonicMs();
+    let reply: unknown;
     try {
-      return bytes(await this.#redis.sendCommand(new ScriptCommand([sha1, ...args], slot)));
+      reply = await this.#redis.sendCommand(new ScriptCommand([sha1, ...args], slot));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // it did not run: safe to retry
+      reply = await this.#redis.callBuffer('EVAL', text, ...args); // it did not run: safe to retry
     }
+    if (!Buffer.isBuffer(reply)) throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
+    this.#checkClock(slot ?? ONE_NODE, readClock(reply), calledAtMs);
+    return reply;
   }
 }
 
@@ -347,11 +355,6 @@ const SLOW_MS = 250;
 const MAX_IN_FLIGHT = 2;
 /** A node's clock that gains more than this on the monotonic clock has stepped forward. */
 const CLOCK_STEP_MS = 100;
-
-function bytes(reply: unknown): Buffer {
-  if (Buffer.isBuffer(reply)) return reply;
-  throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
-}
 
 /** Reason when every node redirected a call to another one, because its counters are in a slot that is being moved. */
 const isHalfMoved = (error: unknown): boolean =>

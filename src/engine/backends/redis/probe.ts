@@ -3,8 +3,9 @@ import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
 import type { RedisConnection } from './connect.ts';
 
-interface ProbeOptions {
-  readonly backend: Backend;
+export interface ProbeOptions {
+  /** Counts on the server that is tested. */
+  readonly run: Backend['run'];
   readonly redis: RedisConnection;
   /** Keys like those of counters: a user may be restricted to them. */
   readonly keys: CounterKeys;
@@ -15,11 +16,12 @@ interface ProbeOptions {
 }
 
 /** Tests whether Redis can count. */
-interface Probe {
-  /** The backend, which is ready only while Redis can count. */
-  readonly backend: Backend;
+export interface Probe {
+  /** Why Redis cannot count; undefined if it can. */
+  problem(): string | undefined;
   /** Tests whether all calls are refused, after one was. */
   refused(): void;
+  close(): void;
 }
 
 const TIMEOUT_MS = 1_000;
@@ -43,9 +45,8 @@ const limit: FixedWindowLimit = {
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ backend, redis, keys, onProblem, onUsable }: ProbeOptions): Probe {
-  const count = redis.isCluster ? CLUSTER_KEYS : 1;
-  const charges = Array.from({ length: count }, (_, at): RequestOperation => {
+export function createProbe({ run: count, redis, keys, onProblem, onUsable }: ProbeOptions): Probe {
+  const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
   });
@@ -63,7 +64,7 @@ export function createProbe({ backend, redis, keys, onProblem, onUsable }: Probe
     isOutdated = isProbing;
     if (isProbing) return;
     isProbing = true;
-    const replies = await backend.run(charges, { spend: 'each', timeoutMs: TIMEOUT_MS });
+    const replies = await count(charges, { spend: 'each', timeoutMs: TIMEOUT_MS });
     isProbing = false;
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = reasons.map(withoutPrefixes).find(isRefusal) ?? reasons.find(isOfServer);
@@ -76,29 +77,13 @@ export function createProbe({ backend, redis, keys, onProblem, onUsable }: Probe
     if (!isClosed) retry ??= setTimeout(run, RETRY_MS).unref();
   };
   redis.on('ready', () => void run());
-  const invalidations = backend.invalidations?.bind(backend);
-  const list = backend.list?.bind(backend);
-
   return {
-    backend: {
-      atomic: backend.atomic,
-      run: (operations, how) => backend.run(operations, how),
-      shardOf: (operation) => backend.shardOf(operation),
-      settle: (settlement, timeoutMs) => backend.settle(settlement, timeoutMs),
-      ...(list && { list: (after, count) => list(after, count) }),
-      fork: (counters, timeoutMs) => backend.fork(counters, timeoutMs),
-      ...(invalidations && { invalidations: (listener) => invalidations(listener) }),
-      health() {
-        const health = backend.health();
-        return health.ready && problem !== undefined ? { ready: false, reason: problem } : health;
-      },
-      close() {
-        isClosed = true;
-        clearTimeout(retry);
-        return backend.close();
-      },
-    },
+    problem: () => problem,
     refused: runSoon,
+    close() {
+      isClosed = true;
+      clearTimeout(retry);
+    },
   };
 }
 

@@ -61,32 +61,34 @@ local function decide_requests(batch)
     end
   end
 
-  -- Reads the nodes of all operations, of each shared limit in one call.
-  local function read_hashes()
-    local place = at
-    while place <= #input do
-      local count = input[place + 1]
-      place = place + 2
-      for _ = 1, count do
-        local limit, kind = limits[math.abs(input[place + 1])], math.floor(input[place + 3] % ALONE / 2)
-        if limit.algorithm.fields then
-          want_nodes(input[place], limit)
-        end
-        place = place + (kind >= KINDS.REFUND and 6 or 4)
-      end
+  local function read_operation()
+    local key, place, mode = input[at], input[at + 1], input[at + 3]
+    local limit, kind = limits[math.abs(place)], math.floor(mode % ALONE / 2)
+    local operation = { key = key, limit = limit, hits = input[at + 2], kind = kind, blocks = mode % 2 == 1, alone = mode >= ALONE, is_metered = place < 0, reset = input[at + 4], reset_ms = input[at + 5] }
+    operation.charge = kind == KINDS.COUNT
+    at = at + (kind >= KINDS.REFUND and 6 or 4)
+    if limit.algorithm.fields then
+      want_nodes(key, limit)
     end
-    for key, hash in pairs(hashes) do
-      local read = redis.call('HMGET', KEYS[key], unpack(hash.wanted))
-      for i = 1, #hash.wanted do
-        hash.nodes[hash.wanted[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
-      end
-    end
+    return operation
   end
 
-  for i = 1, #limits do
-    if limits[i].algorithm.fields then
-      read_hashes()
-      break
+  local requests = {}
+  while at <= #input do
+    local request = { spend = input[at] }
+    local count = input[at + 1]
+    at = at + 2
+    for i = 1, count do
+      request[i] = read_operation()
+    end
+    requests[#requests + 1] = request
+  end
+
+  -- Reads the nodes of all operations, of each shared limit in one call.
+  for key, hash in pairs(hashes) do
+    local read = redis.call('HMGET', KEYS[key], unpack(hash.wanted))
+    for i = 1, #hash.wanted do
+      hash.nodes[hash.wanted[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
     end
   end
 
@@ -141,18 +143,6 @@ local function decide_requests(batch)
     redis.call('PEXPIRE', KEYS[key], ttl_ms)
   end
 
-  local function read_hit()
-    local key, limit = input[at], limits[math.abs(input[at + 1])]
-    local alone = input[at + 3] >= ALONE
-    local mode = alone and input[at + 3] - ALONE or input[at + 3]
-    local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2, alone = alone, is_metered = input[at + 1] < 0 }
-    at = at + 4
-    if limit.algorithm.load then
-      load(key, limit)
-    end
-    return hit
-  end
-
   local function run(hit, hits, charge)
     local accepted, state, ttl_ms, report =
       hit.limit.algorithm.step(hit.limit.numbers, state_for(hit.key, hit.limit), now_ms, hits, charge)
@@ -188,54 +178,48 @@ local function decide_requests(batch)
   local forgotten = {} -- by counter to be reset: the key for the time of the reset, and how long that is kept
 
   -- A charge from before a reset is not part of the current state: none of its hits come back.
-  local function refund(key, limit, hits)
-    local reset_at_ms = tonumber(stored[input[at + 4]] or nil)
-    if reset_at_ms and input[at + 5] <= reset_at_ms then
-      hits = 0
-    end
-    return limit.algorithm.refund(limit.numbers, state_for(key, limit), now_ms, hits, input[at + 5])
+  local function refund(hit, state)
+    local reset_at_ms = tonumber(stored[hit.reset] or nil)
+    local hits = reset_at_ms and hit.reset_ms <= reset_at_ms and 0 or hit.hits
+    return hit.limit.algorithm.refund(hit.limit.numbers, state, now_ms, hits, hit.reset_ms)
   end
 
-  local function meter(kind, key, limit, hits, accepted, report)
-    if kind == KINDS.REFUND then
-      batch.meter(key, refunded_hits(limit, hits))
-    elseif kind == KINDS.COUNT or kind == KINDS.CHARGE then
-      batch.meter(key, used_hits(limit, hits, accepted or kind == KINDS.CHARGE, report))
+  local function meter(hit, accepted, report)
+    if hit.kind == KINDS.REFUND then
+      batch.meter(hit.key, refunded_hits(hit.limit, hit.hits))
+    elseif hit.kind == KINDS.COUNT or hit.kind == KINDS.CHARGE then
+      batch.meter(hit.key, used_hits(hit.limit, hit.hits, accepted or hit.kind == KINDS.CHARGE, report))
     end
   end
 
   -- Returns whether the counter must be written, and the result of the step.
-  local function run_kind(kind, key, limit, hits)
-    local step, state = limit.algorithm.step, state_for(key, limit)
+  local function run_kind(hit)
+    local kind, numbers, step, state = hit.kind, hit.limit.numbers, hit.limit.algorithm.step, state_for(hit.key, hit.limit)
     if kind == KINDS.COUNT then
-      return true, step(limit.numbers, state, now_ms, hits, true)
+      return true, step(numbers, state, now_ms, hit.hits, true)
     elseif kind == KINDS.CHARGE then
-      return true, step(limit.numbers, state, now_ms, hits, 'regardless')
+      return true, step(numbers, state, now_ms, hit.hits, 'regardless')
     elseif kind == KINDS.REFUND then
-      return state ~= nil, refund(key, limit, hits)
+      return state ~= nil, refund(hit, state)
     elseif kind == KINDS.FORGET then
-      forgotten[key] = { key = input[at + 4], ttl_ms = input[at + 5] }
-      return false, step(limit.numbers, nil, now_ms, 0, false)
+      forgotten[hit.key] = { key = hit.reset, ttl_ms = hit.reset_ms }
+      return false, step(numbers, nil, now_ms, 0, false)
     end
-    return false, step(limit.numbers, state, now_ms, hits, false)
+    return false, step(numbers, state, now_ms, hit.hits, false)
   end
 
-  local function run_each(count)
-    for _ = 1, count do
-      local key, limit, kind = input[at], limits[math.abs(input[at + 1])], math.floor(input[at + 3] / 2)
-      if limit.algorithm.load then
-        load(key, limit)
+  local function run_each(hits)
+    for i = 1, #hits do
+      local hit = hits[i]
+      local is_written, accepted, state, ttl_ms, report = run_kind(hit)
+      if hit.is_metered then
+        meter(hit, accepted, report)
       end
-      local is_written, accepted, state, ttl_ms, report = run_kind(kind, key, limit, input[at + 2])
-      if input[at + 1] < 0 then
-        meter(kind, key, limit, input[at + 2], accepted, report)
-      end
-      at = at + (kind >= KINDS.REFUND and 6 or 4)
       if is_written then
-        set_state(key, limit, state)
-        ttls_ms[key], last_algorithms[key] = ttl_ms, limit.algorithm
+        set_state(hit.key, hit.limit, state)
+        ttls_ms[hit.key], last_algorithms[hit.key] = ttl_ms, hit.limit.algorithm
       end
-      reply({ key = key }, accepted, is_written, report or state)
+      reply(hit, accepted, is_written, report or state)
     end
   end
 
@@ -302,26 +286,22 @@ local function decide_requests(batch)
     end
   end
 
-  local function spend_together(spend, count)
-    local hits = {}
-    for i = 1, count do
-      hits[i] = read_hit()
+  for i = 1, #requests do
+    local hits = requests[i]
+    for k = 1, #hits do
+      if hits[k].limit.algorithm.load then
+        load(hits[k].key, hits[k].limit)
+      end
     end
-    local accepted, refused = try_all(hits)
-    if refused then
-      spare(hits, accepted, spend == SPARE_OTHERS)
+    if hits.spend == EACH then
+      run_each(hits)
     else
-      spend_all(hits)
-    end
-  end
-
-  while at <= #input do
-    local spend, count = input[at], input[at + 1]
-    at = at + 2
-    if spend == EACH then
-      run_each(count)
-    else
-      spend_together(spend, count)
+      local accepted, refused = try_all(hits)
+      if refused then
+        spare(hits, accepted, hits.spend == SPARE_OTHERS)
+      else
+        spend_all(hits)
+      end
     end
   end
 

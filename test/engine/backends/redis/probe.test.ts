@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import type { Backend, Replies } from '../../../../src/engine/backends/backend.ts';
+import type { Replies } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import type { RedisConnection } from '../../../../src/engine/backends/redis/connect.ts';
 import { createProbe } from '../../../../src/engine/backends/redis/probe.ts';
@@ -11,13 +11,9 @@ function probed() {
   const redis = new EventEmitter() as unknown as RedisConnection; // the part that a probe uses
   const waiting: ((replies: Replies) => void)[] = [];
   const problems: string[] = [];
-  const backend = {
-    run: () => new Promise<Replies>((resolve) => waiting.push(resolve)),
-    health: () => ({ ready: true }),
-    close: async () => {},
-  } as unknown as Backend; // likewise, the part that a probe uses
+  const run = () => new Promise<Replies>((resolve) => waiting.push(resolve));
   const keys = createCounterKeys('');
-  const probe = createProbe({ backend, redis, keys, onProblem: (reason) => problems.push(reason), onUsable: () => {} });
+  const probe = createProbe({ run, redis, keys, onProblem: (reason) => problems.push(reason), onUsable: () => {} });
   return {
     ...{ probe, problems, redis: redis as unknown as EventEmitter },
     asked: () => waiting.length,
@@ -40,11 +36,11 @@ test('a call that is refused while the probe runs makes it run again', async () 
   jest.advanceTimersByTime(2 * RETRY_MS); // no answer to the probe yet
   expect(asked()).toBe(1);
   await answer('redis: OOM command not allowed');
-  expect(probe.backend.health()).toEqual({ ready: false, reason: 'OOM command not allowed' });
+  expect(probe.problem()).toBe('OOM command not allowed');
   jest.advanceTimersByTime(RETRY_MS);
   expect(asked()).toBe(2);
   await answer();
-  expect(probe.backend.health()).toEqual({ ready: true });
+  expect(probe.problem()).toBeUndefined();
   probe.refused();
   jest.advanceTimersByTime(RETRY_MS);
   expect(asked()).toBe(3);
@@ -60,7 +56,7 @@ test.each([
   await answer();
   redis.emit('ready');
   await answer(reason);
-  expect([probe.backend.health(), problems]).toEqual([{ ready: true }, []]);
+  expect([probe.problem(), problems]).toEqual([undefined, []]);
   jest.advanceTimersByTime(RETRY_MS);
   expect(asked()).toBe(3);
 });
@@ -69,5 +65,5 @@ test('a refusal behind an open circuit counts as a refusal', async () => {
   const { probe, redis, answer } = probed();
   redis.emit('ready');
   await answer('redis: the circuit is open: READONLY You cannot write');
-  expect(probe.backend.health()).toEqual({ ready: false, reason: 'READONLY You cannot write' });
+  expect(probe.problem()).toBe('READONLY You cannot write');
 });
