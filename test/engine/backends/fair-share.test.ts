@@ -86,7 +86,7 @@ test('Redis decides as memory does, whatever is spent, peeked at, charged and gi
         expect(answers[1]).toEqual(answers[0]);
       }
     }),
-    { numRuns: 300, endOnFailure: true },
+    { numRuns: 150, endOnFailure: true },
   );
 });
 

@@ -4,14 +4,13 @@ import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
 import { Overrides } from '../../../src/engine/decide/overrides.ts';
-import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import type { RequestLimit } from '../../../src/engine/rules/match/match.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, ruleLimitOf } from '../../helpers/limits.ts';
-import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 
 const DOMAIN = 'shop';
 
@@ -113,40 +112,6 @@ describe('a decision', () => {
     expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
     expect(answer.overallCode).toBe('OK');
     expect(calls).toEqual([]);
-  });
-
-  test('shows the tightest of several limits, and charges all of them', async () => {
-    const show = async (hits: number, ...limits: Limit[]) => {
-      const rule = ruleOf({ path: 'shop.k', limits: limits.map((limit) => ruleLimitOf(limit)) });
-      const node = {
-        composite: 'k',
-        naming: 'rule' as const,
-        hasRule: true,
-        rule,
-        children: undefined,
-        sharedValue: undefined,
-      };
-      const branch = {
-        byValue: new Map(),
-        addresses: undefined,
-        patterns: undefined,
-        keyPatterns: undefined,
-        anyValue: node,
-      };
-      const root = { byKey: new Map([['k', branch]]), keyPatterns: undefined };
-      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root, ruleCount: 1 }]]), rules: [] };
-      const decider = deciderFor(rules, { rules: () => tree });
-      const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));
-      return verdicts.map((verdict) => verdict.kind === 'limited' && verdict.limit);
-    };
-    const [few, many] = [fixedWindowOf(2, 60_000), fixedWindowOf(9, 3_600_000)];
-    const [none, noneForLong] = [fixedWindowOf(1, 60_000), fixedWindowOf(1, 3_600_000)];
-    expect(await show(1, few, many)).toEqual([few, few]); // both pass: the one with less left
-    expect(await show(1, many, few)).toEqual([few, few]);
-    expect(await show(3, few, many)).toEqual([few, few]); // one refuses
-    expect(await show(3, many, few)).toEqual([few, few]);
-    expect((await show(2, none, noneForLong))[1]).toBe(noneForLong); // both refuse: the one with the longest wait
-    expect((await show(2, noneForLong, none))[1]).toBe(noneForLong);
   });
 });
 

@@ -124,12 +124,6 @@ test('a request with a limit without a local share has no answer, and counts not
   expect(await spend(ledger, hit(local))).toMatchObject([{ limitRemaining: 5 }]);
 });
 
-test('a process that counts locally admits its share of the limit', async () => {
-  const ledger = instance();
-  isAway = true;
-  expect(await passing(ledger, limitWith('local', 3), 4)).toBe(2);
-});
-
 test('a share of 0 admits nothing, in any number of processes', async () => {
   isAway = true;
   const limits = [tokenBucketOf(1, MINUTE_MS, { burst: 1 }), fixedWindowOf(4)];
@@ -232,17 +226,6 @@ test('debts that arise during a settlement, or are put back, are settled at the 
   release();
   await closed;
   expect([await stands(limit), await stands(limit, 'other')]).toEqual([3, 1]);
-});
-
-test('local counts beyond the limit are settled, too', async () => {
-  const ledger = instance();
-  const limit = limitWith('local', undefined, tokenBucketOf(6));
-  await spend(ledger, hit(limit, 4));
-  isAway = true;
-  await spend(ledger, hit(limit, 5));
-  isAway = false;
-  await settle();
-  expect(await stands(limit)).toBe(9);
 });
 
 test('local counts of a past window are not settled', async () => {

@@ -10,7 +10,7 @@ import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 
 /** The number of runs; `LEDGER_RUNS` makes a longer search. */
-const RUNS = Number(process.env.LEDGER_RUNS ?? 300);
+const RUNS = Number(process.env.LEDGER_RUNS ?? 150);
 
 const INSTANCES = 3;
 const LIMIT = 100;

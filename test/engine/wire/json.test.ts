@@ -184,14 +184,6 @@ describe('a request', () => {
   ])('cannot be %s, which is not an object', (body, got) => {
     expect(() => read(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
   });
-
-  test.each([
-    '{"domain": "a", "domain": "b"}',
-    '{"descriptors": [], "descriptors": [{}]}',
-    withDescriptor('"hitsAddend": 0, "hitsAddend": 5'),
-  ])('cannot have a field twice in one spelling: %s', (body) => {
-    expect(() => read(body)).toThrow(InvalidJson);
-  });
 });
 
 describe('a response', () => {

@@ -70,7 +70,7 @@ test.each(
         expect(await redis.run([operation], how)).toEqual(await memory.run([operation], how));
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 
@@ -105,7 +105,7 @@ test.each(
         expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   );
 });
 

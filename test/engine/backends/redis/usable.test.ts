@@ -1,9 +1,13 @@
 import '../../../helpers/realm.ts';
 import { mkdir, rm } from 'node:fs/promises';
 import type { Redis as Client } from 'ioredis';
+import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
+import type { CounterKey } from '../../../../src/engine/backends/key.ts';
+import { createDebit } from '../../../../src/engine/ledger/debit.ts';
 import { openCounters, takeHit } from '../../../helpers/counters.ts';
+import { fixedWindowOf } from '../../../helpers/limits.ts';
 import { freePort } from '../../../helpers/process.ts';
-import { startRedis } from '../../../helpers/redis.ts';
+import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { startRedisPretender } from '../../../helpers/redis-pretender.ts';
 import { clientOf } from '../../../helpers/redis-topologies.ts';
 import { eventually } from '../../../helpers/until.ts';
@@ -149,3 +153,88 @@ test('a server that breaks each connection with garbage is logged once', async (
   expect(lines.length).toBeLessThanOrEqual(3); // the connection, the script, and the reconnection
   expect(lines[0]).toContain('no connection to');
 });
+
+async function serverWithout(commands: readonly string[], ...args: readonly string[]): Promise<Redis> {
+  const renamed = commands.flatMap((name) => ['--rename-command', name, `HIDDEN-${name}`]);
+  const server = await startRedis({ args: [...renamed, ...args] });
+  closing.push(() => server.stop());
+  return server;
+}
+
+/** The protocol version of the service's connection, as listed by Redis. */
+async function protocolOf(operator: Client): Promise<string | undefined> {
+  const list = String(await operator.call('CLIENT', 'LIST'));
+  const own = list.split('\n').find((line) => line.includes(' name=weir '));
+  return own?.match(/ resp=(\d)/)?.[1];
+}
+
+test.each([
+  [[]],
+  [['SCRIPT']],
+  [['CLIENT']],
+  [['PUBLISH']],
+  [['SUBSCRIBE']],
+  [['CONFIG', 'COMMAND', 'SELECT', 'INFO']],
+])('a Redis in which %j are renamed is used, even with a deny cache', async (commands) => {
+  const server = await serverWithout(commands);
+  const counters = await open({ REDIS_URL: server.url, LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
+  await eventually(() => counters.problem() === '', counters.problem);
+  for (const hitsBefore of [0, 1]) expect(await takeHit(counters)).toMatchObject({ code: 'OK', hitsBefore });
+});
+
+test.each([
+  [['EVALSHA'], /^ERR unknown command ['`]EVALSHA/i],
+  [['EVAL'], /^ERR unknown command ['`]EVAL/i],
+  [['MGET'], /^ERR Unknown Redis command called from (?:Lua )?script/],
+  [['TIME'], /^ERR Unknown Redis command called from (?:Lua )?script/],
+])('a Redis in which %j are renamed is not ready, for the reason that Redis gives', async (commands, reason) => {
+  const server = await serverWithout(commands);
+  const counters = await open({ REDIS_URL: server.url });
+  await eventually(() => reason.test(counters.problem()), counters.problem);
+  expect(await takeHit(counters)).toMatchObject({
+    code: 'UNAVAILABLE',
+    reason: expect.stringContaining('redis: ERR '),
+  });
+});
+
+test.each([
+  ['RESP3', [], '3'],
+  ['RESP2 where there is no HELLO', ['HELLO'], '2'],
+])('%s is used, and the password is sent', async (_, renamed, version) => {
+  const server = await serverWithout(renamed);
+  const operator = clientOf(server);
+  closing.push(() => operator.disconnect());
+  await operator.config('SET', 'requirepass', 's3cret');
+  const counters = await open({ REDIS_URL: server.url, REDIS_AUTH: 's3cret' });
+  await eventually(() => counters.problem() === '', counters.problem);
+  for (const hitsBefore of [0, 1]) expect(await takeHit(counters)).toMatchObject({ code: 'OK', hitsBefore });
+  expect(await protocolOf(operator)).toBe(version);
+});
+
+test('a Redis that evicts counters (`allkeys-lru`) answers every call, and an evicted counter starts again', async () => {
+  const server = await serverWithout([], '--maxmemory-policy', 'allkeys-lru');
+  const operator = clientOf(server);
+  closing.push(() => operator.disconnect());
+  const { ledger, problem } = await open({ REDIS_URL: server.url });
+  await eventually(() => problem() === '', problem);
+  const used = Number(/used_memory:(\d+)/.exec(await operator.info('memory'))?.[1]);
+  await operator.config('SET', 'maxmemory', used + ROOM_BYTES);
+  const limit = fixedWindowOf(20, unitMs.DAY);
+  const debits = Array.from({ length: 10_000 }, (_, at) =>
+    createDebit({ key: `counter-${at}` as CounterKey }, { limit, policy: {} }, 1, true),
+  );
+  const codes = new Set<string>();
+  for (let from = 0; from < debits.length; from += 100) {
+    const replies = await ledger.debit(debits.slice(from, from + 100), { spend: 'each', timeoutMs: 5_000 });
+    for (const { code } of replies) codes.add(code);
+  }
+  expect([...codes]).toEqual(['OK']);
+  const kept = await operator.mget(debits.map(({ key }) => key));
+  const evicted = debits.filter((_, at) => kept[at] === null);
+  expect(evicted.length).toBeGreaterThan(1_000);
+  const [reply] = await ledger.debit(evicted.slice(0, 1), { spend: 'each', timeoutMs: 5_000 });
+  expect(reply).toMatchObject({ code: 'OK', hitsBefore: 0 });
+});
+
+/** Enough for a few thousand counters. */
+const ROOM_BYTES = 500_000;
