@@ -5,24 +5,6 @@ import type { CounterKey } from '../backends/key.ts';
 import { fullCapacity, isRateLimit, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
-/** The state and counts of the deny cache. */
-export interface DenyCacheState {
-  readonly counts: DenyCacheCounts;
-  /** The number of refusals remembered now. */
-  size(): number;
-}
-
-/** The outcomes of lookups, since the start. */
-export interface DenyCacheCounts {
-  readonly lookups: number;
-  readonly hits: number;
-  /** Dropped because they expired, and for lack of room. */
-  readonly expired: number;
-  readonly evicted: number;
-  /** Replaced before they expired. */
-  readonly overwritten: number;
-}
-
 interface RefusalsOptions {
   readonly monotonicMs: Monotonic;
   /** Approximate memory for the entries. */
@@ -59,19 +41,21 @@ const MAX_CHANGES = 10_000;
  * instance, drop the refusal. The oldest entries make room for new ones, however recently they were used, since a
  * refusal loses value with age; so a plain map is enough.
  */
-export class Refusals implements DenyCacheState, KeptForCounters {
+export class Refusals implements KeptForCounters {
   readonly #options: RefusalsOptions;
   readonly #remembered = new Map<CounterKey, Remembered>();
   /** The time of each counter's last change that may have made room. */
   readonly #changes = new Map<CounterKey, number>();
   #allChangedAtMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
+  /** Lookups and their hits; entries that expired, were dropped for lack of room, and were replaced before they expired. */
   readonly counts = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
 
   constructor(options: RefusalsOptions) {
     this.#options = options;
   }
 
+  /** The number of refusals remembered now. */
   size(): number {
     return this.#remembered.size;
   }

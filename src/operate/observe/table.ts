@@ -4,7 +4,7 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { Code } from '../../engine/decide/decide.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
-import type { DenyCacheCounts, DenyCacheState } from '../../engine/ledger/refusals.ts';
+import type { Refusals } from '../../engine/ledger/refusals.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Tally, TriedCandidate } from '../answers/rules.ts';
 import { OTHER } from './caller-names.ts';
@@ -276,7 +276,7 @@ export interface DeciderParts {
   readonly ledger: {
     readonly leases: { readonly leased: number } | undefined;
     readonly pendingCommits: { counts(): CommitCounts } | undefined;
-    readonly refusals: DenyCacheState | undefined;
+    readonly refusals: Pick<Refusals, 'counts' | 'size'> | undefined;
   };
   readonly memory: { held(): MemoryFacts } | undefined;
   readonly quotas: { readonly counts: QuotaCounts } | undefined;
@@ -354,7 +354,7 @@ export const deciderFigures = {
 const ofQuotas = (name: keyof QuotaCounts) => (parts: DeciderParts) => parts.quotas?.counts[name];
 const ofCommits = (name: keyof CommitCounts) => (parts: DeciderParts) => parts.ledger.pendingCommits?.counts()[name];
 const ofMemory = (name: keyof MemoryFacts) => (parts: DeciderParts) => parts.memory?.held()[name];
-const ofCache = (name: keyof DenyCacheCounts) => (parts: DeciderParts) => parts.ledger.refusals?.counts[name];
+const ofCache = (name: keyof Refusals['counts']) => (parts: DeciderParts) => parts.ledger.refusals?.counts[name];
 const inCache = (name: string) => ({ reference: { statsd: `ratelimit.localcache.${name}` } });
 
 /** What deciders report of parts that may be off. */
