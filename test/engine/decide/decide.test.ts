@@ -439,6 +439,19 @@ describe('several limits on a node', () => {
     expect(log).toBe(spend === 'each' ? 4 : 8);
   });
 
+  test.each([
+    ['minute', 'hour'],
+    ['hour', 'minute'],
+  ])('are shown by the longest wait if all refuse (%s, %s)', async (...units) => {
+    const limits = units.map((unit) => `{ unit: ${unit}, requests_per_unit: 1 }`);
+    const decider = deciderFor(shop(`  - { key: user, rate_limits: [${limits}] }`));
+    await ask(decider, descriptor('user=a', { hits: 2 }));
+    expect(await ask(decider, descriptor('user=a', { hits: 0 }))).toMatchObject({
+      overallCode: 'OVER_LIMIT',
+      verdicts: [{ label: { unit: 'HOUR' } }],
+    });
+  });
+
   test('form one set over several descriptors', async () => {
     const several = shop(`
   - { key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }

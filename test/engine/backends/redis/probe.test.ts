@@ -44,6 +44,10 @@ test('a call that is refused while the probe runs makes it run again', async () 
   probe.refused();
   jest.advanceTimersByTime(RETRY_MS);
   expect(asked()).toBe(3);
+  redis.emit('ready');
+  await answer(); // maybe from before the new connection
+  jest.advanceTimersByTime(RETRY_MS);
+  expect(asked()).toBe(4);
 });
 
 test.each([
