@@ -37,7 +37,7 @@ const notQuick = [
   '/test/operate/observe/pages\\.',
   '/test/operate/tracing/',
   '/test/serve/(control-plane|never-reached|outgoing-tls|pending-commits|redis|start-signals|usage)\\.',
-  '/test/serve/supervisor/(control|handed-connections|no-descriptors|processes|rotations|without-rules)\\.',
+  '/test/serve/supervisor/(control|handed-connections|processes|rotations|without-rules)\\.',
 ];
 
 /** Tests run as CommonJS, transpiled by swc; `npm run check` has checked their types. */

@@ -62,20 +62,6 @@ export class ProtoWriter {
     this.end(start);
   }
 
-  /** A field of octets, or of an encoded message. */
-  bytesField(field: number, bytes: Uint8Array): void {
-    const start = this.begin(field);
-    this.append(bytes);
-    this.end(start);
-  }
-
-  /** Encoded fields. */
-  append(bytes: Uint8Array): void {
-    this.#room(bytes.length);
-    this.bytes.set(bytes, this.length);
-    this.length += bytes.length;
-  }
-
   /** Begins a nested message. @returns its start, for `end` */
   begin(field: number): number {
     this.#room(2);

@@ -15,7 +15,7 @@ const AT_ONCE = 3;
 
 /** `CONFORMANCE=all` plays every case; else those that recorded.test.ts plays whole are a sample. */
 const playsAll = process.env.CONFORMANCE === 'all';
-const SAMPLED = 4;
+const SAMPLED = 20;
 
 const all: Backends[] = [];
 const free: Backends[] = [];

@@ -67,12 +67,20 @@ async function untilOutput({ output }: Weir, text: string): Promise<void> {
   await eventually(() => output().includes(text), output);
 }
 
-test('rules come from the control plane, and without any, no request is answered', async () => {
-  const { controlPlane, weir } = await both();
+test('rules come from the control plane, which receives the configured node, and without any, no request is answered', async () => {
+  const { controlPlane, weir } = await both({
+    CONFIG_GRPC_XDS_NODE_ID: 'edge',
+    CONFIG_GRPC_XDS_NODE_METADATA: 'a=b,c=d',
+    CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x-tenant:blue,x-zone:1',
+    MERGE_DOMAIN_CONFIG: 'true',
+  });
+  expect(await controlPlane.first()).toMatchObject({ node_id: 'edge', node_metadata: { a: 'b', c: 'd' } });
+  const headers = await controlPlane.headers();
+  expect([...headers.get('x-tenant'), ...headers.get('x-zone')]).toEqual(['blue', '1']);
   expect(weir.output()).toContain(`the control plane at 127.0.0.1:${controlPlane.port}: none yet`);
   expect(await page(weir.httpPort, '/healthcheck?verbose')).toBe('no rate limit configuration loaded\n');
   expect(await limitNow(weir)).toBe(400);
-  expect(await controlPlane.serve('v1', rules(5))).toEqual({ ack: 'v1' });
+  expect(await controlPlane.serve('v1', [...rules(5), { name: 's', domain: 'd' }])).toEqual({ ack: 'v1' });
   await untilLimit(weir, 5);
   expect(await page(weir.httpPort, '/healthcheck')).toBe('OK');
 
@@ -82,22 +90,6 @@ test('rules come from the control plane, and without any, no request is answered
   expect(statistics).toContain('ratelimit.service.config_load_success: 1\n');
   expect(statistics).toContain('ratelimit.service.config_load_error: 1\n');
   expect(weir.output()).toContain('resources[0]: cannot be decoded');
-});
-
-test('the control plane receives the configured node', async () => {
-  const { controlPlane } = await both({
-    CONFIG_GRPC_XDS_NODE_ID: 'edge',
-    CONFIG_GRPC_XDS_NODE_METADATA: 'a=b,c=d',
-    CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x-tenant:blue,x-zone:1',
-  });
-  expect(await controlPlane.first()).toMatchObject({ node_id: 'edge', node_metadata: { a: 'b', c: 'd' } });
-  const headers = await controlPlane.headers();
-  expect([...headers.get('x-tenant'), ...headers.get('x-zone')]).toEqual(['blue', '1']);
-});
-
-test('domains are merged if MERGE_DOMAIN_CONFIG is set', async () => {
-  const { controlPlane } = await both({ MERGE_DOMAIN_CONFIG: 'true' });
-  expect(await controlPlane.serve('v1', [...rules(5), { name: 's', domain: 'd' }])).toEqual({ ack: 'v1' });
 });
 
 test('a message above XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is not accepted', async () => {

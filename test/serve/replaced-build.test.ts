@@ -32,21 +32,18 @@ async function post(port: number, path: string, body = request, type = 'applicat
   return (await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body })).status;
 }
 
-test.each(['1', '2'])(
-  'a service with %s workers whose build is gone decides, loads rules, and answers the operators that it can',
-  async (WORKERS) => {
-    const main = join(folder, 'dist/main.js');
-    const args = ['--rules', join(folder, 'rules.yaml')];
-    weir = await startWeir({ ADMIN_TOKEN: 'token', REDIS_URL: redis.url, WORKERS }, { main, args });
-    renameSync(join(folder, 'dist'), join(folder, 'dist.gone'));
-    const { httpPort, debugPort } = weir;
-    expect(await post(debugPort, '/api/v1/explain')).toBe(503);
-    await weir.waitFor("the operators' question 'explain' has no answer");
-    await post(debugPort, '/api/v1/candidate?reason=test', rulesWith(1), 'application/yaml');
-    writeFileSync(join(folder, 'rules.yaml'), rulesWith(1));
-    const listed = async () => (await fetch(`http://127.0.0.1:${debugPort}/rlconfig`)).text();
-    await eventually(async () => (await listed()).includes('requests_per_unit=1,'));
-    expect(await listed()).not.toContain('#');
-    await eventually(async () => (await post(httpPort, '/json')) === 429);
-  },
-);
+test('a service whose build is gone decides, loads rules, and answers the operators that it can', async () => {
+  const main = join(folder, 'dist/main.js');
+  const args = ['--rules', join(folder, 'rules.yaml')];
+  weir = await startWeir({ ADMIN_TOKEN: 'token', REDIS_URL: redis.url, WORKERS: '2' }, { main, args });
+  renameSync(join(folder, 'dist'), join(folder, 'dist.gone'));
+  const { httpPort, debugPort } = weir;
+  expect(await post(debugPort, '/api/v1/explain')).toBe(503);
+  await weir.waitFor("the operators' question 'explain' has no answer");
+  await post(debugPort, '/api/v1/candidate?reason=test', rulesWith(1), 'application/yaml');
+  writeFileSync(join(folder, 'rules.yaml'), rulesWith(1));
+  const listed = async () => (await fetch(`http://127.0.0.1:${debugPort}/rlconfig`)).text();
+  await eventually(async () => (await listed()).includes('requests_per_unit=1,'));
+  expect(await listed()).not.toContain('#');
+  await eventually(async () => (await post(httpPort, '/json')) === 429);
+});

@@ -8,7 +8,6 @@ import {
   Server,
   type ServerDuplexStream,
   type ServerWritableStream,
-  type ServiceDefinition,
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
@@ -22,7 +21,7 @@ import { type GrpcServer, IDLE_CONNECTION, shutDown, TOO_MANY_CONNECTIONS } from
 import { createBatch, readBatchRequest } from '../rls/batch.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest } from '../rls/messages.ts';
-import { batchService, decideBatch, rateLimitService, shouldRateLimit } from '../rls/proto.ts';
+import { decideBatch, shouldRateLimit } from '../rls/proto.ts';
 import type { Caller, GrpcStatus } from '../rls/service.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
@@ -38,19 +37,26 @@ const MAX_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
  * @throws Error if the address cannot be bound
  */
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  const { address, tls, connections, onCallFinished } = options;
+  const { address, tls, connections, service, onCallFinished } = options;
   const server = new Server(channelOptions(connections));
   const { handle, inFlight } = handlers(options);
-  const { service } = options;
-  const decide = handle<WireRequest, WireResponse>((request, caller, reply) => {
-    service.shouldRateLimit(request, caller, reply);
-  });
-  server.addService(boundedService, {
-    ShouldRateLimit: notifyOnCallFinished('ShouldRateLimit', decide, onCallFinished),
-  });
-  server.addService(boundedBatchService, {
-    Decide: notifyOnCallFinished('Decide', handle(createBatch(service)), onCallFinished),
-  });
+  // with our own decoders, which stop at the first limit that a request exceeds
+  server.register(
+    shouldRateLimit.path,
+    handle<WireRequest, WireResponse>('ShouldRateLimit', (request, caller, reply) => {
+      service.shouldRateLimit(request, caller, reply);
+    }),
+    shouldRateLimit.responseSerialize,
+    (bytes: Buffer) => readRateLimitRequest(bytes, 0, bytes.length),
+    'unary',
+  );
+  server.register(
+    decideBatch.path,
+    handle('Decide', createBatch(service)),
+    decideBatch.responseSerialize,
+    (bytes: Buffer) => readBatchRequest(bytes, 0, bytes.length),
+    'unary',
+  );
   addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
   for (const { load } of sideServices(options)) addMethods(server, await load(), options.clock);
 
@@ -70,20 +76,6 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
 
-/** Options for our own decoder, which stops at the first limit that a request exceeds. */
-const boundedService: ServiceDefinition = {
-  ...rateLimitService,
-  ShouldRateLimit: {
-    ...shouldRateLimit,
-    requestDeserialize: (bytes: Buffer) => readRateLimitRequest(bytes, 0, bytes.length),
-  },
-};
-
-const boundedBatchService: ServiceDefinition = {
-  ...batchService,
-  Decide: { ...decideBatch, requestDeserialize: (bytes: Buffer) => readBatchRequest(bytes, 0, bytes.length) },
-};
-
 function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   return {
     'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
@@ -96,19 +88,23 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   };
 }
 
-type Handle<Q, R> = (
-  request: Q,
-  caller: Caller,
-  reply: (outcome: { readonly response: R } | { readonly error: GrpcStatus }) => void,
-) => void;
+type Outcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
+type Handle<Q, R> = (request: Q, caller: Caller, reply: (outcome: Outcome<R>) => void) => void;
 
-function handlers({ overload, clock }: GrpcServerOptions) {
+function handlers({ overload, clock, onCallFinished }: GrpcServerOptions) {
   let inFlight = 0;
   const handle =
-    <Q, R>(run: Handle<Q, R>): handleUnaryCall<Q, R> =>
+    <Q, R>(method: Parameters<OnCallFinished>[0], run: Handle<Q, R>): handleUnaryCall<Q, R> =>
     (call, callback) => {
-      const refusal = overload.refusal();
-      if (refusal) return callback(refusal);
+      const startedMs = performance.now();
+      const answer = (outcome: Outcome<R>): void => {
+        if ('error' in outcome) callback(outcome.error);
+        else callback(null, outcome.response);
+        const code = 'error' in outcome ? outcome.error.code : status.OK;
+        onCallFinished?.(method, code, performance.now() - startedMs);
+      };
+      const error = overload.refusal();
+      if (error) return answer({ error });
       inFlight++;
       let isOpen = true;
       const done = (): void => {
@@ -116,7 +112,6 @@ function handlers({ overload, clock }: GrpcServerOptions) {
         isOpen = false;
       };
       whenGone(call, done); // its answer is dropped
-      const startedMs = performance.now();
       const timeoutMs = timeLeftMs(call.getDeadline(), clock());
       const caller: Caller = {
         onGone: (listener) => whenGone(call, listener),
@@ -128,11 +123,9 @@ function handlers({ overload, clock }: GrpcServerOptions) {
       };
       run(call.request, caller, (outcome) => {
         done();
-        if (performance.now() - startedMs > timeoutMs) {
-          overload.missed('late');
-          callback(tooLate); // already sent by grpc-js, but without it the call would count as answered
-        } else if ('error' in outcome) callback(outcome.error);
-        else callback(null, outcome.response);
+        const isLate = performance.now() - startedMs > timeoutMs;
+        if (isLate) overload.missed('late');
+        answer(isLate ? { error: tooLate } : outcome); // grpc-js has sent it, but the call would count as answered
       });
     };
   return { handle, inFlight: () => inFlight };
@@ -146,22 +139,6 @@ function parsePeer(peer: string): PeerAddress | undefined {
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;
-
-/** Wraps a handler to report each call after its answer. */
-function notifyOnCallFinished<Q, R>(
-  method: Parameters<OnCallFinished>[0],
-  handle: handleUnaryCall<Q, R>,
-  onCallFinished: OnCallFinished | undefined,
-): handleUnaryCall<Q, R> {
-  if (!onCallFinished) return handle;
-  return (call, callback) => {
-    const startedMs = performance.now();
-    handle(call, (error, ...reply) => {
-      callback(error, ...reply);
-      onCallFinished(method, error ? (error.code ?? status.UNKNOWN) : status.OK, performance.now() - startedMs);
-    });
-  };
-}
 
 /** Adds methods, without their limits and turns, which grpc-js does not support. */
 function addMethods(server: Server, methods: readonly Method[], clock: Clock): void {

@@ -1,15 +1,12 @@
 import { readFileSync } from 'node:fs';
+import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { packageRoot } from '../../base/package-root.ts';
-import { ownCopy } from '../../h2/bounds/own-copy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Method } from '../../h2/grpc/method.ts';
-import { type DescribedFile, readDescriptorSet } from '../../protobuf/described-files.ts';
-import { createInterner } from '../../protobuf/interner.ts';
-import { ProtoReader, WireType } from '../../protobuf/reader.ts';
-import { ProtoWriter } from '../../protobuf/writer.ts';
+import { loadProtos } from '../../protobuf/load.ts';
 
 /** Written by `npx tsx deploy/descriptors.ts`, since completing descriptors at run time blocks the event loop. */
-const DESCRIPTORS = new URL('proto/descriptors.binpb', packageRoot);
+const DESCRIPTORS = new URL('proto/descriptors.json', packageRoot);
 
 const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
 
@@ -25,29 +22,34 @@ interface ReflectionOptions {
   readonly hasQuotas: boolean;
 }
 
-/** The reflection service, in each version. */
+/**
+ * The reflection service, in each version. Ends a call whose client is silent for too long, since clients may never
+ * close a stream after their last request.
+ *
+ * @see https://github.com/grpc/grpc-proto/blob/master/grpc/reflection/v1/reflection.proto
+ */
 export function reflectionMethods({ paths, startTimer, hasQuotas }: ReflectionOptions): readonly Method[] {
-  const answers = new ReflectionAnswers(readFileSync(DESCRIPTORS), hasQuotas ? undefined : QUOTAS_PACKAGE);
-  return paths.map((path) => reflectionMethod(path, answers, startTimer));
+  const described: readonly DescribedFile[] = JSON.parse(readFileSync(DESCRIPTORS, 'utf8'));
+  const answer = createAnswers(described.filter((file) => hasQuotas || file.package !== QUOTAS_PACKAGE));
+  return paths.map((path) => reflectionMethod(path, answer, startTimer));
 }
 
-/** Ends a call whose client is silent for too long, since clients may never close a stream after their last request. */
 const reflectionMethod = (
   path: string,
-  answers: ReflectionAnswers,
+  answer: (request: ReflectionRequest) => ReflectionAnswer,
   startTimer: StartTimer = startNodeTimer,
-): Method<ReflectionRequest, ReflectionResponse> => ({
+): Method<ReflectionRequest, object> => ({
   kind: 'bidi stream',
   path,
-  decode: readReflectionRequest,
-  encode: writeReflectionResponse,
+  decode: reflectionInfo.requestDeserialize,
+  encode: reflectionInfo.responseSerialize,
   handle(call) {
     const timer = startTimer(MAX_SILENCE_MS, () => call.end());
     call.onGone(() => timer.stop());
     return {
       message(request) {
         timer.restart();
-        call.send({ request, answer: answers.to(request.question) });
+        call.send({ valid_host: request.host, original_request: request, ...answer(request) });
       },
       end() {
         timer.stop();
@@ -73,169 +75,70 @@ const startNodeTimer: StartTimer = (ms, onElapsed) => {
   return { restart: () => void timeout.refresh(), stop: () => clearTimeout(timeout) };
 };
 
-/**
- * The answers of the reflection service for services without extensions. Answers that describe files are encoded once.
- *
- * @see https://github.com/grpc/grpc-proto/blob/master/grpc/reflection/v1/reflection.proto
- */
-class ReflectionAnswers {
-  readonly #files: ReadonlyMap<string, DescribedFile>;
-  readonly #fileOf = new Map<string, DescribedFile>();
-  readonly #services: Buffer;
-  readonly #encoded = new Map<DescribedFile, Buffer>();
-
-  /**
-   * @param descriptors  a FileDescriptorSet
-   * @param leftOut      package whose file is hidden
-   */
-  constructor(descriptors: Buffer, leftOut?: string) {
-    const files = readDescriptorSet(descriptors).filter((file) => file.package !== leftOut);
-    this.#files = new Map(files.map((file) => [file.name, file]));
-    for (const file of files) for (const symbol of file.symbols) this.#fileOf.set(symbol, file);
-    this.#services = writeServices(files.flatMap(({ services }) => services));
-  }
-
-  /** @returns an encoded field of the response */
-  to(question: ReflectionQuestion | undefined): Buffer {
-    if (!question) return writeError(status.UNIMPLEMENTED, 'the request has no question');
-    const { kind, name, number } = question;
-    switch (kind) {
-      case 'services':
-        return this.#services;
-      case 'file by name':
-        return this.#describe(this.#files.get(name), `Proto file not found: ${name}`);
-      case 'file of symbol':
-        return this.#describe(this.#fileOf.get(name), `Symbol not found: ${name}`);
-      case 'file of extension':
-        return writeError(status.NOT_FOUND, `Extension not found for symbol ${name} at field ${number}`);
-      case 'extensions of type':
-        return writeError(status.NOT_FOUND, `Extensions not found for symbol ${name}`);
-    }
-  }
-
-  #describe(file: DescribedFile | undefined, otherwise: string): Buffer {
-    if (!file) return writeError(status.NOT_FOUND, otherwise);
-    const known = this.#encoded.get(file);
-    if (known) return known;
-    const encoded = writeFiles(Array.from(this.#withImports(file), ({ bytes }) => bytes));
-    this.#encoded.set(file, encoded);
-    return encoded;
-  }
-
-  #withImports(file: DescribedFile): ReadonlySet<DescribedFile> {
-    const found = new Set([file]);
-    for (const { imports } of found) // also visits the files that it adds
-      for (const name of imports) {
-        const imported = this.#files.get(name);
-        if (imported) found.add(imported);
-      }
-    return found;
-  }
-}
-
-/** A query of the reflection service. */
-interface ReflectionQuestion {
-  readonly kind: 'file by name' | 'file of symbol' | 'file of extension' | 'extensions of type' | 'services';
-  /** Name of the queried file, symbol or type. */
+/** A file descriptor, which contains all .proto files of a package. */
+export interface DescribedFile {
   readonly name: string;
-  /** Number of an extension. */
-  readonly number: number;
+  readonly package: string;
+  /** Encoded descriptor, in base64. */
+  readonly descriptor: string;
+  /** Names of imported files. */
+  readonly imports: readonly string[];
+  /** Full names of its services. */
+  readonly services: readonly string[];
+  /** Full names of all its definitions, including messages, enums, services and their parts. */
+  readonly symbols: readonly string[];
 }
 
-/** The messages of grpc/reflection/v1/reflection.proto; those of `v1alpha` have the same fields. */
 interface ReflectionRequest {
   readonly host: string;
-  readonly question: ReflectionQuestion | undefined;
-  /** The encoded request. */
-  readonly bytes: Buffer;
-}
-interface ReflectionResponse {
-  readonly request: ReflectionRequest;
-  /** The encoded field of the response. */
-  readonly answer: Buffer;
+  readonly file_by_filename?: string;
+  readonly file_containing_symbol?: string;
+  readonly file_containing_extension?: { readonly containing_type: string; readonly extension_number: number };
+  readonly all_extension_numbers_of_type?: string;
+  readonly list_services?: string;
 }
 
-const HOST = 1;
-const questions: Readonly<Record<number, ReflectionQuestion['kind']>> = {
-  3: 'file by name',
-  4: 'file of symbol',
-  5: 'file of extension',
-  6: 'extensions of type',
-  7: 'services',
-};
-const EXTENSION = 5;
+type ReflectionAnswer =
+  | { readonly file_descriptor_response: { readonly file_descriptor_proto: readonly Buffer[] } }
+  | { readonly list_services_response: { readonly service: readonly { readonly name: string }[] } }
+  | { readonly error_response: { readonly error_code: number; readonly error_message: string } };
 
-const reader = new ProtoReader(createInterner());
-const writer = new ProtoWriter();
-const written = (): Buffer => ownCopy(writer.bytes, 0, writer.length);
+const reflectionInfo = (
+  loadProtos(['grpc/reflection/v1/reflection.proto'], 'numbers')[
+    'grpc.reflection.v1.ServerReflection'
+  ] as ServiceDefinition
+).ServerReflectionInfo as MethodDefinition<ReflectionRequest, object>; // a service in the file, by its own types
 
-function readReflectionRequest(bytes: Buffer): ReflectionRequest {
-  let host = '';
-  let question: ReflectionQuestion | undefined;
-  reader.open(bytes, 0, bytes.length);
-  while (reader.at < bytes.length) {
-    const tag = reader.tag();
-    const field = tag >>> 3;
-    const kind = questions[field];
-    if ((tag & 7) !== WireType.LENGTH) reader.skip(tag);
-    else if (field === HOST) host = reader.text(bytes.length) ?? '';
-    else if (field === EXTENSION) question = readExtension(reader.length());
-    else if (kind) question = { kind, name: reader.text(bytes.length) ?? '', number: 0 };
-    else reader.skip(tag);
-  }
-  return { host, question, bytes };
+/** The answers for services without extensions. */
+function createAnswers(files: readonly DescribedFile[]): (request: ReflectionRequest) => ReflectionAnswer {
+  const byName = new Map(files.map((file) => [file.name, file]));
+  const bySymbol = new Map(files.flatMap((file) => file.symbols.map((symbol) => [symbol, file] as const)));
+  const describe = (file: DescribedFile | undefined, otherwise: string): ReflectionAnswer => {
+    if (!file) return refuse(status.NOT_FOUND, otherwise);
+    const found = new Set([file]);
+    // also visits the files that it adds
+    for (const { imports } of found)
+      for (const imported of imports.flatMap((name) => byName.get(name) ?? [])) found.add(imported);
+    const encoded = Array.from(found, ({ descriptor }) => Buffer.from(descriptor, 'base64'));
+    return { file_descriptor_response: { file_descriptor_proto: encoded } };
+  };
+  const service = files.flatMap(({ services }) => services.map((name) => ({ name })));
+  return (request) => {
+    const { file_by_filename: name, file_containing_symbol: symbol, file_containing_extension: extension } = request;
+    const { all_extension_numbers_of_type: type, list_services: list } = request;
+    if (name !== undefined) return describe(byName.get(name), `Proto file not found: ${name}`);
+    if (symbol !== undefined) return describe(bySymbol.get(symbol), `Symbol not found: ${symbol}`);
+    if (extension)
+      return refuse(
+        status.NOT_FOUND,
+        `Extension not found for symbol ${extension.containing_type} at field ${extension.extension_number}`,
+      );
+    if (type !== undefined) return refuse(status.NOT_FOUND, `Extensions not found for symbol ${type}`);
+    if (list !== undefined) return { list_services_response: { service } };
+    return refuse(status.UNIMPLEMENTED, 'the request has no question');
+  };
 }
 
-/** An ExtensionRequest. */
-function readExtension(end: number): ReflectionQuestion {
-  let name = '';
-  let number = 0;
-  while (reader.at < end) {
-    const tag = reader.tag();
-    if (tag === ((1 << 3) | WireType.LENGTH)) name = reader.text(end) ?? '';
-    else if (tag === ((2 << 3) | WireType.VARINT)) number = reader.uint32() | 0;
-    else reader.skip(tag);
-  }
-  reader.close(end);
-  return { kind: 'file of extension', name, number };
-}
-
-function writeReflectionResponse({ request, answer }: ReflectionResponse): Buffer {
-  writer.start(0);
-  writer.textField(1, request.host);
-  writer.bytesField(2, request.bytes);
-  writer.append(answer);
-  return written();
-}
-
-/** A FileDescriptorResponse. */
-function writeFiles(files: readonly Buffer[]): Buffer {
-  writer.start(0);
-  const response = writer.begin(4);
-  for (const file of files) writer.bytesField(1, file);
-  writer.end(response);
-  return written();
-}
-
-/** A ListServiceResponse. */
-function writeServices(names: readonly string[]): Buffer {
-  writer.start(0);
-  const response = writer.begin(6);
-  for (const name of names) {
-    const service = writer.begin(1);
-    writer.textField(1, name);
-    writer.end(service);
-  }
-  writer.end(response);
-  return written();
-}
-
-/** An ErrorResponse. */
-function writeError(code: number, message: string): Buffer {
-  writer.start(0);
-  const response = writer.begin(7);
-  writer.uint32Field(1, code);
-  writer.textField(2, message);
-  writer.end(response);
-  return written();
-}
+const refuse = (code: status, message: string): ReflectionAnswer => ({
+  error_response: { error_code: code, error_message: message },
+});

@@ -34,7 +34,7 @@ export interface FindResponse {
 
 export const holdsService = weirDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
 
-export const batchService = weirDefinition['weir.v1.Batch'] as ServiceDefinition; // a service in the file
+const batchService = weirDefinition['weir.v1.Batch'] as ServiceDefinition; // a service in the file
 /** `Batch/Decide`: its path, encoder and decoder. */
 // by the file's own types
 export const decideBatch = batchService.Decide as MethodDefinition<WireBatchRequest, WireBatchResponse>;

@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { childrenOf, signal } from '../../helpers/child-processes.ts';
 import { startControlPlane } from '../../helpers/control-plane.ts';
 import { parseExposition } from '../../helpers/exposition.ts';
@@ -24,6 +25,8 @@ descriptors:
 const USER = 'weir_hits_total{domain="demo",rule="user",algorithm="fixed_window"}';
 /** More calls than a service with a fault that shows under load answers without showing it. */
 const MORE_CALLS = 200;
+/** The pause between two calls of a connection, in which the processes do what is tested. */
+const PAUSE_MS = 2;
 /** Longer than the control process waits for a report, and the supervisor for files. */
 const STOPPED_MS = 3_000;
 
@@ -54,13 +57,6 @@ async function service(env: Readonly<Record<string, string>>, args = ['--rules',
 }
 
 const onRedis = (workers: number) => ({ WORKERS: String(workers), REDIS_URL: redis.url });
-const IN_MEMORY = 'one decider, in memory';
-const TWO_ON_REDIS = 'two workers, on Redis';
-const both = test.each([
-  [IN_MEMORY, () => ({})],
-  [TWO_ON_REDIS, () => onRedis(2)],
-]);
-
 const commandOf = (pid: number): string => {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
@@ -108,6 +104,7 @@ function load(weir: Weir) {
       while (!isOver) {
         if ((await ask()).overall_code === OK) done.passed++;
         done.calls++;
+        await sleep(PAUSE_MS);
       }
     }),
   );
@@ -162,7 +159,10 @@ const isBlocked = async (one: GrpcClient): Promise<boolean> => (await one.send(o
 
 const untilReplaced = (weir: Weir): Promise<void> => weir.waitFor('the control process was replaced');
 
-both('calls, counts, limits and overrides outlive a killed control process: %s', async (_, env) => {
+test.each([
+  ['one decider, in memory', () => ({})],
+  ['two workers, on Redis', () => onRedis(2)],
+])('calls, counts, limits and overrides outlive a killed control process: %s', async (_, env) => {
   const weir = await service(env());
   await block(weir);
   const calls = load(weir);
@@ -188,8 +188,8 @@ both('calls, counts, limits and overrides outlive a killed control process: %s',
   });
 });
 
-both('a stopped control process delays no call, and counts all afterwards: %s', async (_, env) => {
-  const weir = await service(env());
+test('a stopped control process delays no call, and counts all afterwards', async () => {
+  const weir = await service({});
   const calls = load(weir);
   await calls.more();
   const control = controlOf(weir);
@@ -203,24 +203,21 @@ both('a stopped control process delays no call, and counts all afterwards: %s', 
   expect(controlOf(weir)).toBe(control);
 });
 
-test('a control process that hangs is killed and replaced, and counts all calls, with one decider and with two workers', async () => {
-  const hang = async (env: Readonly<Record<string, string>>): Promise<void> => {
-    const weir = await service(env);
-    const calls = load(weir);
-    await calls.more();
-    const control = controlOf(weir);
-    signal(control, 'SIGSTOP');
-    const { passed } = await calls.end(); // a half minute of further calls would show nothing more
-    expect(passed).toBe(LIMIT);
-    await weir.waitFor('control process has not answered for 30 s and is killed');
-    const more = load(weir);
-    await weir.waitFor('control process exited (SIGKILL); restarting in');
-    await untilReplaced(weir);
-    const done = await more.end();
-    await expectCounted(weir, (await calls.end()).calls + done.calls);
-    expect(controlOf(weir)).not.toBe(control);
-  };
-  await Promise.all([hang({}), hang(onRedis(2))]); // each waits for half a minute
+test('a control process that hangs is killed and replaced, and counts all calls', async () => {
+  const weir = await service({});
+  const calls = load(weir);
+  await calls.more();
+  const control = controlOf(weir);
+  signal(control, 'SIGSTOP');
+  const { passed } = await calls.end(); // a half minute of further calls would show nothing more
+  expect(passed).toBe(LIMIT);
+  await weir.waitFor('control process has not answered for 30 s and is killed');
+  const more = load(weir);
+  await weir.waitFor('control process exited (SIGKILL); restarting in');
+  await untilReplaced(weir);
+  const done = await more.end();
+  await expectCounted(weir, (await calls.end()).calls + done.calls);
+  expect(controlOf(weir)).not.toBe(control);
 });
 
 test.each(['SIGSTOP', 'SIGKILL'] as const)(
@@ -251,6 +248,7 @@ test('workers have the rules of a control plane that is down, after the control 
   await controlPlane.serve('v1', [{ name: 'r', domain: 'demo', descriptors: [{ key: 'user', rate_limit: limit }] }]);
   const hasRule = async (one: GrpcClient) => (await one.ask()).statuses[0]?.current_limit?.requests_per_unit === 7;
   for (const one of [client(weir), client(weir)]) await until('the rule', () => hasRule(one));
+  expect(controlPlane.streamCount()).toBe(1);
   controlPlane.stop();
   signal(controlOf(weir), 'SIGKILL');
   await untilReplaced(weir);
@@ -286,26 +284,23 @@ test('counts that a hanging worker sends late, for a control process that was ki
   await expectCounted(weir, done.calls);
 });
 
-both(
-  'SIGTERM with a stopped control process ends the service after its calls, and no process is left: %s',
-  async (_, env) => {
-    const weir = await service(env());
-    const children = childrenOf(weir.pid);
-    const [one, other] = [client(weir), client(weir)];
-    await one.send(queued);
-    const held = other.send(queued);
-    const counted = 'weir_hits_total{domain="demo",rule="queue",algorithm="leaky_bucket"}';
-    await until('both hits', async () => (await samples(weir)).get(counted) === 2);
-    signal(controlOf(weir), 'SIGSTOP');
-    signal(weir.pid, 'SIGTERM');
-    expect(await held).toMatchObject({ overall_code: OK });
-    expect(await weir.exited).toEqual({ code: 0, signal: null });
-    expect(children.filter(isRunning)).toEqual([]);
-  },
-);
+test('SIGTERM with a stopped control process ends the service after its calls, and no process is left', async () => {
+  const weir = await service(onRedis(2));
+  const children = childrenOf(weir.pid);
+  const [one, other] = [client(weir), client(weir)];
+  await one.send(queued);
+  const held = other.send(queued);
+  const counted = 'weir_hits_total{domain="demo",rule="queue",algorithm="leaky_bucket"}';
+  await until('both hits', async () => (await samples(weir)).get(counted) === 2);
+  signal(controlOf(weir), 'SIGSTOP');
+  signal(weir.pid, 'SIGTERM');
+  expect(await held).toMatchObject({ overall_code: OK });
+  expect(await weir.exited).toEqual({ code: 0, signal: null });
+  expect(children.filter(isRunning)).toEqual([]);
+});
 
-both('a control process that cannot start is retried, and calls are answered meanwhile: %s', async (_, env) => {
-  const weir = await service(env());
+test('a control process that cannot start is retried, and calls are answered meanwhile', async () => {
+  const weir = await service({});
   const calls = load(weir);
   rules('domain: [\n');
   await weir.waitFor('error loading config file');
@@ -320,8 +315,8 @@ both('a control process that cannot start is retried, and calls are answered mea
   await expectCounted(weir, done.calls);
 });
 
-both('the control process and workers end when the supervisor is killed: %s', async (_, env) => {
-  const weir = await service(env());
+test('the control process and workers end when the supervisor is killed', async () => {
+  const weir = await service(onRedis(2));
   const children = childrenOf(weir.pid);
   expect(children).toContain(controlOf(weir));
   signal(weir.pid, 'SIGKILL');
@@ -352,18 +347,22 @@ testLimited(`silent connections to the debug port beyond its open files fail no 
 });
 
 testLimited(
-  `a supervisor without a free file descriptor replaces the control process when it has one${skipped}`,
+  `a supervisor without a free file descriptor replaces the control process and a worker when it has one${skipped}`,
   async () => {
-    const weir = await service({});
+    const weir = await service(onRedis(2));
     const STANDARD_STREAMS = 3;
     const { ask } = client(weir);
     await ask();
+    const [first] = workersOf(weir);
     limitFiles(weir.pid, STANDARD_STREAMS);
     signal(controlOf(weir), 'SIGKILL');
+    signal(first ?? 0, 'SIGKILL');
     await weir.waitFor((printed) => /control process exited \(no process: .*EMFILE.*\); restarting in/.test(printed));
-    await ask();
+    await weir.waitFor((printed) => /worker \d+ exited \(no process: spawn .*EMFILE\); restarting in/.test(printed));
     limitFiles(weir.pid, 1_000);
     await untilReplaced(weir);
-    await expectCounted(weir, 2);
+    await until('the worker is replaced', () => workersOf(weir).length === 3);
+    expect(await client(weir).ask()).toMatchObject({ overall_code: OK });
+    expect(await weir.stop()).toEqual({ code: 0, signal: null });
   },
 );
