@@ -184,7 +184,6 @@ export class Dispatcher {
   }
 }
 
-/** Calls that fit in one message. */
 class Batch {
   readonly calls: PendingCall[] = [];
   #descriptors = 0;

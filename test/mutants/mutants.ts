@@ -516,7 +516,7 @@ const server: readonly Mutants[] = [
   {
     file: 'src/h2/grpc/message-reader.ts',
     tests: ['test/h2/grpc/message-reader'],
-    changes: [['if (length > this.#maxBytes)', 'if (length >= this.#maxBytes)']],
+    changes: [['if (length <= maxBytes) return length;', 'if (length < maxBytes) return length;']],
   },
   {
     file: 'src/h2/grpc/method-answer.ts',

@@ -15,7 +15,6 @@ const MAX_IDLE_RETRIES = 2;
 /** Maximum length of an answer. */
 const MAX_ANSWER_CHARS = 1_000_000;
 
-/** A body to post, and how. */
 interface Post {
   readonly body: string;
   readonly agent: Agent;

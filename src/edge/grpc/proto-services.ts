@@ -75,7 +75,6 @@ const hostedMethods = (service: ServiceDefinition, overload: Overload) => {
     });
 };
 
-/** Creates the unary methods of a service. */
 const unaryMethods =
   (service: ServiceDefinition, turns: MethodTurns) =>
   <Q, R>(name: string, handle: (request: Q, call: OpenCall<R>) => void): Method<Q, R> => {

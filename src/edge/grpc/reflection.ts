@@ -13,7 +13,6 @@ const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
 /** Time after its client's last message at which a stream ends with OK. */
 export const MAX_SILENCE_MS = 60_000;
 
-/** Options of the reflection service. */
 interface ReflectionOptions {
   /** Paths, one per version. */
   readonly paths: readonly string[];

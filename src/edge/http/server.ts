@@ -175,7 +175,6 @@ const IDLE_CHECK_MS = 1_000;
 /** Limit on the memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */
 const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** Bounds of a server for operators. */
 const operatorBounds = (): HttpBounds => ({
   maxConnections: 100,
   maxRequestsInFlight: 100,

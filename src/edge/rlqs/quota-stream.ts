@@ -25,12 +25,10 @@ export interface QuotaContext {
   readonly maxBuckets: number;
   readonly monotonicMs: () => number;
   readonly counts: QuotaCounts;
-  /** Turns for the slices of all streams. */
   readonly turns: Turns;
   readonly onUnavailable: (reason: string) => void;
 }
 
-/** The identity of a stream's proxy. */
 export interface ProxyNames {
   /** Identity of the proxy among the holders of its buckets. */
   readonly holder: string;
@@ -40,7 +38,6 @@ export interface ProxyNames {
   readonly isNamed: boolean;
 }
 
-/** The transport of one proxy's stream. */
 interface QuotaCall extends ProxyNames {
   readonly write: (actions: readonly BucketAction[]) => void;
   /** Charges memory to the connection, or releases it if negative. */
@@ -315,7 +312,6 @@ const HOLDERS_PER_UNIT = 8;
 class Slice {
   /** Actions to send to the proxy. */
   readonly actions: BucketAction[] = [];
-  /** Reports to pools. */
   readonly shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];
   #units = 0;
 

@@ -141,7 +141,6 @@ function readOne(bytes: Buffer, start: number, end: number): WireRequest {
   }
 }
 
-/** Sum of the costs of a batch's requests. */
 export function batchCost({ requests }: WireBatchRequest, octets: number): Cost {
   const share = requests.length > 0 ? octets / requests.length : octets;
   const costs = requests.map((request) => requestCost(request, share));

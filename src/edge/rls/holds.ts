@@ -71,7 +71,6 @@ const encodeReserve = ({ reserved, hits, ttlMs, retryAfterMs }: ReserveAnswer): 
   retry_after: reserved || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
 });
 
-/** The numbers of `CommitResponse.Outcome`. */
 const outcomes = { committed: 1, late: 2, unknown: 3, repeated: 4 } as const;
 
 const encodeCommit = ({ event, charged, overrun }: CommitAnswer): CommitResponse => ({

@@ -18,7 +18,6 @@ export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.Ra
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>;
 
 export const rulesService = weirDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
-/** `Rules/Find`: the rules that descriptors match. */
 export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
 
 /** The answer of `Find`, as in `proto/weir/v1/rules.proto`. */

@@ -79,7 +79,6 @@ export class LowCounters {
     return true;
   }
 
-  /** Counters that are or recently were low. */
   all(): readonly LowCounter[] {
     const sinceMs = this.#monotonicMs() - LOW_MS;
     for (const [key, { lowAtMs }] of this.#byKey) if (lowAtMs < sinceMs) this.#byKey.delete(key);

@@ -54,7 +54,6 @@ interface AnswersOptions {
   /** Sites for shared limits; absent if this is the only site. */
   readonly split?: StoreTraits['split'];
   readonly overlay: Overlay | undefined;
-  /** Checks an answer with an overlay. */
   check(answer: WireDiscoveryResponse, overlay: readonly OverlayFile[]): CheckedRules;
   /** Called with the result of every load. */
   onLoad(loaded: LoadedRules): void;

@@ -95,7 +95,6 @@ export class DiscoveryClient {
   private ackedVersion = '';
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
-  /** The newest answer, and its stream. */
   private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
   private state: 'new' | 'up' | 'down' = 'new';
   /** Last reason passed to `onDown`. */

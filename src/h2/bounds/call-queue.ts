@@ -31,7 +31,6 @@ export interface Cost {
 
 /** A queue of calls that have not been decoded. */
 export interface CallQueue {
-  /** Number of queued calls. */
   readonly length: number;
   /** Whether more calls are queued than fit in one turn. */
   readonly isBehind: boolean;

@@ -3,7 +3,6 @@ import { getHeapStatistics } from 'node:v8';
 import { type Monotonic, monotonicMs } from '../../base/clock.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 
-/** The memory account of one connection. */
 export interface MemoryAccount {
   /** Memory of the connection itself, charged from opening the account until the connection is retired. */
   readonly baseBytes: number;
@@ -36,7 +35,6 @@ export interface AccountHolder {
   retire?(): boolean;
 }
 
-/** Default fraction of V8's heap limit. */
 const DEFAULT_HEAP_FRACTION = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
@@ -82,7 +80,6 @@ export class CallerMemory {
     this.#all = this.limit(maxConnections);
   }
 
-  /** A limit on the number of a port's connections. */
   limit(maxConnections: number): PortLimit {
     return new ConnectionLimit(maxConnections, this.#nowMs, (account) => this.#retire(account));
   }
@@ -97,7 +94,6 @@ export class CallerMemory {
     return this.#bytes;
   }
 
-  /** Open accounts. */
   get connections(): number {
     return this.#classes.reduce((sum, { size }) => sum + size, 0);
   }
@@ -204,7 +200,6 @@ export class CallerMemory {
   }
 }
 
-/** A limit on the number of a port's connections. */
 type PortLimit = ConnectionLimit<Account>;
 
 class Account implements MemoryAccount {
@@ -214,7 +209,6 @@ class Account implements MemoryAccount {
   readonly limits: readonly PortLimit[];
   readonly #move: (account: Account, bytes: number) => void;
   bytes = 0;
-  /** The size class that lists it. */
   sizeClass = 0;
   /** Whether it has shrunk below that class since it entered. */
   hasLeft = false;

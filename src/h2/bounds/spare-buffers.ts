@@ -32,6 +32,49 @@ export function giveBack(buffer: Buffer): void {
   if (!timer) timer = setTimeout(dropAll, KEPT_MS).unref();
 }
 
+const NO_BYTES: Buffer = Buffer.alloc(0);
+
+/** Initial buffer of input that arrives in parts. */
+const MIN_JOINED_BYTES = 1_024;
+
+/** Input that arrives in parts, joined in a buffer that doubles as it grows, since its announced length may never come. */
+export class JoinedParts {
+  readonly #minBytes: number;
+  bytes: Buffer = NO_BYTES;
+  length = 0;
+
+  /** @param minBytes  size of the first buffer, if so much may come */
+  constructor(minBytes = MIN_JOINED_BYTES) {
+    this.#minBytes = minBytes;
+  }
+
+  /**
+   * Adds a part, up to a total length.
+   *
+   * @returns the position in the part behind what was added
+   */
+  add(part: Buffer, from: number, to: number, most: number): number {
+    const end = Math.min(to, from + most - this.length);
+    const length = this.length + end - from;
+    if (length > this.bytes.length) {
+      const smaller = this.bytes;
+      this.bytes = takeBuffer(Math.max(length, Math.min(most, Math.max(smaller.length * 2, this.#minBytes))));
+      smaller.copy(this.bytes, 0, 0, this.length);
+      giveBack(smaller);
+    }
+    part.copy(this.bytes, this.length, from, end);
+    this.length = length;
+    return end;
+  }
+
+  /** Gives the buffer back, whose contents must not be used any more. */
+  release(): void {
+    giveBack(this.bytes);
+    this.bytes = NO_BYTES;
+    this.length = 0;
+  }
+}
+
 function dropAll(): void {
   timer = undefined;
   spare.clear();

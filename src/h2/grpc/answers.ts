@@ -10,7 +10,6 @@ const contentType = ['content-type', 'application/grpc'] as const;
 /** The head of every answer that has messages. */
 export const HEAD = encodeFields([[':status', '200'], contentType]);
 
-/** The trailers of a successful answer. */
 export const OK_TRAILERS = encodeFields([['grpc-status', String(status.OK)]]);
 
 export interface Failure {
@@ -18,7 +17,6 @@ export interface Failure {
   readonly details: string;
 }
 
-/** The status of calls that were not answered in time. */
 export const tooLate: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const statusFields = ({ code, details }: Failure) =>
@@ -30,7 +28,6 @@ const statusFields = ({ code, details }: Failure) =>
 /** The trailers of an answer that fails after its head was sent. */
 export const failureTrailers = (failure: Failure): Buffer => encodeFields(statusFields(failure));
 
-/** The head of an answer that fails before any message. */
 export const failureHead = (failure: Failure): Buffer =>
   encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...statusFields(failure)]);
 

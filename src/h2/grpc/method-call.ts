@@ -5,7 +5,7 @@ import type { Receiver, Stream } from '../http2/stream.ts';
 import { tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { GrpcError, status } from './grpc-status.ts';
-import { MessageReader } from './message-reader.ts';
+import { MessageReader, unpacked } from './message-reader.ts';
 import { defaultMethodLimits, type Incoming, type Method, type MethodLimits } from './method.ts';
 import { MethodAnswer, UNREAD } from './method-answer.ts';
 import { decodeFailure, FAILURE_UNITS, MAX_DUE_DELAY_MS, OCTETS_PER_UNIT } from './unary-call.ts';
@@ -51,7 +51,6 @@ export class MethodCall implements Receiver, PendingCall {
   readonly #limits: MethodLimits;
   readonly #stream: Stream;
   readonly #answer: MethodAnswer;
-  /** Undefined once the call is over. */
   #reader: MessageReader | undefined;
   /** The handler of a bidirectional stream. */
   #incoming: Incoming<unknown> | undefined;
@@ -80,8 +79,9 @@ export class MethodCall implements Receiver, PendingCall {
     this.#limits = method.limits ?? defaultMethodLimits;
     this.#stream = stream;
     this.#answer = new MethodAnswer(method, stream, head, this);
-    this.#reader = new MessageReader(encoding, this.#limits.maxMessageBytes, (bytes, from, to) =>
-      this.#take(bytes, from, to),
+    const { maxMessageBytes } = this.#limits;
+    this.#reader = new MessageReader(maxMessageBytes, (...message) =>
+      this.#take(...unpacked(message, encoding, maxMessageBytes)),
     );
     this.#messageUnits = (hasTurns ? 0 : MESSAGE_UNITS) + (encoding === 'identity' ? 0 : UNPACK_UNITS);
     stream.peer.sideStreams++;

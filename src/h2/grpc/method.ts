@@ -34,7 +34,6 @@ interface SingleRequestMethod<Q, R> extends MethodBase<Q, R> {
 /** A method whose client and server send any number of messages. */
 interface BidiMethod<Q, R> extends MethodBase<Q, R> {
   readonly kind: 'bidi stream';
-  /** Handles a call that has begun. */
   handle(call: OpenCall<R>): Incoming<Q>;
 }
 

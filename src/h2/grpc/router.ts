@@ -50,7 +50,6 @@ export class Router {
     this.#detailHeader = detailHeader;
   }
 
-  /** Adds a unary method on the hot path. */
   addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
     const bounded = { ...method, maxRequestBytes: this.#maxRequestBytes };
     this.#methods.set(path, (stream, head) => {
@@ -85,7 +84,6 @@ export class Router {
       });
   }
 
-  /** Adds a side method. */
   add<Q, R>(method: Method<Q, R>): void {
     const overload = method.kind === 'bidi stream' ? undefined : method.turns?.overload;
     this.#methods.set(method.path, (stream, head) => {

@@ -7,10 +7,9 @@ import { uint32, writeUint32 } from '../http2/octets.ts';
 import type { PeerSource, Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
-import { decompress, unpackedBound } from './compression.ts';
+import { unpackedBound } from './compression.ts';
 import { GrpcError, status } from './grpc-status.ts';
-import { PREFIX_BYTES } from './message-reader.ts';
-import { messageLength, UnaryMessage } from './unary-message.ts';
+import { MessageReader, messageLength, PREFIX_BYTES, unpacked } from './message-reader.ts';
 
 /** Admits calls, and counts those that are not answered in time. */
 export interface Admission {
@@ -57,7 +56,11 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;
   readonly #head: CallHead;
-  #parts: UnaryMessage | undefined;
+  /** Reassembles the message if it does not arrive whole with the end of the request. */
+  #reader: MessageReader | undefined;
+  #whole: Buffer | undefined;
+  /** Memory charged for both. */
+  #partBytes = 0;
   /** While queued: the complete message with its prefix, and an upper bound for its work. */
   #pending: { readonly message: Buffer; readonly estimate: number } | undefined;
   #isGone = false;
@@ -111,8 +114,10 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   data(bytes: Buffer, from: number, to: number): void {
     try {
-      this.#parts ??= new UnaryMessage(this.#method.maxRequestBytes, (more) => this.#stream.charge(more));
-      this.#parts.push(bytes, from, to);
+      this.#reader ??= new MessageReader(this.#method.maxRequestBytes, (...message) => this.#keep(...message));
+      this.#reader.push(bytes, from, to);
+      if (this.#whole && this.#reader.pending > 0) throw secondMessage();
+      this.#chargeParts(this.#reader.heldBytes + (this.#whole?.length ?? 0));
     } catch (error) {
       this.#refuse(decodeFailure(error));
     }
@@ -120,7 +125,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   end(bytes: Buffer, from: number, to: number): void {
     try {
-      if (!this.#parts && isWholeMessage(bytes, from, to)) return this.#complete(bytes, from, to);
+      if (!this.#reader && isWholeMessage(bytes, from, to)) return this.#complete(bytes, from, to);
       this.data(bytes, from, to);
       if (this.#stream.isOver) return; // `data` refused it
       this.#completeParts();
@@ -129,14 +134,25 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     }
   }
 
+  #keep(bytes: Buffer, from: number, to: number): void {
+    if (this.#whole) throw secondMessage();
+    this.#whole = ownCopy(bytes, from, to);
+  }
+
+  #chargeParts(bytes: number): void {
+    if (bytes !== this.#partBytes) this.#stream.charge(bytes - this.#partBytes);
+    this.#partBytes = bytes;
+  }
+
+  /** @throws GrpcError if there is no message, or only a part of it */
   #completeParts(): void {
-    const parts = this.#parts;
-    if (!parts) return;
-    const message = parts.end();
-    this.#parts = undefined;
+    const message = this.#whole;
+    if (this.#reader && this.#reader.pending > 0)
+      throw new GrpcError(status.INTERNAL, 'the request ends in the middle of a message');
+    if (!message) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got none');
+    this.#dropParts();
     this.#complete(message, 0, message.length);
-    this.#stream.charge(-parts.heldBytes);
-    parts.release();
+    this.#chargeParts(0);
   }
 
   #complete(bytes: Buffer, from: number, to: number): void {
@@ -208,13 +224,9 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     return cost.units + this.work.units;
   }
 
-  #unpacked(bytes: Buffer, from: number, to: number): readonly [bytes: Buffer, from: number, to: number] {
-    const flag = bytes[from];
-    if (flag === 0) return [bytes, from + PREFIX_BYTES, to];
-    if (flag !== 1) throw new GrpcError(status.INTERNAL, `the compression flag must be 0 or 1, got ${flag}`);
-    const { maxRequestBytes } = this.#method;
-    const message = decompress(this.#head.encoding, bytes.subarray(from + PREFIX_BYTES, to), maxRequestBytes);
-    return [message, 0, message.length];
+  #unpacked(bytes: Buffer, from: number, to: number): ReturnType<typeof unpacked> {
+    if (bytes[from] === 0) return [bytes, from + PREFIX_BYTES, to]; // on the hot path
+    return unpacked([bytes, from, to], this.#head.encoding, this.#method.maxRequestBytes);
   }
 
   cancelled(): void {
@@ -250,8 +262,9 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   #dropParts(): void {
-    this.#parts?.release();
-    this.#parts = undefined;
+    this.#reader?.release();
+    this.#reader = undefined;
+    this.#whole = undefined;
   }
 
   /** Answers with a failure, without notifying the method. */
@@ -265,6 +278,8 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 export const FAILURE_UNITS = 2;
 
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
+
+const secondMessage = (): GrpcError => new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;

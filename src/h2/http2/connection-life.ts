@@ -18,7 +18,6 @@ export interface ConnectionLimits {
 /** Bounds of the interval between checks of connections. */
 const MAX_INTERVAL_MS = 1_000;
 const MIN_INTERVAL_MS = 5;
-/** Number of checks within the shortest limit. */
 const CHECKS_PER_LIMIT = 10;
 
 /** Varies a time by ±10 %, so that clients that connected together do not reconnect together. */

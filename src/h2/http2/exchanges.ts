@@ -97,7 +97,6 @@ export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueue
     this.streams.charge(stream, bytes);
   }
 
-  /** Sends RST_STREAM. */
   sendReset(streamId: number, hasAllOfRequest: boolean, code: ErrorNumber): void {
     this.output.numbers(FrameType.RST_STREAM, 0, streamId, code);
     if (!hasAllOfRequest) this.streams.endedEarly(streamId);
@@ -109,7 +108,6 @@ export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueue
     this.remove(stream);
   }
 
-  /** Removes a stream that has ended. */
   remove(stream: Stream): void {
     this.send.forget(stream);
     this.streams.remove(stream);
@@ -130,7 +128,6 @@ export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueue
     stream.receiver?.cancelled();
   }
 
-  /** Ends all streams of a connection that has ended. */
   endAll(): void {
     for (const stream of this.streams.all()) {
       this.remove(stream);

@@ -10,7 +10,6 @@ const MAX_SPARE_CHUNKS = 256;
 const spareChunks: Buffer[] = [];
 let openOutputs = 0;
 
-/** Number of free chunks kept. */
 export const spareChunkCount = (): number => spareChunks.length;
 const NO_BYTES = Buffer.alloc(0);
 

@@ -59,7 +59,6 @@ export class ReadingPace implements SideWaiter {
     if (this.#waitsForTurn) sideTurns.forget(this);
   }
 
-  /** Call after each chunk. */
   afterChunk(length: number): void {
     this.#octetsLeft -= length;
     if (this.#octetsLeft > 0) return;

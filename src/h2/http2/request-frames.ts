@@ -1,4 +1,3 @@
-import { giveBack } from '../bounds/spare-buffers.ts';
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
 import type { Exchanges } from './exchanges.ts';
 import { uint31, unpadded } from './frame-reader.ts';
@@ -67,8 +66,8 @@ export class RequestFrames {
     this.#exchanges.spend();
     const block = this.#blocks.add(bytes, from, to, flags);
     if (!block) return;
-    this.#onBlock(block.bytes, 0, block.length, block.flags, block.streamId);
-    giveBack(block.bytes);
+    this.#onBlock(block.parts.bytes, 0, block.parts.length, block.flags, block.streamId);
+    block.parts.release();
   }
 
   #onBlock(bytes: Buffer, from: number, to: number, flags: number, streamId: number): void {

@@ -29,7 +29,6 @@ export class StreamTable {
   /** Memory charged for all streams, open and remembered. */
   chargedBytes = 0;
 
-  /** Number of open streams. */
   get openCount(): number {
     return this.#open.size;
   }
@@ -43,7 +42,6 @@ export class StreamTable {
     return this.#open.get(id);
   }
 
-  /** A snapshot of the open streams. */
   all(): readonly Stream[] {
     return this.#open.all();
   }

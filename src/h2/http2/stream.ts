@@ -12,7 +12,6 @@ export interface Receiver {
   cancelled(): void;
 }
 
-/** Writes for the streams of a connection. */
 export interface StreamWriter {
   answer(stream: Stream, head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void;
   sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void;
@@ -101,7 +100,6 @@ export class Stream {
     this.#connection.answer(this, head, bytes, length, trailers);
   }
 
-  /** Sends the answer's head. */
   head(block: Uint8Array): void {
     this.#connection.sendHead(this, block, false);
   }
@@ -111,12 +109,10 @@ export class Stream {
     this.#connection.sendData(this, bytes);
   }
 
-  /** Ends the answer. */
   end(trailers?: Uint8Array): void {
     this.#connection.sendEnd(this, trailers);
   }
 
-  /** Sends an answer without a body. */
   headOnly(block: Uint8Array): void {
     this.#connection.sendHead(this, block, true);
   }

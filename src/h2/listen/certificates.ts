@@ -4,7 +4,6 @@ import { createSecureContext } from 'node:tls';
 import type { Clock } from '../../base/clock.ts';
 import { firstUsable, keepUsable } from './usable-files.ts';
 
-/** Interval at which the files are polled. */
 const POLL_INTERVAL_MS = 1_000;
 
 /** Paths of a server's PEM files. */

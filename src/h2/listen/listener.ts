@@ -258,7 +258,6 @@ async function isListenedOn(path: string): Promise<boolean> {
   }
 }
 
-/** Address and port of a client. */
 export interface PeerAddress {
   readonly host: string;
   readonly port: number;

@@ -53,7 +53,6 @@ export interface AdminSources
   readonly usage: UsageStore | undefined;
   /** Overrides that the deciders follow, if any. */
   readonly standing: readonly StandingOverride[] | undefined;
-  /** Operations of the console. */
   readonly console: readonly ApiOperation[];
 }
 

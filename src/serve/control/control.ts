@@ -16,7 +16,6 @@ interface ControlOptions {
   readonly log: Logger;
   readonly version: string;
   readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber'>;
-  /** Sends a message to the supervisor. */
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;

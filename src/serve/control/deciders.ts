@@ -26,9 +26,7 @@ interface DecidersOptions {
   readonly statistics: Statistics;
   /** Receives the counts that were reported to earlier control processes, which `statistics` includes. */
   readonly earlier: Statistics;
-  /** The number of the first question to each decider. */
   readonly firstNumber: number;
-  /** Sends a question to a decider. */
   readonly send: (id: number, message: DeciderQuestion) => void;
 }
 

@@ -100,9 +100,7 @@ function contextOfRecording(clock: Clock, log: Logger): ProcessContext {
   return { clock: requestClock.read, log, requestClock };
 }
 
-/** Sends a decider's reports, one at a time. */
 class ReportSender {
-  /** Creates the next report. */
   take: (since: 'start' | 'last') => Report;
   readonly #send: (message: DeciderReply) => Promise<void>;
   /** The report that is being sent. */

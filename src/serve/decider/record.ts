@@ -22,7 +22,6 @@ export interface Recording extends Part {
   record(untilMs: number | undefined): number;
 }
 
-/** The interval at which recorded data is flushed to disk. */
 const FLUSH_INTERVAL_MS = 1_000;
 
 /** The mode of a new directory: recordings contain what callers sent. */

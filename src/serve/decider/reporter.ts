@@ -14,11 +14,9 @@ import type { CallTimes, Report } from '../link/messages.ts';
 /** Notified of the outcome of requests. */
 export interface ServiceObserver {
   answered(domain: string, answer: Answer): void;
-  /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC connection or stream was ended with this error code. */
   connectionFailed(code: string): void;
-  /** A call got no decision. */
   missed(by: MissedBy): void;
   /** Requests were recorded; others were not: too many, or the files could not be written. */
   recorded(requests: number, notRecorded: number): void;
@@ -28,7 +26,6 @@ export interface ServiceObserver {
   decisionsNotLogged(decisions: number): void;
 }
 
-/** The state of a decider, for its reports. */
 interface DeciderState {
   readonly store: {
     readonly breakers: Pick<Breakers, 'states'>;

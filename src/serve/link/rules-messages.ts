@@ -114,7 +114,6 @@ function receiver(onEnd: (packed: PackedRules | undefined) => void): (message: R
   };
 }
 
-/** Joins the parts of each domain. */
 function joined(parts: readonly PackedDomain[]): PackedRules {
   const domains = new Map<string, Omit<PackedDomain, 'name' | 'pieces'> & { readonly pieces: string[] }>();
   for (const { name, spend, hash, pieces } of parts) {

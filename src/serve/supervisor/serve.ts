@@ -13,7 +13,6 @@ import { spawnControl } from './control-child.ts';
 import type { DeciderEvents, DeciderProcesses, ListeningDecider } from './deciders.ts';
 import { type ControlSource, startMessage } from './fork-control.ts';
 
-/** A running service. */
 interface Service {
   /** Printed at the start. */
   readonly banner: string;

@@ -3,7 +3,7 @@ import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { isEncoding } from '../../../src/h2/grpc/compression.ts';
 import { GrpcError } from '../../../src/h2/grpc/grpc-status.ts';
-import { MessageReader } from '../../../src/h2/grpc/message-reader.ts';
+import { MessageReader, unpacked } from '../../../src/h2/grpc/message-reader.ts';
 import { framed } from '../../helpers/h2-client.ts';
 import fc from '../../helpers/property.ts';
 
@@ -12,9 +12,10 @@ const MAX_BYTES = 5_000;
 /** Passes these parts to a reader, each in the middle of a buffer. @returns the messages, and the remaining bytes */
 function read(parts: readonly Uint8Array[], encoding = 'identity') {
   const messages: Buffer[] = [];
-  const reader = new MessageReader(encoding, MAX_BYTES, (bytes, from, to) =>
-    messages.push(Buffer.from(bytes.subarray(from, to))),
-  );
+  const reader = new MessageReader(MAX_BYTES, (...message) => {
+    const [bytes, from, to] = unpacked(message, encoding, MAX_BYTES);
+    messages.push(Buffer.from(bytes.subarray(from, to)));
+  });
   for (const part of parts) {
     const around = Buffer.concat([Buffer.alloc(3, 0xff), part, Buffer.alloc(3, 0xff)]);
     reader.push(around, 3, 3 + part.length);
