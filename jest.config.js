@@ -64,11 +64,11 @@ export default {
     },
     {
       ...project,
-      displayName: 'grpc-js', // what speaks to a gRPC server once more, on the other transport
+      displayName: 'grpc-js', // once more on the other transport: what its adapter does, not what services decide
       testMatch: [
-        '<rootDir>/test/edge/grpc/{full-ports,grpc-server,tls}.test.ts',
-        '<rootDir>/test/edge/rls/{service,holds,batch}.test.ts',
-        '<rootDir>/test/engine/decide/{deadlines,kuadrant,slots,waiting}.test.ts',
+        '<rootDir>/test/edge/grpc/{grpc-server,tls}.test.ts',
+        '<rootDir>/test/edge/rls/{holds,batch}.test.ts',
+        '<rootDir>/test/engine/decide/{deadlines,slots}.test.ts',
       ],
       globals: { transport: 'grpc-js' },
     },

@@ -14,7 +14,7 @@ import type { FaultReport } from './apps/faults.ts';
 import { closeAll, closeLater, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
 
 /** The long form is `CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults`. */
-const CALLS = Number(process.env.CLIENT_FAULT_CALLS ?? 10_000);
+const CALLS = Number(process.env.CLIENT_FAULT_CALLS ?? 5_000);
 const LONG_MS = 30 * 60_000;
 const MAX_GROWN_BYTES = 20_000_000;
 

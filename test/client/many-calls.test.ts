@@ -36,7 +36,7 @@ describe.each([
   ['one by one', false],
 ])('calls of one user that are sent at once, %s,', (_, batch) => {
   test('are all decided if they may wait: as many as the limit says pass', async () => {
-    const decisions = await callAtOnce(5_000, { timeoutMs: 10_000, batch });
+    const decisions = await callAtOnce(2_000, { timeoutMs: 10_000, batch });
     expect(failuresOf(decisions)).toEqual([]);
     expect(countErrors(decisions)).toBe(0);
     expect(admittedOf(decisions)).toBe(LIMIT);
@@ -56,25 +56,20 @@ describe.each(['grpc', 'http'] as const)('with the defaults of the client over %
   });
   afterAll(() => neighbours.stop());
 
-  test.each([
-    [500, 10],
-    [5_000, 50],
-  ])('of %i calls of one user that are sent at once, at most %i pass a limit of 5', async (calls, most) => {
+  test('of 2,000 calls of one user that are sent at once, at most 50 pass a limit of 5', async () => {
     const defaults = { timeoutMs: 20, onError: 'local' } as const;
-    const decisions = await callAtOnce(calls, defaults, protocol);
-    expect(decisions.filter(({ ok }) => ok).length).toBeLessThanOrEqual(most);
+    const decisions = await callAtOnce(2_000, defaults, protocol);
+    expect(decisions.filter(({ ok }) => ok).length).toBeLessThanOrEqual(50);
   });
 });
 
-describe.each(['grpc', 'http'] as const)('over %s', (protocol) => {
-  test('calls that may each wait for longer than others are all decided', async () => {
-    const { [protocol]: target } = await startService(RULES, {}, { isPatient: false });
-    const client = await openClient({ target, timeoutMs: 20 });
-    const call = () => client.limit('demo', { user: 'a' }, { timeoutMs: 10_000 });
-    const decisions = await Promise.all(Array.from({ length: 5_000 }, call));
-    expect(countErrors(decisions)).toBe(0);
-    expect(admittedOf(decisions)).toBe(LIMIT);
-  });
+test('calls that may each wait for longer than others are all decided', async () => {
+  const { grpc: target } = await startService(RULES, {}, { isPatient: false });
+  const client = await openClient({ target, timeoutMs: 20 });
+  const call = () => client.limit('demo', { user: 'a' }, { timeoutMs: 10_000 });
+  const decisions = await Promise.all(Array.from({ length: 2_000 }, call));
+  expect(countErrors(decisions)).toBe(0);
+  expect(admittedOf(decisions)).toBe(LIMIT);
 });
 
 test('a call to a server that has too many is sent again until its deadline', async () => {

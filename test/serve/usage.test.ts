@@ -197,10 +197,10 @@ test('an instance that only counts leaves usage to another one, and says so', as
 });
 
 test('usage equals the counters while workers, the control process, the instance and Redis are killed', async () => {
-  const found = await chargeWithFaults({ charges: 15_000, keys: 50, faultMs: 1_000 });
+  const found = await chargeWithFaults({ charges: 8_000, keys: 50, faultMs: 1_000 });
   expect(found).toMatchObject({ wrongKeys: 0, reported: found.counted });
   expect(found.counted).toBeGreaterThanOrEqual(found.admitted);
-  expect(found.admitted).toBeGreaterThanOrEqual(15_000);
+  expect(found.admitted).toBeGreaterThanOrEqual(8_000);
   expect(found.faults).toBeGreaterThan(0);
 });
 

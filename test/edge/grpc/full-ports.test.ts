@@ -7,8 +7,6 @@ import { plain, startHttpServer } from '../../../src/edge/http/server.ts';
 import { openSiteChannel, startSiteServer } from '../../../src/edge/sites/channel.ts';
 import { openCertificates } from '../../../src/h2/listen/certificates.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
-import { createClient } from '../../helpers/grpc-client.ts';
-import { startServer } from '../../helpers/grpc-server.ts';
 import { type RawClient, rawClient } from '../../helpers/raw-client.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -120,28 +118,4 @@ test.each([
   const channel = openSiteChannel(`${HOST}:${server.port}`, tls, () => Date.now() + 30_000);
   closers.push(() => channel.close());
   expect(await channel.borrow({ site: 'east', sites: ['east'], asks: [] })).toEqual({ loans: [] });
-});
-
-test.each([
-  ['nothing', ''],
-  ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0'],
-])('a gRPC port full of connections that have sent %s serves new clients', async (_, text) => {
-  const connections = {
-    ...{ maxCount: 10, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 },
-  };
-  const server = await startServer({ connections });
-  closers.push(() => server.close(0));
-  await fill(Number(server.target.split(':').at(-1)), 10, text);
-  const isAnswered = async (): Promise<boolean> => {
-    const client = createClient(server.target);
-    try {
-      await client.ask();
-      return true;
-    } catch {
-      return false;
-    } finally {
-      client.close();
-    }
-  };
-  await until('a call of a new client is answered', isAnswered); // grpc-js counts a connection as idle after ten seconds
 });

@@ -6,12 +6,15 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { Metadata, status } from '@grpc/grpc-js';
+import { credentials, Metadata, status } from '@grpc/grpc-js';
 import type { GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
 import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { Caller } from '../../../src/edge/rls/service.ts';
+import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
+import { openCertificates } from '../../../src/h2/listen/certificates.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
+import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { gate } from '../../helpers/gate.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
 import { OK, startServer } from '../../helpers/grpc-server.ts';
@@ -134,6 +137,46 @@ describe('a connection that reaches its maximum age', () => {
     expect(wentAway).toBe(false);
     session.destroy();
   });
+});
+
+test.each([
+  ['nothing', ''],
+  ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0'],
+])('a port full of connections that have sent %s serves new clients', async (_, text) => {
+  await start({ connections: { ...unlimited, maxCount: 10 } });
+  const { target = '' } = server ?? {};
+  const sockets = Array.from({ length: 10 }, () => connect(Number(target.split(':').at(-1)), '127.0.0.1'));
+  for (const socket of sockets) {
+    await once(
+      socket.on('error', () => {}),
+      'connect',
+    );
+    socket.write(text);
+  }
+  // grpc-js counts a connection as idle after ten seconds
+  await until('a call of a new client is answered', async () => {
+    const asking = createClient(target);
+    const isAnswered = await asking.ask().then(
+      () => true,
+      () => false,
+    );
+    asking.close();
+    return isAnswered;
+  });
+  for (const socket of sockets) socket.destroy();
+});
+
+test('a server over TLS answers', async () => {
+  const authority = createAuthority();
+  const files = writeCertificate(mkdtempSync(join(tmpdir(), 'tls-')), 'server', authority.issue('127.0.0.1'));
+  const certificates = openCertificates({ ...files, clientCa: undefined }, Date.now, () => {});
+  await start({ tls: { certificates, clientName: undefined } });
+  const { target = '' } = server ?? {};
+  const { verify } = serverIdentity(target);
+  const trusting = createClient(target, credentials.createSsl(Buffer.from(authority.cert), null, null, verify));
+  expect(await trusting.ask()).toMatchObject({ overall_code: 1 });
+  trusting.close();
+  certificates.close();
 });
 
 test('a connection whose client does not answer pings is closed', async () => {

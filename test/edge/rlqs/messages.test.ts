@@ -50,7 +50,7 @@ test('reports are decoded according to the .proto file', () => {
         })),
       );
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
 });
 
@@ -87,7 +87,7 @@ test('a malformed report is refused', () => {
         expect(error).toBeInstanceOf(RangeError);
       }
     }),
-    { numRuns: 1_000 },
+    { numRuns: 300 },
   );
 });
 

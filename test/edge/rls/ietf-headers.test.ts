@@ -124,7 +124,7 @@ describe('an independent parser of structured fields reads both fields', () => {
         }
         for (const field of Object.values(fields)) expect(field.length).toBeLessThanOrEqual(4_096);
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 

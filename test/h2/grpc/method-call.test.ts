@@ -128,12 +128,6 @@ describe('a server-streaming method', () => {
     expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
   });
 
-  test('reports an unknown service, and stays open', async () => {
-    open(1, {}, healthQuestion('unknown'));
-    await nextAfter(0);
-    expect(statusesIn(dataOn(1))).toEqual(['SERVICE_UNKNOWN']);
-  });
-
   test('buffers answers in order while the window is closed', async () => {
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 3]));
     open(1);

@@ -222,26 +222,6 @@ describe('a message is refused without calling the service', () => {
 });
 
 describe('a deadline', () => {
-  test.each([
-    ['1H', 3_600_000],
-    ['2M', 120_000],
-    ['3S', 3_000],
-    ['60000m', 60_000],
-    ['60000000u', 60_000],
-    ['99999999n', 99.999999],
-    ['', Number.POSITIVE_INFINITY],
-  ])('of %j is passed to the service', async (timeout, timeoutMs) => {
-    await ask(framed(message), { 'grpc-timeout': timeout });
-    expect(asked[0]?.caller.timeoutMs).toBeCloseTo(timeoutMs, 6);
-  });
-
-  test('that is malformed is refused', async () => {
-    expect(await ask(framed(message), { 'grpc-timeout': '1 hour' })).toMatchObject(
-      failure(status.INTERNAL, /^grpc-timeout must be/),
-    );
-    expect(asked).toEqual([]);
-  });
-
   test.each<[string, CallOutcome]>([
     ['an answer', { response: OK }],
     ['a failure', { error: { code: status.UNAVAILABLE, details: 'no store' } }],
