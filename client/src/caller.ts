@@ -24,8 +24,6 @@ const DEFAULT_TIMEOUT_MS = 20;
 
 const now = (): number => performance.now();
 
-export const createCaller = (options: ClientOptions): Caller => new Caller(options);
-
 /** Decides requests: from a remembered refusal, by a server, or by `onError`. */
 export class Caller {
   readonly timeoutMs: number;

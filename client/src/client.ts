@@ -1,11 +1,11 @@
-import { createCaller } from './caller.ts';
+import { Caller } from './caller.ts';
 import type { Decision } from './decision.ts';
 import { LimitExceeded } from './errors.ts';
 import type { HoldOptions } from './hold-call.ts';
 import type { CallOptions, ClientOptions, Descriptor } from './options.ts';
 import { type ReserveOutcome, reserve } from './reservations.ts';
 import type { ServerStats } from './server.ts';
-import { createSlots, type Slot, type SlotOptions, type SlotOutcome } from './slots.ts';
+import { type Slot, type SlotOptions, type SlotOutcome, takeSlot } from './slots.ts';
 
 /** The statuses that a slot's release states. */
 const SUCCEEDED = 200;
@@ -91,8 +91,7 @@ export interface Client {
  * @throws TypeError  an option is invalid
  */
 export function createClient(options: ClientOptions): Client {
-  const caller = createCaller(options);
-  const slots = createSlots(caller);
+  const caller = new Caller(options);
   const limit: Client['limit'] = (domain, descriptors, callOptions) => caller.limit(domain, descriptors, callOptions);
   return {
     limit,
@@ -102,9 +101,9 @@ export function createClient(options: ClientOptions): Client {
       if (decision.error && decision.source === 'client_deny') throw decision.error;
       throw new LimitExceeded(domain, decision);
     },
-    slot: (domain, descriptor, slotOptions) => slots.take(domain, descriptor, slotOptions),
+    slot: (domain, descriptor, slotOptions) => takeSlot(caller, { domain, descriptor }, slotOptions),
     async withSlot(domain, descriptor, run, slotOptions) {
-      const outcome = await slots.take(domain, descriptor, slotOptions);
+      const outcome = await takeSlot(caller, { domain, descriptor }, slotOptions);
       if (!outcome.ok) throw new LimitExceeded(domain, undefined, outcome.retryAfterMs);
       let status = FAILED;
       try {

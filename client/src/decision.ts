@@ -49,9 +49,9 @@ export interface Decision extends LimitState {
 }
 
 /** A decision of which only the outcome is known. */
-export const bareDecision = (ok: boolean, source: DecisionSource, error?: Error): Decision => ({
+export const bareDecision = (ok: boolean, source: Decision['source'], error?: Error): Decision => ({
   ok,
-  ...unlimited,
+  ...noLimit,
   delayMs: undefined,
   source,
   descriptors: [],
@@ -59,7 +59,8 @@ export const bareDecision = (ok: boolean, source: DecisionSource, error?: Error)
   error,
 });
 
-const unlimited: LimitState = {
+/** The state where no limit applies. */
+export const noLimit: LimitState = {
   rule: undefined,
   name: undefined,
   limit: undefined,
@@ -73,7 +74,7 @@ const unlimited: LimitState = {
 export function toDecision({ code, statuses, headers, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
   const descriptors = statuses.map((status, at) => toState(status, details[at]));
-  const decisive = descriptors[findDecisive(statuses)] ?? unlimited;
+  const decisive = descriptors[findDecisive(statuses)] ?? noLimit;
   const ok = code !== 'OVER_LIMIT';
   return {
     ok,

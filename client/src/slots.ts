@@ -36,31 +36,31 @@ export type SlotOutcome =
   | { readonly ok: true; readonly slot: Slot }
   | { readonly ok: false; readonly retryAfterMs: number | undefined };
 
-/** `weir.v1.Holds`. */
-export interface Slots {
-  take(domain: string, descriptor: Descriptor, options?: SlotOptions): Promise<SlotOutcome>;
+interface Subject {
+  readonly domain: string;
+  readonly descriptor: Descriptor;
 }
 
-export function createSlots(caller: Caller): Slots {
-  return {
-    async take(domain, descriptor, options = {}) {
-      const { hits = 1, maxDelayMs = 0, signal } = options;
-      checkNumber('maxDelayMs', maxDelayMs, [0, MAX_DELAY_MS]);
-      checkNumber('hits', hits, [1, MAX_HELD]);
-      const { id, timeoutMs, request } = createHolder(domain, descriptor, hits, options);
-      const acquiring = { timeoutMs: Math.min(timeoutMs + maxDelayMs, MAX_TIMER_MS), signal };
-      const free = caller.hold();
-      try {
-        const { held, ttlMs, retryAfterMs } = await caller.callHolds('Acquire', { request, maxDelayMs }, acquiring);
-        if (held) return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs, free }) };
-        free();
-        return { ok: false, retryAfterMs };
-      } catch (error) {
-        void release(caller, { request, timeoutMs }).then(free); // the service may have granted a slot nevertheless
-        throw error;
-      }
-    },
-  };
+export async function takeSlot(
+  caller: Caller,
+  { domain, descriptor }: Subject,
+  options: SlotOptions = {},
+): Promise<SlotOutcome> {
+  const { hits = 1, maxDelayMs = 0, signal } = options;
+  checkNumber('maxDelayMs', maxDelayMs, [0, MAX_DELAY_MS]);
+  checkNumber('hits', hits, [1, MAX_HELD]);
+  const { id, timeoutMs, request } = createHolder(domain, descriptor, hits, options);
+  const acquiring = { timeoutMs: Math.min(timeoutMs + maxDelayMs, MAX_TIMER_MS), signal };
+  const free = caller.hold();
+  try {
+    const { held, ttlMs, retryAfterMs } = await caller.callHolds('Acquire', { request, maxDelayMs }, acquiring);
+    if (held) return { ok: true, slot: hold(caller, { id, request, timeoutMs, ttlMs, free }) };
+    free();
+    return { ok: false, retryAfterMs };
+  } catch (error) {
+    void release(caller, { request, timeoutMs }).then(free); // the service may have granted a slot nevertheless
+    throw error;
+  }
 }
 
 /** Maximum slots of a limit with ids. */

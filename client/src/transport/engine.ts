@@ -1,4 +1,4 @@
-import type { Decision, DescriptorDecision } from '../decision.ts';
+import { bareDecision, type Decision, type DescriptorDecision, noLimit } from '../decision.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import { type LimitRequest, units, windowLengthMs } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
@@ -92,27 +92,20 @@ function toDecision({ overallCode, verdicts, delayMs, retryAfterMs }: EngineAnsw
   const descriptors = verdicts.map((verdict) => toState(verdict, ok));
   const at = findDeciding(verdicts);
   const deciding = verdicts[at];
-  const { rule, name, limit, windowMs, remaining, resetMs } = descriptors[at] ?? unlimited;
+  const source = deciding?.kind === 'limited' ? nameSource(deciding) : undefined;
   return {
+    ...bareDecision(ok, source),
+    ...(descriptors[at] ?? noLimit),
     ok,
-    rule,
-    name,
-    limit,
-    windowMs,
-    remaining,
-    resetMs,
     retryAfterMs: ok ? undefined : finite(retryAfterMs),
     delayMs,
-    source: deciding?.kind === 'limited' ? nameSource(deciding) : undefined,
     descriptors,
-    headers: [],
-    error: undefined,
   };
 }
 
 function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
-  if (verdict.kind === 'unlimited') return { ...unlimited, rule: verdict.rule.path };
-  if (verdict.kind !== 'limited') return unlimited;
+  if (verdict.kind === 'unlimited') return { ok: true, ...noLimit, rule: verdict.rule.path };
+  if (verdict.kind !== 'limited') return { ok: true, ...noLimit };
   const { code, rule, limit, label, decision } = verdict;
   const ok = code !== 'OVER_LIMIT';
   return {
@@ -126,17 +119,6 @@ function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
     retryAfterMs: ok || passes ? undefined : finite(decision.retryAfterMs),
   };
 }
-
-const unlimited: DescriptorDecision = {
-  ok: true,
-  rule: undefined,
-  name: undefined,
-  limit: undefined,
-  windowMs: undefined,
-  remaining: undefined,
-  resetMs: undefined,
-  retryAfterMs: undefined,
-};
 
 const unitMs = new Map(units);
 

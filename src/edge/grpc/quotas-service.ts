@@ -32,20 +32,8 @@ export const quotasMethod = (quotas: QuotaService, overload: Overload): Method<B
       call.fail(refusal.code, refusal.details);
       return nothingFollows;
     }
-    const receiver = quotas.open({
-      name: call.header(PROXY_HEADER),
-      write: (actions) => call.send(actions),
-      charge: (bytes) => call.charge(bytes),
-      fail: (code, details) => call.fail(code, details),
-      end: () => call.end(),
-    });
+    const receiver = quotas.open(call, call.header(PROXY_HEADER));
     call.onGone(() => receiver.close());
-    return {
-      message: (bytes) => receiver.report(bytes),
-      end() {
-        receiver.close();
-        call.end();
-      },
-    };
+    return receiver;
   },
 });

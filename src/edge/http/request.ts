@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http';
+import { JoinedParts } from '../../h2/bounds/spare-buffers.ts';
 import { CHUNK_UNITS, type InputTurns } from './input-turns.ts';
 
 /** Maximum body that is discarded; a longer one ends the connection. */
@@ -155,9 +156,8 @@ class BodyBuffer {
   readonly #maxBytes: number;
   readonly #done: (body: Buffer | undefined) => void;
   readonly fail: (reason: CallerDisconnected) => void;
-  #bytes: Buffer | undefined;
+  readonly #parts = new JoinedParts();
   #isTooLong = false;
-  length = 0;
 
   constructor(maxBytes: number, done: (body: Buffer | undefined) => void, fail: (reason: CallerDisconnected) => void) {
     this.#maxBytes = maxBytes;
@@ -165,27 +165,20 @@ class BodyBuffer {
     this.fail = fail;
   }
 
+  get length(): number {
+    return this.#parts.length;
+  }
+
   push(chunk: Buffer): void {
-    const needed = this.length + chunk.length;
-    if (this.#isTooLong || needed > this.#maxBytes) {
-      this.#isTooLong = true;
-      this.#bytes = undefined;
-      this.length = 0;
+    if (!this.#isTooLong && this.length + chunk.length <= this.#maxBytes) {
+      this.#parts.add(chunk, 0, chunk.length, this.#maxBytes);
       return;
     }
-    if (!this.#bytes) this.#bytes = chunk;
-    else {
-      if (needed > this.#bytes.length) {
-        const larger = Buffer.allocUnsafe(Math.min(Math.max(needed, this.#bytes.length * 2), this.#maxBytes));
-        this.#bytes.copy(larger, 0, 0, this.length);
-        this.#bytes = larger;
-      }
-      chunk.copy(this.#bytes, this.length);
-    }
-    this.length = needed;
+    this.#isTooLong = true;
+    this.#parts.release();
   }
 
   end(): void {
-    this.#done(this.#isTooLong ? undefined : (this.#bytes ?? Buffer.alloc(0)).subarray(0, this.length));
+    this.#done(this.#isTooLong ? undefined : this.#parts.bytes.subarray(0, this.length));
   }
 }

@@ -5,6 +5,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { ShareStore } from '../../engine/shares/share-store.ts';
 import type { ShareTerms } from '../../engine/shares/shares.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
 import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
@@ -76,13 +77,14 @@ export class QuotaService {
     for (const reception of this.#receptions) reception.end();
   }
 
-  open(transport: QuotaTransport): QuotaReceiver {
+  /** @param name  value of PROXY_HEADER; undefined for a proxy without a name */
+  open(call: QuotaCall, name: string | undefined): QuotaReceiver {
     if (this.#isClosed) {
-      transport.fail(status.UNAVAILABLE, 'the service is shutting down');
+      call.fail(status.UNAVAILABLE, 'the service is shutting down');
       return NO_RECEIVER;
     }
-    const names = this.#claim(transport.name);
-    const reception = new QuotaReception(this.#context, transport, names, () => {
+    const names = this.#claim(name);
+    const reception = new QuotaReception(this.#context, call, names, () => {
       this.counts.streams--;
       this.#names.delete(names.holder);
       this.#receptions.delete(reception);
@@ -133,26 +135,16 @@ function planBucket(
   return { ...strategy, rule, key: keyOf(strategy.pool.fillMs, domain, found.entries) };
 }
 
-/** A proxy's stream, as seen by the transport. */
-interface QuotaTransport {
-  /** Value of PROXY_HEADER, or undefined for a proxy without a name. */
-  readonly name: string | undefined;
-  readonly write: (actions: readonly BucketAction[]) => void;
-  readonly charge: (bytes: number) => void;
-  readonly fail: (code: status, details: string) => void;
-  /** Ends the stream with OK. */
-  readonly end: () => void;
-}
+/** A proxy's stream. */
+type QuotaCall = Pick<OpenCall<readonly BucketAction[]>, 'send' | 'charge' | 'fail' | 'end'>;
 
-/** Receives the messages of a proxy. */
-interface QuotaReceiver {
-  /** A message RateLimitQuotaUsageReports; owned by the receiver. */
-  report(bytes: Buffer): void;
+/** Receives messages RateLimitQuotaUsageReports, which it owns. */
+interface QuotaReceiver extends Incoming<Buffer> {
   close(): void;
 }
 
 /** Ignores all messages of a stream that has failed. */
-const NO_RECEIVER: QuotaReceiver = { report: () => {}, close: () => {} };
+const NO_RECEIVER: QuotaReceiver = { message: () => {}, end: () => {}, close: () => {} };
 
 /**
  * Maximum number of reports of a stream that wait while one is handled; more fail the stream with RESOURCE_EXHAUSTED.
@@ -171,7 +163,7 @@ interface WaitingReport {
 /** The reports of one proxy, handled in sequence. */
 class QuotaReception implements QuotaReceiver {
   readonly #context: QuotaContext;
-  readonly #transport: QuotaTransport;
+  readonly #call: QuotaCall;
   readonly #names: ProxyNames;
   readonly #onOver: () => void;
   #stream: QuotaStream | undefined;
@@ -181,9 +173,9 @@ class QuotaReception implements QuotaReceiver {
   readonly #current: CurrentReport = { report: undefined };
 
   /** @param onOver  called once, when nothing more is received */
-  constructor(context: QuotaContext, transport: QuotaTransport, names: ProxyNames, onOver: () => void) {
+  constructor(context: QuotaContext, call: QuotaCall, names: ProxyNames, onOver: () => void) {
     this.#context = context;
-    this.#transport = transport;
+    this.#call = call;
     this.#names = names;
     this.#onOver = onOver;
   }
@@ -193,11 +185,11 @@ class QuotaReception implements QuotaReceiver {
     return this.#stream;
   }
 
-  report(bytes: Buffer): void {
+  message(bytes: Buffer): void {
     if (this.#isOver) return;
     if (this.#reports.length > MAX_WAITING_REPORTS)
       return this.#fail(status.RESOURCE_EXHAUSTED, 'reports arrive faster than they are handled');
-    this.#transport.charge(bytes.length);
+    this.#call.charge(bytes.length);
     const isFirst = this.#reports.push({ bytes, arrivedMs: this.#context.monotonicMs() }) === 1;
     if (isFirst) void this.#handleAll();
   }
@@ -216,13 +208,13 @@ class QuotaReception implements QuotaReceiver {
   /** Ends the stream with OK. */
   end(): void {
     this.close();
-    this.#transport.end();
+    this.#call.end();
   }
 
   #fail(code: status, details: string): void {
     if (this.#isOver) return;
     this.close();
-    this.#transport.fail(code, details);
+    this.#call.fail(code, details);
   }
 
   /** Handles reports in sequence. While it waits, only fields that `close` clears refer to a report. */
@@ -238,7 +230,7 @@ class QuotaReception implements QuotaReceiver {
       }
       if (this.#isOver) return;
       this.#current.report = undefined;
-      this.#transport.charge(-octets);
+      this.#call.charge(-octets);
       this.#reports.shift();
     } while (this.#reports.length > 0);
   }
@@ -248,11 +240,11 @@ class QuotaReception implements QuotaReceiver {
     const stream = this.#readFirst();
     if (!stream) return;
     const byteLength = this.#current.report?.positions.byteLength ?? 0;
-    this.#transport.charge(byteLength);
+    this.#call.charge(byteLength);
     try {
       await stream.handle(this.#current, arrivedMs);
     } finally {
-      if (!this.#isOver) this.#transport.charge(-byteLength);
+      if (!this.#isOver) this.#call.charge(-byteLength);
     }
   }
 
@@ -269,8 +261,13 @@ class QuotaReception implements QuotaReceiver {
       return undefined;
     }
     this.#current.report = report;
-    const { write, charge } = this.#transport;
-    const call = { ...this.#names, write, charge, isOver: () => this.#isOver, turn: () => this.#turn() };
+    const call = {
+      ...this.#names,
+      write: (actions: readonly BucketAction[]) => this.#call.send(actions),
+      charge: (bytes: number) => this.#call.charge(bytes),
+      isOver: () => this.#isOver,
+      turn: () => this.#turn(),
+    };
     this.#stream ??= new QuotaStream(this.#context, call, report.domain);
     return this.#stream;
   }

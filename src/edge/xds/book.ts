@@ -1,9 +1,7 @@
-import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import { countProblems, formatLine, type Problem } from '../../engine/rules/read/problem.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import type { CheckedRules, LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts';
+import type { LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts';
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
@@ -27,17 +25,8 @@ interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
-  const { onLoad, onUp, onDown, mergeDomains, store, overlay } = options;
-  const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const check = (answer: WireDiscoveryResponse, over: readonly OverlayFile[]): CheckedRules =>
-    checkResources(answer, { ...loadOptions, overlay: over });
-  const answers = new Answers({
-    split: store?.split,
-    overlay,
-    check,
-    onLoad,
-    onAccepted: (answer) => client.acknowledge(answer),
-  });
+  const { onUp, onDown } = options;
+  const answers = new Answers(options, (answer) => client.acknowledge(answer));
   const client = new DiscoveryClient(controlPlane, { onResponse: (response) => answers.take(response), onUp, onDown });
   return {
     rules: () => answers.rules.tree,
@@ -50,29 +39,21 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
   };
 }
 
-interface AnswersOptions {
-  /** Sites for shared limits; absent if this is the only site. */
-  readonly split?: StoreTraits['split'];
-  readonly overlay: Overlay | undefined;
-  check(answer: WireDiscoveryResponse, overlay: readonly OverlayFile[]): CheckedRules;
-  /** Called with the result of every load. */
-  onLoad(loaded: LoadedRules): void;
-  /** Called when an answer is in force that was refused before because of an invalid overlay. */
-  onAccepted(answer: WireDiscoveryResponse): void;
-}
-
 /** Applies a control plane's answers, each with the overlay, and again when the overlay changes. */
 class Answers {
   readonly rules: RulesInForce;
-  readonly #options: AnswersOptions;
+  readonly #options: DiscoveredRulesOptions;
+  readonly #onAccepted: (answer: WireDiscoveryResponse) => void;
   /** The applied answer, kept only if there is an overlay, which may change. */
   #inForce: WireDiscoveryResponse | undefined;
   /** The newest answer if it was refused, kept only if there is an overlay. */
   #refused: WireDiscoveryResponse | undefined;
 
-  constructor(options: AnswersOptions) {
+  /** @param onAccepted  called when an answer is in force that was refused before because of an invalid overlay */
+  constructor(options: DiscoveredRulesOptions, onAccepted: (answer: WireDiscoveryResponse) => void) {
     this.#options = options;
-    this.rules = new RulesInForce(options.split);
+    this.#onAccepted = onAccepted;
+    this.rules = new RulesInForce(options.store?.split);
     options.overlay?.onChange(() => this.#checkAgain());
   }
 
@@ -101,7 +82,7 @@ class Answers {
     if (refused && again) this.#keep(refused, again);
     if (refused && again?.valid) {
       this.#load(again);
-      return this.#options.onAccepted(refused);
+      return this.#onAccepted(refused);
     }
     const outcome = this.#inForce && this.#check(this.#inForce);
     if (outcome) this.#load(outcome);
@@ -109,7 +90,10 @@ class Answers {
   }
 
   #check(answer: WireDiscoveryResponse): OverlaidCheck {
-    return checkOverlaid(this.#options.overlay, (overlay) => this.#options.check(answer, overlay));
+    const { mergeDomains, store, overlay } = this.#options;
+    return checkOverlaid(overlay, (files) =>
+      checkResources(answer, { mergeDomains, ...(store && { store }), overlay: files }),
+    );
   }
 
   #load({ valid, invalid }: OverlaidCheck): void {

@@ -79,9 +79,9 @@ export const EXPIRY_UNITS = 1 / 4;
  */
 export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs): CallQueue {
   const cheap = new FairQueue();
-  const costly = createFifo<PendingCall>();
+  const costly = new Fifo<PendingCall>();
   /** Run last, so that they do not delay costly calls. */
-  const questions = createFifo<PendingCall>();
+  const questions = new Fifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
   let expired = 0;
   const pace = new Pace();
@@ -164,7 +164,7 @@ class Pace {
 /** Calls of several connections, which take turns. */
 class FairQueue {
   length = 0;
-  readonly #turns = createFifo<WaitingCalls>();
+  readonly #turns = new Fifo<WaitingCalls>();
 
   add(call: PendingCall): void {
     const { connection } = call;
@@ -189,75 +189,51 @@ class FairQueue {
   }
 }
 
-/** The queued calls of one connection, earliest due first, then in order of arrival. */
-class WaitingCalls {
-  #calls: PendingCall[] = [];
-  #first = 0;
+/** A FIFO queue whose operations take constant time. */
+class Fifo<T> {
+  protected items: T[] = [];
+  protected first = 0;
 
   get length(): number {
-    return this.#calls.length - this.#first;
+    return this.items.length - this.first;
   }
 
-  /** Appends in constant time when the call is due last, as most are. */
-  add(call: PendingCall): void {
-    const calls = this.#calls;
-    let [low, high] = [this.#first, calls.length];
-    if (low < high && isBefore(call, calls[high - 1])) {
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (isBefore(call, calls[middle])) high = middle;
-        else low = middle + 1;
-      }
-      calls.splice(low, 0, call);
-    } else calls.push(call);
+  add(item: T): void {
+    this.items.push(item);
   }
 
-  take(): PendingCall | undefined {
-    const call = this.#calls[this.#first];
-    if (!call) return undefined;
-    this.#first++;
-    if (this.#first * 2 > this.#calls.length) {
-      this.#calls = this.#calls.slice(this.#first);
-      this.#first = 0;
+  take(): T | undefined {
+    if (this.first === this.items.length) return undefined;
+    const item = this.items[this.first++];
+    if (this.first * 2 > this.items.length) {
+      this.items = this.items.slice(this.first);
+      this.first = 0;
     }
-    return call;
+    return item;
+  }
+
+  /** Takes the first item if it meets the condition. */
+  takeIf(condition: (item: T) => boolean): T | undefined {
+    const item = this.items[this.first];
+    return item !== undefined && condition(item) ? this.take() : undefined;
+  }
+}
+
+/** The queued calls of one connection, earliest due first, then in order of arrival. */
+class WaitingCalls extends Fifo<PendingCall> {
+  /** Appends in constant time when the call is due last, as most are. */
+  override add(call: PendingCall): void {
+    const calls = this.items;
+    let [low, high] = [this.first, calls.length];
+    if (low === high || !isBefore(call, calls[high - 1])) return super.add(call);
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(call, calls[middle])) high = middle;
+      else low = middle + 1;
+    }
+    calls.splice(low, 0, call);
   }
 }
 
 const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
   other !== undefined && call.dueAtMs < other.dueAtMs;
-
-/** A FIFO queue whose operations take constant time. */
-interface Fifo<T> {
-  readonly length: number;
-  add(item: T): void;
-  take(): T | undefined;
-  /** Takes the first item if it meets the condition. */
-  takeIf(condition: (item: T) => boolean): T | undefined;
-}
-
-function createFifo<T>(): Fifo<T> {
-  let items: T[] = [];
-  let first = 0;
-  return {
-    get length() {
-      return items.length - first;
-    },
-    add(item) {
-      items.push(item);
-    },
-    take() {
-      if (first === items.length) return undefined;
-      const item = items[first++];
-      if (first * 2 > items.length) {
-        items = items.slice(first);
-        first = 0;
-      }
-      return item;
-    },
-    takeIf(condition) {
-      const item = items[first];
-      return item !== undefined && condition(item) ? this.take() : undefined;
-    },
-  };
-}

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,15 +82,8 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
 
   test('ghz completes many concurrent calls (grpc-go)', async () => {
     await start();
-    expect(await load(5_000)).toEqual({ OK: 5_000 });
-    expect(asked).toBe(5_000);
-  });
-
-  // ghz reports attempts: a call that was not sent before GOAWAY fails once, and is retried.
-  test('each call of ghz is counted once while its connections keep reaching their maximum age', async () => {
-    await start({ connections: aging });
-    expect(Object.keys(await load(5_000))).toContain('OK');
-    expect(asked).toBe(5_000);
+    expect(await load(2_000)).toEqual({ OK: 2_000 });
+    expect(asked).toBe(2_000);
   });
 
   test('grpcurl finds the method by reflection, and calls it', async () => {
@@ -110,17 +103,51 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     expect(asked).toBe(1);
   });
 
+  const ways = [
+    ['on one connection', undefined],
+    ['on connections that repeatedly reach their maximum age', aging],
+  ] as const;
+  test.each(isSecure ? ways.slice(0, 1) : ways)(
+    'grpcio can call in each of its ways, %s (gRPC core)',
+    async (_when, connections) => {
+      await start(connections && { connections });
+      const health = Buffer.from('\n\tratelimit');
+      const SERVING = Buffer.of(8, 1);
+      const args = [PYTHON_CALLS, server.target, shouldRateLimit.path, message.toString('base64')];
+      const watch = ['/grpc.health.v1.Health/Watch', health.toString('base64'), isSecure ? authority : '-'];
+      const printed = await run('python3', [...args, ...watch], { PYTHONPATH: await grpcio() });
+      expect(JSON.parse(printed)).toEqual({
+        answer: answer.toString('base64'),
+        code: 'OK',
+        'answered at once': 500,
+        compressed: { Gzip: 'OK', Deflate: 'OK' },
+        streamed: SERVING.toString('base64'),
+        cancelled: 'CANCELLED',
+        'unknown method': 'UNIMPLEMENTED',
+        'no message': 'INTERNAL',
+      });
+      expect(asked).toBe(503);
+    },
+  );
+
+  if (isSecure) return; // HTTP/2 is the same above TLS
+
+  // ghz reports attempts: a call that was not sent before GOAWAY fails once, and is retried.
+  test('each call of ghz is counted once while its connections keep reaching their maximum age', async () => {
+    await start({ connections: aging });
+    expect(Object.keys(await load(2_000))).toContain('OK');
+    expect(asked).toBe(2_000);
+  });
+
   test('grpcurl and ghz find the batch by reflection, and call it (grpc-go)', async () => {
     await start();
-    const how = isSecure ? ['-cacert', authority] : ['-plaintext'];
     const batch = `{"requests": [${request}, ${request}]}`;
     const one = { response: { overallCode: 'OK' } };
-    const called = await run(await grpcurl(), [...how, '-d', batch, server.target, 'weir.v1.Batch/Decide']);
+    const called = await run(await grpcurl(), ['-plaintext', '-d', batch, server.target, 'weir.v1.Batch/Decide']);
     expect(JSON.parse(called)).toEqual({ answers: [one, one] });
     expect(asked).toBe(2);
     const report = await run(await ghz(), [
-      ...(isSecure ? ['--cacert', authority] : ['--insecure']),
-      ...['--call', 'weir.v1.Batch/Decide', '--data', batch, '--total', 500, '--concurrency', 50],
+      ...['--insecure', '--call', 'weir.v1.Batch/Decide', '--data', batch, '--total', 500, '--concurrency', 50],
       ...['--timeout', '60s', '--format', 'json', server.target],
     ]);
     expect(JSON.parse(report).statusCodeDistribution).toEqual({ OK: 500 });
@@ -132,20 +159,19 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     const body = join(folder, 'body');
     writeFileSync(body, framed(message));
     const printed = await run(await h2load(), [
-      ...['--requests', 5_000, '--clients', 10, '--max-concurrent-streams', 50, '--threads', 1, '--data', body],
+      ...['--requests', 2_000, '--clients', 10, '--max-concurrent-streams', 50, '--threads', 1, '--data', body],
       ...['--header', 'content-type: application/grpc', '--header', 'te: trailers'],
-      `${isSecure ? 'https' : 'http'}://${server.target}${shouldRateLimit.path}`,
+      `http://${server.target}${shouldRateLimit.path}`,
     ]);
-    expect(printed).toContain('5000 done, 5000 succeeded, 0 failed, 0 errored, 0 timeout');
-    expect(asked).toBe(5_000);
+    expect(printed).toContain('2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout');
+    expect(asked).toBe(2_000);
   });
 
   test.each([{}, { settings: { headerTableSize: 0 } }, { settings: { initialWindowSize: 5, maxFrameSize: 20_000 } }])(
     "Node's HTTP/2 client can call with %j",
     async (options) => {
       await start();
-      const url = `${isSecure ? 'https' : 'http'}://${server.target}`;
-      const session = connect(url, { ...options, ca: readFileSync(authority) });
+      const session = connect(`http://${server.target}`, options);
       const head = {
         ':method': 'POST',
         ':path': shouldRateLimit.path,
@@ -164,27 +190,4 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
       session.destroy();
     },
   );
-
-  test.each([
-    ['on one connection', undefined],
-    ['on connections that repeatedly reach their maximum age', aging],
-  ])('grpcio can call in each of its ways, %s (gRPC core)', async (_when, connections) => {
-    await start(connections && { connections });
-    const health = Buffer.from('\n\tratelimit');
-    const SERVING = Buffer.of(8, 1);
-    const args = [PYTHON_CALLS, server.target, shouldRateLimit.path, message.toString('base64')];
-    const watch = ['/grpc.health.v1.Health/Watch', health.toString('base64'), isSecure ? authority : '-'];
-    const printed = await run('python3', [...args, ...watch], { PYTHONPATH: await grpcio() });
-    expect(JSON.parse(printed)).toEqual({
-      answer: answer.toString('base64'),
-      code: 'OK',
-      'answered at once': 500,
-      compressed: { Gzip: 'OK', Deflate: 'OK' },
-      streamed: SERVING.toString('base64'),
-      cancelled: 'CANCELLED',
-      'unknown method': 'UNIMPLEMENTED',
-      'no message': 'INTERNAL',
-    });
-    expect(asked).toBe(503);
-  });
 });

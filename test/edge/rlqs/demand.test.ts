@@ -1,6 +1,7 @@
 import type { BucketAction } from '../../../src/edge/rlqs/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
+import type { status } from '../../../src/h2/grpc/grpc-status.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -34,13 +35,14 @@ function start() {
   });
   const open = (name: string) => {
     let perSecond = 0;
-    const receiver = service.open({
-      ...{ name, charge: () => {}, end: () => {}, fail: (_, details) => expect(details).toBe('') },
-      write([action]: readonly BucketAction[]) {
+    const call = {
+      ...{ charge: () => {}, end: () => {}, fail: (_: status, details: string) => expect(details).toBe('') },
+      send([action]: readonly BucketAction[]) {
         if (action?.kind === 'token_bucket') perSecond = (action.tokensPerFill * 1_000) / action.fillMs;
       },
-    });
-    return { report: (requests: number) => receiver.report(reportOf(requests)), perSecond: () => perSecond };
+    };
+    const receiver = service.open(call, name);
+    return { report: (requests: number) => receiver.message(reportOf(requests)), perSecond: () => perSecond };
   };
   return { clock, open, handled: () => new Promise((resolve) => setImmediate(() => setImmediate(resolve))) };
 }

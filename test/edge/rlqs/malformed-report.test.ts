@@ -27,15 +27,15 @@ function open() {
       },
     },
   });
-  const receiver = service.open({
-    name: undefined,
-    write: (actions: readonly BucketAction[]) => void seen.assigned.push(...actions.map(nameOf)),
-    charge: (bytes) => {
+  const call = {
+    send: (actions: readonly BucketAction[]) => void seen.assigned.push(...actions.map(nameOf)),
+    charge(bytes: number) {
       seen.charged += bytes;
     },
-    fail: (code) => void seen.failures.push(code),
+    fail: (code: status) => void seen.failures.push(code),
     end: () => {},
-  });
+  };
+  const receiver = service.open(call, undefined);
   return { receiver, seen, counts: service.counts };
 }
 
@@ -65,7 +65,7 @@ test.each([
   'usages before a malformed one $where of a report are counted once, and those after it are not',
   async ({ before }) => {
     const { receiver, seen, counts } = open();
-    receiver.report(Buffer.concat([usagesOf(numbered(before)), MALFORMED_USAGE, usagesOf(['after'])]));
+    receiver.message(Buffer.concat([usagesOf(numbered(before)), MALFORMED_USAGE, usagesOf(['after'])]));
     await until('the stream has failed', () => seen.failures.length > 0);
     expect(seen.failures).toEqual([status.INVALID_ARGUMENT]);
     expect(seen.pools).toEqual(numbered(before));
@@ -76,7 +76,7 @@ test.each([
 
 test('no usage is counted of a report whose usages overlap its end', async () => {
   const { receiver, seen } = open();
-  receiver.report(Buffer.concat([usagesOf(numbered(3)), Buffer.from([0x12, 99])]));
+  receiver.message(Buffer.concat([usagesOf(numbered(3)), Buffer.from([0x12, 99])]));
   await until('the stream has failed', () => seen.failures.length > 0);
   expect(seen.failures).toEqual([status.INVALID_ARGUMENT]);
   expect(seen.pools).toEqual([]);

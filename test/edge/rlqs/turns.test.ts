@@ -37,20 +37,18 @@ function open(count: number, onSlice: (holders: number) => void = () => {}) {
       },
     },
   });
-  const receivers = Array.from({ length: count }, () =>
-    service.open({
-      name: undefined,
-      write: ({ length }) => {
-        seen.mostActions = Math.max(seen.mostActions, length);
-      },
-      charge: (bytes) => {
-        seen.charged += bytes;
-        seen.mostCharged = Math.max(seen.mostCharged, seen.charged);
-      },
-      fail: (code) => void seen.failures.push(code),
-      end: () => {},
-    }),
-  );
+  const call = {
+    send({ length }: readonly unknown[]) {
+      seen.mostActions = Math.max(seen.mostActions, length);
+    },
+    charge(bytes: number) {
+      seen.charged += bytes;
+      seen.mostCharged = Math.max(seen.mostCharged, seen.charged);
+    },
+    fail: (code: status) => void seen.failures.push(code),
+    end: () => {},
+  };
+  const receivers = Array.from({ length: count }, () => service.open(call, undefined));
   return { service, receivers, seen };
 }
 
@@ -72,7 +70,7 @@ test('the reports of all proxies are handled one slice per turn of the event loo
       slices++;
       step();
     });
-    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    for (const receiver of receivers) receiver.message(reportOf(MAX_BUCKETS));
     await until('all have shares', () => service.counts.assignments === 4 * MAX_BUCKETS);
   });
   expect(most).toBe(1);
@@ -85,7 +83,7 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
     const { service, receivers } = open(proxies, (holders) => {
       for (let at = 0; at < holders; at++) step();
     });
-    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    for (const receiver of receivers) receiver.message(reportOf(MAX_BUCKETS));
     await until('all have shares', () => service.counts.assignments === proxies * MAX_BUCKETS);
   });
   expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
@@ -93,14 +91,14 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
 
 test('a bucket beyond the maximum of a proxy is answered as an unknown one, and not kept', async () => {
   const { service, receivers } = open(1);
-  receivers[0]?.report(reportOf(MAX_BUCKETS + 1));
+  receivers[0]?.message(reportOf(MAX_BUCKETS + 1));
   await until('the others have shares', () => service.counts.assignments === MAX_BUCKETS);
   expect(service.counts).toMatchObject({ buckets: MAX_BUCKETS, unknown: 1 });
 });
 
 test('the search for patterns counts in the slice of a report', async () => {
   const { service, receivers, seen } = open(1);
-  receivers[0]?.report(reportOf(40, (at) => ({ path: `${crossing(5)}${at}` }))); // 100 units each
+  receivers[0]?.message(reportOf(40, (at) => ({ path: `${crossing(5)}${at}` }))); // 100 units each
   await until('all are refused', () => service.counts.assignments === 40);
   expect(seen.mostActions).toBeLessThanOrEqual(3);
 });
@@ -109,10 +107,10 @@ test('reports of streams that have ended meanwhile are dropped at once, and othe
   const { service, receivers } = open(1_001);
   const [live, ...others] = receivers;
   for (const one of others) {
-    one.report(reportOf(1));
+    one.message(reportOf(1));
     one.close();
   }
-  live?.report(reportOf(1));
+  live?.message(reportOf(1));
   let turns = 0;
   for (; service.counts.assignments === 0 && turns < 2_000; turns++)
     await new Promise((resolve) => setImmediate(resolve));
@@ -125,11 +123,11 @@ test('ended streams hold none of their reports, even if others are busy before t
   const busy = 200;
   const { service, receivers } = open(busy + 20);
   const report = reportOf(MAX_BUCKETS);
-  for (const receiver of receivers.slice(0, busy)) receiver.report(report);
+  for (const receiver of receivers.slice(0, busy)) receiver.message(report);
   await nextTurn();
   const before = bufferBytes();
   for (const receiver of receivers.slice(busy)) {
-    for (let at = 0; at < 4; at++) receiver.report(Buffer.alloc(MIB, report));
+    for (let at = 0; at < 4; at++) receiver.message(Buffer.alloc(MIB, report));
     receiver.close();
   }
   await nextTurn();
@@ -144,8 +142,8 @@ test('streams that end while their report is handled no longer hold it', async (
   const { service, receivers } = open(busy + ended);
   const before = bufferBytes();
   for (const receiver of receivers.slice(0, ended))
-    receiver.report(Buffer.concat([reportOf(MAX_BUCKETS), field(15, Buffer.alloc(3 * MIB))]));
-  for (const receiver of receivers.slice(ended)) receiver.report(reportOf(MAX_BUCKETS));
+    receiver.message(Buffer.concat([reportOf(MAX_BUCKETS), field(15, Buffer.alloc(3 * MIB))]));
+  for (const receiver of receivers.slice(ended)) receiver.message(reportOf(MAX_BUCKETS));
   for (let turn = 0; turn < 3 * ended; turn++) await nextTurn();
   expect(bufferBytes() - before).toBeGreaterThan(40 * MIB);
   for (const receiver of receivers.slice(0, ended)) receiver.close();
@@ -157,14 +155,14 @@ test('streams that end while their report is handled no longer hold it', async (
 test('the positions of usages are charged while a report is handled', async () => {
   const { service, receivers, seen } = open(1);
   const bytes = Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 1_000 }, () => [0x12, 0]).flat())]);
-  receivers[0]?.report(bytes);
+  receivers[0]?.message(bytes);
   await until('it is handled', () => service.counts.unknown === 1_000 && seen.charged < bytes.length);
   expect(seen.mostCharged).toBeGreaterThanOrEqual(bytes.length + 8 * 1_001);
 });
 
 test('a report with many more usages than a proxy may have buckets ends its stream', async () => {
   const { service, receivers, seen } = open(1);
-  receivers[0]?.report(
+  receivers[0]?.message(
     Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 2_100 }, () => [0x12, 0]).flat())]),
   );
   await until('it is refused', () => seen.failures.length > 0);

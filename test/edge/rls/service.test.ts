@@ -1,19 +1,8 @@
 import { backendThat, ledgerOf } from '../../helpers/ledger.ts';
 import '../../helpers/realm.ts';
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import {
-  type CallOptions,
-  Client,
-  type ClientReadableStream,
-  credentials,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js';
-import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
+import { type CallOptions, Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import type { MethodDefinition } from '@grpc/proto-loader';
 import type { Clock } from '../../../src/base/clock.ts';
 import { createHealth, type Health, type Readiness } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
@@ -30,11 +19,11 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
 import { gate } from '../../helpers/gate.ts';
+import { createClient } from '../../helpers/grpc-client.ts';
 import { startGrpcServer } from '../../helpers/grpc-server.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { accepts } from '../../helpers/process.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
-import { grpcurl } from '../../helpers/tools.ts';
 
 const rules = rulesFrom(`
 domain: demo
@@ -340,12 +329,13 @@ describe('closing', () => {
 
   test('does not wait for streams', async () => {
     await start();
-    const stream = watch('ratelimit');
+    const watching = createClient(server.target);
+    const stream = watching.watch().on('error', () => {});
     await once(stream, 'data');
     await ask();
     await ask({ domain: '' });
     await server.close(60_000);
-    stream.cancel();
+    watching.close();
   });
 });
 
@@ -356,131 +346,4 @@ test('listening on an address in use fails', async () => {
   await expect(startGrpcServer({ address, service, health, clock, overload: overloadOf() })).rejects.toThrow(
     /EADDRINUSE/,
   );
-});
-
-/** A service by its name in a .proto file. */
-const serviceIn = (definition: PackageDefinition, name: string): ServiceDefinition =>
-  definition[name] as ServiceDefinition; // the name is that of a service
-
-const options = { keepCase: true, defaults: true, enums: String, oneofs: true };
-const healthService = serviceIn(
-  loadSync('grpc/health/v1/health.proto', { ...options, includeDirs: ['proto'] }),
-  'grpc.health.v1.Health',
-);
-
-function methodOf(service: ServiceDefinition, name: string): MethodDefinition<object, Record<string, unknown>> {
-  const method = service[name];
-  if (!method) throw new Error(`unknown method ${name}`);
-  return method as MethodDefinition<object, Record<string, unknown>>; // of any messages
-}
-
-function watch(service: string): ClientReadableStream<Record<string, unknown>> {
-  const { path, requestSerialize, responseDeserialize } = methodOf(healthService, 'Watch');
-  return client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service }).on('error', () => {});
-}
-
-describe('health', () => {
-  const check = (service: string) => unary(methodOf(healthService, 'Check'), { service });
-
-  test('follows readiness, and ends with NOT_SERVING', async () => {
-    await start();
-    const stream = watch('ratelimit');
-    expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
-    readiness = { ready: false, reasons: ['no rules'] };
-    expect(await once(stream, 'data')).toEqual([{ status: 'NOT_SERVING' }]);
-    readiness = { ready: true, reasons: [] };
-    expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
-    expect(await check('ratelimit')).toEqual({ response: { status: 'SERVING' } });
-    health.close();
-    expect(await once(stream, 'data')).toEqual([{ status: 'NOT_SERVING' }]);
-    expect(await check('')).toEqual({ response: { status: 'SERVING' } });
-    stream.cancel();
-  });
-});
-
-describe('reflection', () => {
-  const protos = fileURLToPath(new URL('../../../node_modules/@grpc/reflection/build/proto/', import.meta.url));
-  const reflectionService = serviceIn(
-    loadSync('grpc/reflection/v1/reflection.proto', { ...options, includeDirs: [protos] }),
-    'grpc.reflection.v1.ServerReflection',
-  );
-
-  /** Asks one question of the reflection service. */
-  async function reflect(question: object): Promise<Record<string, unknown>> {
-    const { path, requestSerialize, responseDeserialize } = methodOf(reflectionService, 'ServerReflectionInfo');
-    const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize);
-    stream.write(question);
-    const [answer] = await once(stream, 'data');
-    stream.end();
-    await once(stream.resume(), 'end'); // otherwise closing the server ends it with an error
-    return answer;
-  }
-
-  async function filesWith(question: object): Promise<readonly IFileDescriptorProto[]> {
-    const answer = await reflect(question);
-    const { file_descriptor_proto: files } = answer.file_descriptor_response as { file_descriptor_proto: Uint8Array[] };
-    return files.map((bytes) => descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto); // by its own type
-  }
-
-  /** The names of all types that a file's fields and methods use. */
-  const typesUsed = ({ messageType = [], service = [] }: IFileDescriptorProto): readonly string[] => [
-    ...messageType.flatMap(typesUsedIn),
-    ...service.flatMap(({ method = [] }) =>
-      method.flatMap(({ inputType, outputType }) => [inputType ?? '', outputType ?? '']),
-    ),
-  ];
-  const typesUsedIn = ({ field = [], nestedType = [] }: IDescriptorProto): readonly string[] => [
-    ...field.flatMap(({ typeName }) => (typeName ? [typeName] : [])),
-    ...nestedType.flatMap(typesUsedIn),
-  ];
-
-  test('lists the services', async () => {
-    await start();
-    const { list_services_response } = await reflect({ list_services: '' });
-    expect(list_services_response).toEqual({
-      service: expect.arrayContaining([
-        { name: 'envoy.service.ratelimit.v3.RateLimitService' },
-        { name: 'grpc.health.v1.Health' },
-      ]),
-    });
-  });
-
-  test.each([
-    'envoy.service.ratelimit.v3.RateLimitService',
-    'envoy.service.ratelimit.v3.RateLimitRequest',
-    'grpc.health.v1.Health',
-  ])('describes %s and its dependencies, by full names', async (symbol) => {
-    await start();
-    const files = await filesWith({ file_containing_symbol: symbol });
-    for (const file of files) {
-      expect(files.map(({ name }) => name)).toEqual(expect.arrayContaining(file.dependency ?? []));
-      for (const type of typesUsed(file)) {
-        const home = files.find((one) => type.startsWith(`.${one.package}.`));
-        expect({ type, in: [file.name, ...(file.dependency ?? [])] }).toEqual({
-          type,
-          in: expect.arrayContaining([home?.name]),
-        });
-      }
-    }
-    expect(files.flatMap(typesUsed)).not.toEqual([]);
-  });
-
-  test('lets grpcurl call ShouldRateLimit', async () => {
-    await start();
-    const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
-    const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
-    const args = ['-plaintext', '-d', JSON.stringify(request), server.target, method];
-    const { stdout } = await promisify(execFile)(await grpcurl(), args);
-    expect(JSON.parse(stdout)).toEqual({
-      overallCode: 'OK',
-      statuses: [
-        {
-          code: 'OK',
-          currentLimit: { name: 'per-user', requestsPerUnit: 2, unit: 'MINUTE' },
-          limitRemaining: 1,
-          durationUntilReset: '40s',
-        },
-      ],
-    });
-  });
 });
