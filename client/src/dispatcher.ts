@@ -20,13 +20,13 @@ const MAX_SAME_KEY = 32;
 const OVERLOAD_PAUSE_MS = 4;
 const MAX_OVERLOAD_PAUSE_MS = 256;
 
-export interface DispatcherStats {
+interface DispatcherStats {
   batches: number;
   batchedCalls: number;
   retries: number;
 }
 
-export interface DispatcherOptions {
+interface DispatcherOptions {
   readonly batches: boolean;
   readonly now: () => number;
   /** Settles a call that has waited, if an answer to another call decides it as well. @returns  whether it has */

@@ -2,7 +2,7 @@ import type { OpenTelemetryApi } from '../telemetry.ts';
 import type { DeferralStats } from './options.ts';
 
 /** An event in the life of a job, by name. */
-export type DeferralEvent = keyof DeferralStats;
+type DeferralEvent = keyof DeferralStats;
 
 /** Counts for `stats()`, and for OpenTelemetry. */
 export interface DeferralCounts {

@@ -16,7 +16,7 @@ const DEFAULT_MAX_JITTER_MS = 1_000;
 const MAX_MS = 86_400_000;
 
 /** The pause of a line whose head was not admitted. */
-export type Pause =
+type Pause =
   | { readonly kind: 'refused' | 'unanswered'; readonly ms: number }
   /** The head needs more hits than its limit ever admits. */
   | { readonly kind: 'never' };

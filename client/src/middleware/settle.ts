@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Passed } from './guard.ts';
 
 /** The final cost of a request. */
-export type TotalCost = Parameters<Passed['settle']>[0];
+type TotalCost = Parameters<Passed['settle']>[0];
 
 /** Counts the cost when the response ends or its client leaves; at once if it has already ended. */
 export function settleAtEnd(response: ServerResponse, passage: Passed, cost: TotalCost): void {

@@ -13,7 +13,7 @@ interface Reading {
   readonly untilMs: Promise<number>;
 }
 
-export interface SharedPauseOptions {
+interface SharedPauseOptions {
   readonly client: Pick<Client, 'limit'>;
   readonly domain: string;
   readonly timeoutMs: number | undefined;

@@ -8,7 +8,7 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import { isChecked, parseTokens, Sessions, seesValues } from '../../operate/admin/access.ts';
+import { findToken, isChecked, parseTokens, Sessions, seesValues } from '../../operate/admin/access.ts';
 import { type AdviceSource, adviceOperations } from '../../operate/admin/advice-operations.ts';
 import { type ApiOperation, operationRoutes } from '../../operate/admin/api.ts';
 import { Audit } from '../../operate/admin/audit.ts';
@@ -152,8 +152,9 @@ function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOn
     end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
     return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;
   };
-  const secrets = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
-  return profileRoutes(secrets, takeProfile);
+  const allowed = tokens.filter(({ role }) => role === 'operate');
+  if (allowed.length === 0) return new Map();
+  return profileRoutes(({ headers }) => findToken(headers.authorization, allowed) !== undefined, takeProfile);
 }
 
 /** The API's part for candidates. Instances on one store follow the same candidate, except those with files for it. */
