@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { field } from '../../../proof/attack/messages.ts';
+import type { BucketAction } from '../../../src/edge/rlqs/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/edge/rlqs/quota-service.ts';
 import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import { bufferBytes } from '../../helpers/heap.ts';
@@ -25,6 +26,7 @@ const HOLDERS_PER_UNIT = 8;
 /** Proxies, and the results of their reports. */
 function open(count: number, onSlice: (holders: number) => void = () => {}) {
   const seen = { charged: 0, mostCharged: 0, mostActions: 0, failures: [] as status[] };
+  const names = { pools: [] as string[], assigned: [] as string[] };
   const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
   const service = new QuotaService({
     ...{ rules: () => rules, keyOf: (_fillMs, _domain, [entry]) => entry?.value ?? '', unknown: 'deny' },
@@ -32,14 +34,16 @@ function open(count: number, onSlice: (holders: number) => void = () => {}) {
     shares: {
       holders: (key) => shares.holders(key),
       step(reports) {
+        names.pools.push(...reports.map(({ key }) => key));
         onSlice(reports.reduce((sum, { key }) => sum + shares.holders(key), 0));
         return shares.step(reports);
       },
     },
   });
   const call = {
-    send({ length }: readonly unknown[]) {
-      seen.mostActions = Math.max(seen.mostActions, length);
+    send(actions: readonly BucketAction[]) {
+      names.assigned.push(...actions.map(({ pairs: [entry] }) => entry?.value ?? ''));
+      seen.mostActions = Math.max(seen.mostActions, actions.length);
     },
     charge(bytes: number) {
       seen.charged += bytes;
@@ -49,7 +53,7 @@ function open(count: number, onSlice: (holders: number) => void = () => {}) {
     end: () => {},
   };
   const receivers = Array.from({ length: count }, () => service.open(call, undefined));
-  return { service, receivers, seen };
+  return { service, receivers, seen, names };
 }
 
 const reportOf = (buckets: number, idOf = (at: number): Record<string, string> => ({ k: String(at) })): Buffer =>
@@ -168,4 +172,32 @@ test('a report with many more usages than a proxy may have buckets ends its stre
   await until('it is refused', () => seen.failures.length > 0);
   expect(seen.failures).toEqual([status.RESOURCE_EXHAUSTED]);
   expect(service.counts.buckets).toBe(0);
+});
+
+/** A usage whose bucket id is longer than the usage. */
+const MALFORMED_USAGE = Buffer.from([0x12, 2, 0x0a, 9]);
+
+const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => String(at));
+
+test.each([
+  { where: 'in the first slice', before: 3 },
+  { where: 'in a later slice', before: 220 },
+])(
+  'usages before a malformed one $where of a report are counted once, and those after it are not',
+  async ({ before }) => {
+    const { service, receivers, seen, names } = open(1);
+    receivers[0]?.message(Buffer.concat([reportOf(before), MALFORMED_USAGE, reportOf(1, () => ({ k: 'after' }))]));
+    await until('the stream has failed', () => seen.failures.length > 0);
+    expect(seen.failures).toEqual([status.INVALID_ARGUMENT]);
+    expect(names).toEqual({ pools: numbered(before), assigned: numbered(before) });
+    expect(service.counts).toMatchObject({ assignments: before, buckets: 0 });
+  },
+);
+
+test('no usage is counted of a report whose usages overlap its end', async () => {
+  const { receivers, seen, names } = open(1);
+  receivers[0]?.message(Buffer.concat([reportOf(3), Buffer.from([0x12, 99])]));
+  await until('the stream has failed', () => seen.failures.length > 0);
+  expect(seen.failures).toEqual([status.INVALID_ARGUMENT]);
+  expect(names.pools).toEqual([]);
 });
