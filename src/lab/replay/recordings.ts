@@ -2,7 +2,7 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { RecordedSettings, RecordingHeader } from '../record/format.ts';
 import { type Input, readLines } from './input.ts';
 import { merged } from './order.ts';
-import { type Fields, isObject, isOverride, parseRecorded, RecorderLines } from './readers/request-line.ts';
+import { type Fields, isObject, isOverride, parseRecorded } from './readers/request-line.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
@@ -59,7 +59,6 @@ interface RecordingListener {
 /** Reads Weir's recordings, and lines that are bodies of `/json` with a `time`. */
 export class RecordingReader implements TrafficReader {
   readonly #listener: RecordingListener;
-  readonly #recorderLines = new RecorderLines();
   /** Overrides to be attached to the next request. */
   #overrides: readonly StandingOverride[] | undefined;
 
@@ -72,8 +71,6 @@ export class RecordingReader implements TrafficReader {
   }
 
   #readLine(line: string): RecordedRequest | string | undefined {
-    const recorded = this.#overrides ? undefined : this.#recorderLines.read(line);
-    if (recorded) return recorded;
     let value: unknown;
     try {
       value = JSON.parse(line);
