@@ -53,17 +53,6 @@ export class WeightedValues {
   quantileAtMost(part: number): number {
     return this.effective === 0 ? 0 : this.quantile(quantileRank(part, this.effective));
   }
-
-  /** Number of keys with a larger value. */
-  above(value: number): number {
-    let sum = 0;
-    for (let at = this.sorted.length - 1; at >= 0; at--) {
-      const one = this.sorted[at];
-      if (!one || one.value <= value) break;
-      sum += one.weight;
-    }
-    return sum;
-  }
 }
 
 /**

@@ -12,17 +12,16 @@ export interface KeyBudget {
   left: number;
 }
 
-/** Index in a row of `HurtKeys` of the number of refusals. */
-const REFUSALS = 0;
-/** Index of the time of the first refusal since the last admission, or `NOT_LOCKED` if the last hits were admitted. */
-const LOCKED_SINCE_MS = 1;
-const HURT_WIDTH = 2;
-const NOT_LOCKED = -1;
+/** The refusals of a key. */
+interface HurtKey {
+  refusals: number;
+  /** Time of the first refusal since the last admission; undefined if the last hits were admitted. */
+  lockedSinceMs: number | undefined;
+}
 
 /** Refused keys of one rule. */
 export class HurtKeys {
-  readonly #places = new Map<string, number>();
-  readonly #rows = new NumberRows(HURT_WIDTH);
+  readonly #keys = new Map<string, HurtKey>();
   readonly #budget: KeyBudget;
   first: KeyAtTime | undefined;
   longest: (KeyAtTime & { readonly ms: number }) | undefined;
@@ -35,26 +34,25 @@ export class HurtKeys {
 
   /** The number of refused keys within the budget. */
   get size(): number {
-    return this.#places.size;
+    return this.#keys.size;
   }
 
   refused(key: string, timeMs: number): void {
-    const row = this.#places.get(key);
-    if (row === undefined) return this.#begin(key, timeMs);
-    const { values } = this.#rows;
-    values[row + REFUSALS] = (values[row + REFUSALS] ?? 0) + 1;
-    const since = values[row + LOCKED_SINCE_MS] ?? NOT_LOCKED;
-    if (since === NOT_LOCKED) values[row + LOCKED_SINCE_MS] = timeMs;
-    else if (timeMs - since > (this.longest?.ms ?? 0)) this.longest = { key, timeMs: since, ms: timeMs - since };
+    const known = this.#keys.get(key);
+    if (!known) return this.#begin(key, timeMs);
+    known.refusals++;
+    known.lockedSinceMs ??= timeMs;
+    const ms = timeMs - known.lockedSinceMs;
+    if (ms > (this.longest?.ms ?? 0)) this.longest = { key, timeMs: known.lockedSinceMs, ms };
   }
 
   admitted(key: string): void {
-    const row = this.#places.size === 0 ? undefined : this.#places.get(key);
-    if (row !== undefined) this.#rows.values[row + LOCKED_SINCE_MS] = NOT_LOCKED;
+    const known = this.#keys.size === 0 ? undefined : this.#keys.get(key);
+    if (known) known.lockedSinceMs = undefined;
   }
 
   *refusals(): Iterable<KeyRefusals> {
-    for (const [key, row] of this.#places) yield { key, refusals: this.#rows.values[row + REFUSALS] ?? 0 };
+    for (const [key, { refusals }] of this.#keys) yield { key, refusals };
   }
 
   #begin(key: string, timeMs: number): void {
@@ -64,10 +62,7 @@ export class HurtKeys {
       return;
     }
     this.#budget.left--;
-    const row = this.#rows.add();
-    this.#places.set(key, row);
-    this.#rows.values[row + REFUSALS] = 1;
-    this.#rows.values[row + LOCKED_SINCE_MS] = timeMs;
+    this.#keys.set(key, { refusals: 1, lockedSinceMs: timeMs });
   }
 }
 
@@ -92,13 +87,14 @@ export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonl
 const isMore = (one: KeyRefusals, other: KeyRefusals): boolean =>
   one.refusals > other.refusals || (one.refusals === other.refusals && one.key < other.key);
 
-/** Index in a row of `PeakHits` of the part with the last hits. */
-const PART = 0;
-/** Index of the hits of the last `PARTS` parts. */
-const SUM = 1;
-/** Index of the hits of each of these parts, by part modulo `PARTS`. */
-const FIRST_PART = 2;
-const PEAK_WIDTH = FIRST_PART + PARTS;
+/** The hits of a key in the last `PARTS` parts. */
+interface RecentHits {
+  /** The part with the last hits. */
+  part: number;
+  sum: number;
+  /** Hits by part modulo `PARTS`. */
+  readonly byPart: number[];
+}
 
 /**
  * Tracks the maximum hits of one key admitted within the length of a window. Intervals begin at multiples of a
@@ -107,45 +103,36 @@ const PEAK_WIDTH = FIRST_PART + PARTS;
 export class PeakHits {
   readonly windowMs: number;
   readonly #budget: KeyBudget;
-  readonly #places = new Map<string, number>();
-  readonly #rows = new NumberRows(PEAK_WIDTH);
+  readonly #keys = new Map<string, RecentHits>();
   #sweptAtPart = Number.NEGATIVE_INFINITY;
   peak: (KeyAtTime & { readonly hits: number }) | undefined;
-  /** Hits of keys beyond the budget. */
-  untracked = 0;
 
   constructor(windowMs: number, budget: KeyBudget) {
     this.windowMs = windowMs;
     this.#budget = budget;
   }
 
+  /** Counts hits, unless the key is beyond the budget. */
   admitted(key: string, hits: number, timeMs: number): void {
     const part = Math.floor((timeMs * PARTS) / this.windowMs);
-    let row = this.#places.get(key);
-    if (row === undefined) {
-      if (this.#budget.left <= 0 && !this.#sweep(part)) {
-        this.untracked += hits;
-        return;
-      }
+    let recent = this.#keys.get(key);
+    if (!recent) {
+      if (this.#budget.left <= 0 && !this.#sweep(part)) return;
       this.#budget.left--;
-      row = this.#rows.add();
-      this.#rows.values[row + PART] = part;
-      this.#places.set(key, row);
+      recent = { part, sum: 0, byPart: new Array<number>(PARTS).fill(0) };
+      this.#keys.set(key, recent);
     }
-    const { values } = this.#rows;
-    if (part > (values[row + PART] ?? 0)) advance(values, row, part);
-    const at = row + FIRST_PART + ((values[row + PART] ?? 0) % PARTS);
-    values[at] = (values[at] ?? 0) + hits;
-    const sum = (values[row + SUM] ?? 0) + hits;
-    values[row + SUM] = sum;
-    if (sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: sum };
+    if (part > recent.part) advance(recent, part);
+    const at = recent.part % PARTS;
+    recent.byPart[at] = (recent.byPart[at] ?? 0) + hits;
+    recent.sum += hits;
+    if (recent.sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: recent.sum };
   }
 
   /** Forgets all hits. */
   restart(): void {
-    for (const row of this.#places.values()) this.#rows.remove(row);
-    this.#budget.left += this.#places.size;
-    this.#places.clear();
+    this.#budget.left += this.#keys.size;
+    this.#keys.clear();
     this.peak = undefined;
   }
 
@@ -155,10 +142,9 @@ export class PeakHits {
   #sweep(part: number): boolean {
     if (part === this.#sweptAtPart) return false;
     this.#sweptAtPart = part;
-    for (const [key, row] of this.#places) {
-      if ((this.#rows.values[row + PART] ?? 0) > part - PARTS) continue;
-      this.#places.delete(key);
-      this.#rows.remove(row);
+    for (const [key, recent] of this.#keys) {
+      if (recent.part > part - PARTS) continue;
+      this.#keys.delete(key);
       this.#budget.left++;
     }
     return this.#budget.left > 0;
@@ -166,50 +152,11 @@ export class PeakHits {
 }
 
 /** Drops parts that are older than a window. */
-function advance(values: Float64Array, row: number, part: number): void {
-  const last = values[row + PART] ?? 0;
-  if (part - last >= PARTS) values.fill(0, row + SUM, row + PEAK_WIDTH);
-  else
-    for (let one = last + 1; one <= part; one++) {
-      const at = row + FIRST_PART + (one % PARTS);
-      values[row + SUM] = (values[row + SUM] ?? 0) - (values[at] ?? 0);
-      values[at] = 0;
-    }
-  values[row + PART] = part;
-}
-
-const FIRST_ROWS = 16;
-
-/** Rows of numbers in one block of memory, since an object per row would take several times as much. */
-class NumberRows {
-  readonly #width: number;
-  readonly #free: number[] = [];
-  #end = 0;
-  /** Values of all rows; `add` may replace the array. */
-  values = new Float64Array(0);
-
-  /** @param width  numbers per row */
-  constructor(width: number) {
-    this.#width = width;
+function advance(recent: RecentHits, part: number): void {
+  for (let one = Math.max(recent.part + 1, part - PARTS + 1); one <= part; one++) {
+    const at = one % PARTS;
+    recent.sum -= recent.byPart[at] ?? 0;
+    recent.byPart[at] = 0;
   }
-
-  /** @returns the index of the new row's first number; its numbers are 0 */
-  add(): number {
-    const freed = this.#free.pop();
-    if (freed !== undefined) return freed;
-    const row = this.#end;
-    this.#end += this.#width;
-    if (this.#end > this.values.length) {
-      const larger = new Float64Array(Math.max(FIRST_ROWS * this.#width, 2 * this.values.length));
-      larger.set(this.values);
-      this.values = larger;
-    }
-    return row;
-  }
-
-  /** Frees the row for reuse by a later `add`. */
-  remove(row: number): void {
-    this.values.fill(0, row, row + this.#width);
-    this.#free.push(row);
-  }
+  recent.part = part;
 }

@@ -6,105 +6,40 @@ const MAX_WAITING = 1_000_000;
 /** Number of requests passed on together. */
 const BATCH_REQUESTS = 1_024;
 
-interface Waiting {
-  readonly recorded: RecordedRequest;
-  /** Index in the input. */
-  readonly at: number;
-}
-
 /**
  * Sorts requests by time, and by input order within the same time, if they are at most `windowMs` behind the newest
  * one. A later request is counted, and passed on with the time reached so far.
  */
 export async function* inOrder(traffic: RecordedTraffic, windowMs: number, counts: TrafficCounts): RecordedTraffic {
-  const waiting = new RequestHeap();
+  /** The requests that may still be preceded by others, in order; before `next`, those that were passed on. */
+  const waiting: RecordedRequest[] = [];
+  let next = 0;
   let newestMs = Number.NEGATIVE_INFINITY;
   let reachedMs = Number.NEGATIVE_INFINITY;
-  let at = 0;
-  let batch: RecordedRequest[] = [];
-  const passOn = (recorded: RecordedRequest): void => {
-    if (recorded.timeMs >= reachedMs) {
-      reachedMs = recorded.timeMs;
-      batch.push(recorded);
-      return;
-    }
-    counts.late++;
-    batch.push({ ...recorded, timeMs: reachedMs });
-  };
+  const isDue = ({ timeMs }: RecordedRequest): boolean =>
+    timeMs < newestMs - windowMs || waiting.length - next > MAX_WAITING;
   for await (const requests of traffic) {
+    const batch: RecordedRequest[] = [];
     for (const recorded of requests) {
-      newestMs = Math.max(newestMs, recorded.timeMs);
-      waiting.add({ recorded, at: at++ });
-      while (waiting.first && (waiting.first.recorded.timeMs < newestMs - windowMs || waiting.size > MAX_WAITING))
-        passOn(waiting.take().recorded);
-      if (batch.length < BATCH_REQUESTS) continue;
-      yield batch;
-      batch = [];
+      const { timeMs } = recorded;
+      if (timeMs < reachedMs) {
+        counts.late++;
+        batch.push({ ...recorded, timeMs: reachedMs });
+        continue;
+      }
+      newestMs = Math.max(newestMs, timeMs);
+      waiting.splice(waiting.findLastIndex((one) => one.timeMs <= timeMs) + 1, 0, recorded); // near the end
+      for (let first = waiting[next]; first && isDue(first); first = waiting[++next]) {
+        reachedMs = first.timeMs;
+        batch.push(first);
+      }
     }
+    waiting.splice(0, next);
+    next = 0;
+    if (batch.length > 0) yield batch;
   }
-  while (waiting.first) {
-    passOn(waiting.take().recorded);
-    if (batch.length < BATCH_REQUESTS) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
+  for (let from = 0; from < waiting.length; from += BATCH_REQUESTS) yield waiting.slice(from, from + BATCH_REQUESTS);
 }
-
-/** A binary heap with the earliest request first. */
-class RequestHeap {
-  readonly #items: Waiting[] = [];
-
-  get size(): number {
-    return this.#items.length;
-  }
-
-  get first(): Waiting | undefined {
-    return this.#items[0];
-  }
-
-  add(item: Waiting): void {
-    const items = this.#items;
-    let at = items.length;
-    items.push(item);
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = items[parent] as Waiting; // below its length
-      if (!isBefore(item, above)) break;
-      items[at] = above;
-      at = parent;
-    }
-    items[at] = item;
-  }
-
-  /** Removes the first item, which must exist. */
-  take(): Waiting {
-    const items = this.#items;
-    const first = items[0] as Waiting; // the caller ensures that there is one
-    const last = items.pop() as Waiting;
-    if (items.length > 0) this.#sink(last);
-    return first;
-  }
-
-  /** Replaces the first item, and sinks the new one into place. */
-  #sink(item: Waiting): void {
-    const items = this.#items;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      const right = items[child + 1];
-      if (right && isBefore(right, items[child] as Waiting)) child++; // if there is a right child, there is a left one
-      const below = items[child];
-      if (!below || !isBefore(below, item)) break;
-      items[at] = below;
-      at = child;
-    }
-    items[at] = item;
-  }
-}
-
-const isBefore = (one: Waiting, other: Waiting): boolean =>
-  one.recorded.timeMs < other.recorded.timeMs || (one.recorded.timeMs === other.recorded.timeMs && one.at < other.at);
 
 /** Merges recordings by time, keeping the order of each. */
 export async function* merged(all: readonly RecordedTraffic[]): RecordedTraffic {

@@ -1,4 +1,5 @@
-const DAY_MS = 86_400_000;
+// biome-ignore-all lint/style/noRestrictedGlobals: reads times in logs, not the clock
+
 /** Last time whose year has four digits, in milliseconds since the epoch. */
 export const MAX_TIME_MS = 253_402_300_799_999;
 const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d(?::?\d\d)?)?$/;
@@ -53,30 +54,17 @@ type Three = readonly [number, number, number];
  * is accepted.
  */
 function timeIn([year, month, day]: Three, [hours, minutes, seconds]: Three, zone: string): number | undefined {
-  if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return undefined;
+  if (year < 1_000) return undefined; // `Date.UTC` adds 1900 to years below 100
+  const date = new Date(Date.UTC(year, month - 1, day));
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined; // it overflowed
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined;
-  const ofDay = ((hours * 60 + minutes) * 60 + seconds) * 1_000;
-  const timeMs = daysSince1970(year, month, day) * DAY_MS + ofDay - zoneMs(zone);
+  const timeMs = date.getTime() + ((hours * 60 + minutes) * 60 + seconds) * 1_000 - zoneMs(zone);
   return timeMs < 0 || timeMs > MAX_TIME_MS - 999 ? undefined : timeMs;
 }
-
-const daysIn = (year: number, month: number): number =>
-  daysSince1970(month === 12 ? year + 1 : year, (month % 12) + 1, 1) - daysSince1970(year, month, 1);
 
 function zoneMs(zone: string): number {
   if (zone === 'Z' || zone === '+0000') return 0;
   const digits = zone.slice(1).replace(':', '').padEnd(4, '0');
   const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2));
   return (zone.startsWith('-') ? -minutes : minutes) * 60_000;
-}
-
-/** @see https://howardhinnant.github.io/date_algorithms.html#days_from_civil */
-function daysSince1970(year: number, month: number, day: number): number {
-  const y = month <= 2 ? year - 1 : year;
-  const era = Math.floor(y / 400);
-  const yearOfEra = y - era * 400;
-  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  return (
-    era * 146_097 + yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear - 719_468
-  );
 }
