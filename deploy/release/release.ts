@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { schemaLocations, writeSchemas } from '../../test/helpers/kubernetes-schemas.ts';
+import { schemaFolder, schemaLocations } from '../../test/helpers/kubernetes-schemas.ts';
 import { bubblewrap, helm, kubeconform } from '../../test/helpers/tools.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -77,9 +77,7 @@ async function renderChart(folder: string, packed: string): Promise<void> {
   step('Rendering the chart');
   const rendered = join(folder, 'chart.yaml');
   writeFileSync(rendered, run(folder, await helm(), 'template', 'weir', packed, '--kube-version', KUBERNETES_VERSION));
-  const schemas = join(folder, 'schemas');
-  await writeSchemas(schemas, KUBERNETES_VERSION);
-  const locations = schemaLocations(schemas).flatMap((location) => ['-schema-location', location]);
+  const locations = schemaLocations(await schemaFolder(KUBERNETES_VERSION)).flatMap((location) => ['-schema-location', location]);
   const versions = ['-strict', '-summary', '-kubernetes-version', KUBERNETES_VERSION];
   console.log(run(folder, await kubeconform(), ...versions, ...locations, rendered).trim());
 }

@@ -64,7 +64,7 @@ const memoryMib = ({ pid }: Weir): number => readUsage(pid).memoryBytes / BYTES_
 test('with counters in memory, each of ten thousand concurrent calls is decided, and one user gets exactly its limit', async () => {
   const weir = await startDefault();
   try {
-    const { answers } = await drive(weir, abuser, { connections: 100, callsInFlight: 100, ms: 4_000 });
+    const { answers } = await drive(weir, abuser, { connections: 100, callsInFlight: 100, ms: 1_000 });
     expect(answers).toMatchObject({ OK: LIMIT, REFUSED: 0 });
     expect(answers.OVER_LIMIT).toBeGreaterThanOrEqual(10_000 - LIMIT);
     expect(memoryMib(weir)).toBeLessThan(MAX_MIB);
@@ -76,7 +76,7 @@ test('with counters in memory, each of ten thousand concurrent calls is decided,
 test('with counters in memory, each of a thousand concurrent calls with 100 descriptors is decided', async () => {
   const weir = await startDefault();
   try {
-    const { answers } = await drive(weir, large, { connections: 20, callsInFlight: 50, ms: 2_000 });
+    const { answers } = await drive(weir, large, { connections: 20, callsInFlight: 50, ms: 1_000 });
     expect(answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
     expect(answers.OK).toBeGreaterThanOrEqual(1_000);
     expect(memoryMib(weir)).toBeLessThan(MAX_MIB);
@@ -105,8 +105,8 @@ test('with Redis, each of ten thousand concurrent calls of a user is decided, at
   try {
     await until('Redis counts all calls of a normal load', isNormalLoadCounted);
     const [abuse, honest] = await Promise.all([
-      drive(weir, abuser, { connections: 100, callsInFlight: 100, ms: 4_000 }),
-      drive(weir, users, { connections: 4, callsInFlight: 5, ms: 4_000, by: otherGenerator }),
+      drive(weir, abuser, { connections: 100, callsInFlight: 100, ms: 1_500 }),
+      drive(weir, users, { connections: 4, callsInFlight: 5, ms: 1_500, by: otherGenerator }),
     ]);
     expect(abuse.answers.REFUSED).toBe(0);
     expect(abuse.answers.OK).toBeLessThanOrEqual(2 * LIMIT);

@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
-import { goSource, kubernetesSchemas } from './tools.ts';
+import { CACHE, goSource, install, isThere, kubernetesSchemas } from './tools.ts';
 
 /** The parts of a JSON schema, in Kubernetes' OpenAPI dialect, that are read or changed here. */
 interface Schema {
@@ -32,12 +33,20 @@ const DEFINITIONS = [
 ] as const;
 
 /**
- * Writes JSON schemas that allow no unknown fields, for built-in and custom resources, named as in `schemaLocations`.
+ * Folder with JSON schemas that allow no unknown fields, for built-in and custom resources, named as in
+ * `schemaLocations`. They are written once for each state of this file and of the pinned sources.
  */
-export async function writeSchemas(folder: string, kubernetesVersion: string): Promise<void> {
-  mkdirSync(folder, { recursive: true });
-  await writeOwn(folder, kubernetesVersion);
-  await writeCustom(folder);
+export async function schemaFolder(kubernetesVersion: string): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of ['kubernetes-schemas.ts', 'tools.ts']) hash.update(readFileSync(new URL(file, import.meta.url)));
+  const folder = join(CACHE, `schemas-${kubernetesVersion}-${hash.digest('hex').slice(0, 12)}`);
+  if (!(await isThere(folder)))
+    await install(folder, async (into) => {
+      mkdirSync(into);
+      await writeOwn(into, kubernetesVersion);
+      await writeCustom(into);
+    });
+  return folder;
 }
 
 /** The schema locations for kubeconform. */

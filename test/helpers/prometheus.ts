@@ -29,14 +29,14 @@ export interface PrometheusOptions {
   readonly rules: string;
 }
 
-const POLL_MS = 200;
+const POLL_MS = 500;
 
-/** Starts Prometheus, which scrapes every second, and evaluates rules twice a second. */
+/** Starts Prometheus, which scrapes every two seconds, and evaluates rules every second. */
 export async function startPrometheus({ targets, rules }: PrometheusOptions): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'prometheus-'));
   const port = await freePort();
   const config = {
-    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '500ms' },
+    global: { scrape_interval: '2s', scrape_timeout: '2s', evaluation_interval: '1s' },
     rule_files: ['rules.yaml'],
     scrape_configs: [
       {
