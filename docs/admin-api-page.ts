@@ -1,9 +1,9 @@
+import type { JsonShape } from '../src/base/shape.ts';
 import { adviceOperations } from '../src/operate/admin/advice-operations.ts';
 import type { ApiOperation } from '../src/operate/admin/api.ts';
 import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import type { AdminOptions } from '../src/operate/admin/options.ts';
-import type { ObjectSchema, Schema } from '../src/operate/admin/schema.ts';
 import { sessionOperations } from '../src/operate/admin/session-operations.ts';
 import { siteOperations } from '../src/operate/admin/site-operations.ts';
 import { usageOperations } from '../src/operate/admin/usage-operations.ts';
@@ -78,7 +78,7 @@ function sectionOf({
 
 const upper = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-function tableOf(what: string, { properties, required }: ObjectSchema): readonly string[] {
+function tableOf(what: string, { properties = {}, required = [] }: JsonShape<unknown>): readonly string[] {
   const rows = Object.entries(properties).map(
     ([name, schema]) =>
       `| \`${name}\` | ${typeOf(schema)} | ${required.includes(name) ? 'yes' : ''} | ${(schema.description ?? '').replaceAll('|', '\\|')} |`,
@@ -86,19 +86,21 @@ function tableOf(what: string, { properties, required }: ObjectSchema): readonly
   return rows.length === 0 ? [] : ['', `| ${what} | type | required | meaning |`, '| --- | --- | --- | --- |', ...rows];
 }
 
-function typeOf(schema: Schema): string {
-  switch (schema.type) {
-    case 'string':
-      return schema.enum
-        ? schema.enum.map((word) => `\`${word}\``).join(', ')
-        : `text, at most ${schema.maxLength} characters`;
-    case 'integer':
-      return `${schema.minimum} to ${schema.maximum}`;
-    case 'array':
-      return `list of ${typeOf(schema.items)}, at most ${schema.maxItems}`;
-    case 'object':
-      return `object with ${Object.keys(schema.properties)
-        .map((name) => `\`${name}\``)
-        .join(', ')}`;
-  }
+function typeOf({
+  type,
+  enum: words,
+  minimum,
+  maximum,
+  maxLength,
+  maxItems,
+  items,
+  properties = {},
+}: JsonShape<unknown>): string {
+  if (words) return words.map((word) => `\`${word}\``).join(', ');
+  if (type === 'string') return `text, at most ${maxLength} characters`;
+  if (type === 'integer') return `${minimum} to ${maximum}`;
+  if (items) return `list of ${typeOf(items)}, at most ${maxItems}`;
+  return `object with ${Object.keys(properties)
+    .map((name) => `\`${name}\``)
+    .join(', ')}`;
 }

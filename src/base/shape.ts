@@ -10,6 +10,15 @@ export interface JsonShape<T> {
   readonly properties?: Properties;
   readonly required?: readonly string[];
   readonly additionalProperties?: boolean | JsonShape<unknown>;
+  /** Bounds of texts, numbers and lists, for what requests send. */
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  /** Requires a character that is not blank. */
+  readonly pattern?: '\\S';
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
   readonly [described]?: T;
 }
 declare const described: unique symbol;

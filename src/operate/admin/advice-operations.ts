@@ -1,8 +1,8 @@
+import { fields, whole } from '../../base/shape.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { LiveAdvice } from './live-advice.ts';
 import { domain, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 
 /** Gives advice from the traffic of the service. */
 export type AdviceSource = Pick<LiveAdvice, 'advice'>;
@@ -12,23 +12,21 @@ const MILLION = 1_000_000;
 /** @param source  undefined: arrivals are not followed */
 export function adviceOperations(source: AdviceSource | undefined): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/advice',
-      method: 'GET',
+    operation('GET /api/v1/advice', {
       summary: 'the use of each limit by key, the effect of other limits, and a proposal (ADVISE_BYTES)',
       need: 'read',
-      query: object(
+      query: fields(
+        {},
         {
           domain: { ...domain, description: 'only limits of this domain' },
           rule: { ...text, description: 'only limits of this rule, by its path' },
           keysHitPerMillion: {
-            type: 'integer',
+            ...whole,
             minimum: 1,
             maximum: MILLION - 1,
             description: 'how many of a million normal keys a proposal may hit; default: 10,000',
           },
         },
-        [],
       ),
       answers:
         '`limits`: for each limit that requests have matched, its figures, `warnings`, and a `proposal` or the reason for the `refusal`; `skipped`: limits without advice.',

@@ -26,76 +26,73 @@ import { type RecordsCall, runRecordsCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
-/** The questions that the admin API asks each process that answers requests. */
-export type AgentQuestion =
-  | { readonly kind: 'explain'; readonly request: WireRequest }
-  | ({ readonly kind: 'counters' } & CountedDescriptor)
-  /** Change every counter of the descriptor. */
-  | ({ readonly kind: 'change'; readonly change: CounterChange } & CountedDescriptor)
+/** What the admin API asks each process that answers requests, by kind, and the reply. */
+interface Questions {
+  readonly explain: Asked<Explanation, { readonly request: WireRequest }>;
+  readonly counters: Asked<Finding<NamedCounters>, CountedDescriptor>;
+  /** Change every counter of the descriptor. The counters after the change. */
+  readonly change: Asked<Finding<NamedCounters>, CountedDescriptor & { readonly change: CounterChange }>;
   /** A page of all counters. */
-  | { readonly kind: 'list'; readonly query: ListQuery }
-  | { readonly kind: 'unmatched' }
+  readonly list: Asked<Finding<ListedCounters>, { readonly query: ListQuery }>;
+  readonly unmatched: Asked<UnmatchedReport>;
   /** Evidence of mistakes in the configurations of proxies. */
-  | { readonly kind: 'evidence' }
+  readonly evidence: Asked<EvidenceReport>;
   /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
-  | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
+  readonly top: Asked<
+    readonly RuleTop[],
+    { readonly by: TopKind; readonly rules?: number; readonly rule?: string | undefined }
+  >;
   /** The clients with the most refused requests: `keys` of each of `rules` rules. */
-  | { readonly kind: 'refused'; readonly rules: number; readonly keys: number }
-  | { readonly kind: 'refusals' }
-  /** Replace the overrides in force by these. */
-  | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
-  /** These counters have been reset. */
-  | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
-  /** The counters may have room again. */
-  | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
-  /** The quotas of proxies. */
-  | { readonly kind: 'quotas'; readonly query: QuotaQuery }
-  /** At most this many counters that sites share. */
-  | { readonly kind: 'sites'; readonly count: number }
-  /** What the candidate would change, with at most `keys` keys of each rule. `rule`: of this rule alone. */
-  | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
-  /** The arrivals since the last such question, of the keys in this sample. */
-  | ({ readonly kind: 'arrivals' } & ArrivalSample)
-  /** Take a profile of the process. */
-  | { readonly kind: 'profile'; readonly what: ProfileKind; readonly seconds: number }
-  | { readonly kind: 'end_profile' }
-  /** Read or change operators' records. */
-  | { readonly kind: 'records'; readonly call: RecordsCall }
-  /** Take usage from the store: see `UsageSource`. */
-  | { readonly kind: 'usage'; readonly call: UsageCall }
-  /** Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. */
-  | { readonly kind: 'record'; readonly untilMs?: number };
-
-export type AgentReply =
-  | { readonly kind: 'explain'; readonly explanation: Explanation }
-  | { readonly kind: 'counters'; readonly answer: Finding<NamedCounters> }
-  /** The counters after the change. */
-  | { readonly kind: 'change'; readonly answer: Finding<NamedCounters> }
-  | { readonly kind: 'list'; readonly answer: Finding<ListedCounters> }
-  | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
-  | { readonly kind: 'evidence'; readonly report: EvidenceReport }
-  | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
-  | { readonly kind: 'refused'; readonly tops: readonly RefusedTop[] }
+  readonly refused: Asked<readonly RefusedTop[], { readonly rules: number; readonly keys: number }>;
   /** Undefined: no refusals are kept. */
-  | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
-  | { readonly kind: 'overrides' }
-  | { readonly kind: 'forget' }
-  | { readonly kind: 'recheck' }
-  /** Undefined: RLQS is off. */
-  | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
-  /** Undefined: this is the only site. */
-  | { readonly kind: 'sites'; readonly report: SharedReport | undefined }
-  /** Undefined: no candidate is being tried. */
-  | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
-  /** Undefined: arrivals are not followed. */
-  | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
-  | { readonly kind: 'profile'; readonly profile: object }
-  | { readonly kind: 'end_profile' }
-  | { readonly kind: 'records'; readonly answer: Finding<unknown> }
-  /** `batches`: those set aside. `page`: of the batch, if it is here. */
-  | { readonly kind: 'usage'; readonly batches: readonly UsageBatch[]; readonly page: UsagePage | undefined }
-  /** When the recording ends; undefined: RECORD_TO is not set. */
-  | { readonly kind: 'record'; readonly untilMs: number | undefined };
+  readonly refusals: Asked<RefusalReport | undefined>;
+  /** Replace the overrides in force by these. */
+  readonly overrides: Asked<void, { readonly overrides: readonly StandingOverride[] }>;
+  /** These counters have been reset. */
+  readonly forget: Asked<void, { readonly keys: readonly CounterKey[] }>;
+  /** The counters may have room again. */
+  readonly recheck: Asked<void, { readonly keys: readonly CounterKey[] }>;
+  /** The quotas of proxies; undefined: RLQS is off. */
+  readonly quotas: Asked<QuotaReport | undefined, { readonly query: QuotaQuery }>;
+  /** At most this many counters that sites share; undefined: this is the only site. */
+  readonly sites: Asked<SharedReport | undefined, { readonly count: number }>;
+  /**
+   * What the candidate would change, with at most `keys` keys of each rule; undefined: no candidate is being tried.
+   * `rule`: of this rule alone.
+   */
+  readonly candidate: Asked<TrialReport | undefined, { readonly keys: number; readonly rule?: string | undefined }>;
+  /** The arrivals since the last such question, of the keys in this sample; undefined: arrivals are not followed. */
+  readonly arrivals: Asked<ArrivalBatch | undefined, ArrivalSample>;
+  /** Take a profile of the process. */
+  readonly profile: Asked<object, { readonly what: ProfileKind; readonly seconds: number }>;
+  readonly end_profile: Asked<void>;
+  /** Read or change operators' records. */
+  readonly records: Asked<Finding<unknown>, { readonly call: RecordsCall }>;
+  /** Take usage from the store: see `UsageSource`. `batches`: those set aside. `page`: of the batch, if it is here. */
+  readonly usage: Asked<
+    { readonly batches: readonly UsageBatch[]; readonly page: UsagePage | undefined },
+    { readonly call: UsageCall }
+  >;
+  /**
+   * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The end of the recording;
+   * undefined: RECORD_TO is not set.
+   */
+  readonly record: Asked<number | undefined, { readonly untilMs?: number | undefined }>;
+}
+
+/** A question with these fields, and its reply. */
+interface Asked<R, F = object> {
+  readonly fields: F;
+  readonly reply: R;
+}
+
+type Kind = keyof Questions;
+export type AgentQuestion = { [K in Kind]: { readonly kind: K } & Questions[K]['fields'] }[Kind];
+
+/** The reply to a question, which the question has the type of. */
+export interface AgentReply {
+  readonly reply: unknown;
+}
 
 /** A call of each store's usage. */
 type UsageCall =
@@ -103,14 +100,11 @@ type UsageCall =
   | { readonly method: 'read'; readonly id: string; readonly after: string | undefined }
   | { readonly method: 'drop'; readonly id: string };
 
-/** The reply to a kind of question. */
-export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
+export type ReplyTo<Q extends AgentQuestion> = Questions[Q['kind']]['reply'];
 
-/** @throws TypeError  the reply is to another question */
-export function replyTo<Q extends AgentQuestion>({ kind }: Q, reply: AgentReply): ReplyTo<Q> {
-  if (reply.kind !== kind) throw new TypeError(`expected a reply to '${kind}', got one to '${reply.kind}'`);
-  return reply as ReplyTo<Q>; // as just checked
-}
+/** The content of the reply to a question. */
+export const replyTo = <Q extends AgentQuestion>(_question: Q, { reply }: AgentReply): ReplyTo<Q> =>
+  reply as ReplyTo<Q>; // `Answering` pairs them
 
 /** Whether the question changes nothing, so that another process may be asked when one did not reply. */
 export function mayAskAgain(question: AgentQuestion): boolean {
@@ -120,7 +114,7 @@ export function mayAskAgain(question: AgentQuestion): boolean {
 }
 
 /** The reply of one process. */
-export interface NamedReply<R extends AgentReply = AgentReply> {
+export interface NamedReply<R> {
   /** `worker 2 (process 4711)`; of a service of one process, `this process`. */
   readonly process: string;
   readonly reply: R;
@@ -155,15 +149,7 @@ interface AgentOptions extends ExplainOptions, CounterSources {
 const loadExplain = () => import('./explain.ts');
 const loadCounters = () => import('./named-counters.ts');
 
-async function recordProfile({ what, seconds }: Extract<AgentQuestion, { kind: 'profile' }>, end: AbortSignal) {
-  const { takeProfile } = await import('../../edge/http/profile.ts');
-  return takeProfile(what, seconds, end);
-}
-
-async function callUsage(
-  sources: readonly UsageSource[],
-  call: UsageCall,
-): Promise<Extract<AgentReply, { kind: 'usage' }>> {
+async function callUsage(sources: readonly UsageSource[], call: UsageCall): Promise<Questions['usage']['reply']> {
   const batches: UsageBatch[] = [];
   let page: UsagePage | undefined;
   for (const source of sources) {
@@ -171,12 +157,12 @@ async function callUsage(
     else if (call.method === 'read') page ??= await source.read(call.id, call.after);
     else batches.push(...(await source.setAside(call.collector)));
   }
-  return { kind: 'usage', batches, page };
+  return { batches, page };
 }
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
-  readonly #options: AgentOptions;
+  readonly #answering: Answering;
   readonly #unmatched: Unmatched;
   readonly evidence: Evidence;
   readonly #top: TopKeys | undefined;
@@ -185,7 +171,7 @@ export class AdminAgent {
   #profiling: AbortController | undefined;
 
   constructor(options: AgentOptions) {
-    this.#options = options;
+    this.#answering = this.#answers(options);
     this.#unmatched = new Unmatched();
     this.evidence = new Evidence(options.clock);
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
@@ -211,66 +197,50 @@ export class AdminAgent {
   }
 
   async ask(question: AgentQuestion): Promise<AgentReply> {
-    switch (question.kind) {
-      case 'explain':
-        return { kind: 'explain', explanation: await (await loadExplain()).explain(question.request, this.#options) };
-      case 'counters':
-        return {
-          kind: 'counters',
-          answer: await settle((await loadCounters()).readCounters(question, this.#options)),
-        };
-      case 'change': {
-        const { changeCounters } = await loadCounters();
-        return { kind: 'change', answer: await settle(changeCounters(question, question.change, this.#options)) };
-      }
-      case 'list':
-        return {
-          kind: 'list',
-          answer: await settle((await loadCounters()).listCounters(question.query, this.#options)),
-        };
-      case 'unmatched':
-        return { kind: 'unmatched', report: this.#unmatched.report() };
-      case 'evidence':
-        return { kind: 'evidence', report: this.evidence.report() };
-      case 'top':
-        return { kind: 'top', tops: (await this.#top?.lists(question.by, question)) ?? [] };
-      case 'refused':
-        return { kind: 'refused', tops: (await this.#top?.refused(question)) ?? [] };
-      case 'refusals':
-        return { kind: 'refusals', report: this.#refusals?.report() };
-      case 'overrides':
-        this.#options.decider.overrides?.replace(question.overrides);
-        return { kind: 'overrides' };
-      case 'forget':
-        for (const key of question.keys) this.#options.ledger.forgetLocally(key);
-        return { kind: 'forget' };
-      case 'recheck':
-        for (const key of question.keys) this.#options.ledger.refusals?.drop(key);
-        return { kind: 'recheck' };
-      case 'quotas':
-        return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
-      case 'sites':
-        return { kind: 'sites', report: await this.#options.sites?.(question.count) };
-      case 'candidate':
-        return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
-      case 'arrivals':
-        return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
-      case 'profile':
-        this.#profiling = new AbortController();
-        return { kind: 'profile', profile: await recordProfile(question, this.#profiling.signal) };
-      case 'end_profile':
-        this.#profiling?.abort();
-        return { kind: 'end_profile' };
-      case 'records':
-        return { kind: 'records', answer: await settle(runRecordsCall(this.#options.records, question.call)) };
-      case 'usage':
-        return callUsage(this.#options.usage ?? [], question.call);
-      case 'record':
-        return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
-    }
+    const answer = this.#answering[question.kind] as (question: AgentQuestion) => unknown; // of its own kind
+    return { reply: await answer(question) };
   }
 
   close(): void {
     for (const stop of this.#stops) stop();
   }
+
+  #answers(options: AgentOptions): Answering {
+    return {
+      explain: async ({ request }) => (await loadExplain()).explain(request, options),
+      counters: async (descriptor) => settle((await loadCounters()).readCounters(descriptor, options)),
+      change: async (question) => settle((await loadCounters()).changeCounters(question, question.change, options)),
+      list: async ({ query }) => settle((await loadCounters()).listCounters(query, options)),
+      unmatched: () => this.#unmatched.report(),
+      evidence: () => this.evidence.report(),
+      top: async ({ by, ...only }) => (await this.#top?.lists(by, only)) ?? [],
+      refused: async (most) => (await this.#top?.refused(most)) ?? [],
+      refusals: () => this.#refusals?.report(),
+      overrides: ({ overrides }) => options.decider.overrides?.replace(overrides),
+      forget({ keys }) {
+        for (const key of keys) options.ledger.forgetLocally(key);
+      },
+      recheck({ keys }) {
+        for (const key of keys) options.ledger.refusals?.drop(key);
+      },
+      quotas: ({ query }) => options.quotas?.(query),
+      sites: ({ count }) => options.sites?.(count),
+      candidate: ({ keys, rule }) => options.candidate(keys, rule),
+      arrivals: (sample) => options.arrivals?.(sample),
+      profile: async ({ what, seconds }) => {
+        this.#profiling = new AbortController();
+        const { signal } = this.#profiling;
+        return (await import('../../edge/http/profile.ts')).takeProfile(what, seconds, signal);
+      },
+      end_profile: () => this.#profiling?.abort(),
+      records: ({ call }) => settle(runRecordsCall(options.records, call)),
+      usage: ({ call }) => callUsage(options.usage ?? [], call),
+      record: ({ untilMs }) => options.record?.(untilMs),
+    };
+  }
 }
+
+/** Answers each kind of question. */
+type Answering = {
+  readonly [K in Kind]: (question: Questions[K]['fields']) => Questions[K]['reply'] | Promise<Questions[K]['reply']>;
+};

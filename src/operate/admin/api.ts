@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
+import { fields, type JsonShape } from '../../base/shape.ts';
 import { CallerDisconnected, type HttpRequest } from '../../edge/http/request.ts';
 import { API, json, type Page, type Route } from '../../edge/http/server.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { Answers } from '../answers/all.ts';
 import { type AccessOptions, admit, type Client, type Need } from './access.ts';
 import { ApiProblem, problemPage } from './problem.ts';
-import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
+import { closed, parseJson, valid } from './schema.ts';
 
 /** The input of an operation. */
 interface Call<B = unknown, Q = unknown> {
@@ -24,9 +25,9 @@ export interface ApiOperation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly summary: string;
   readonly need: Need;
-  readonly query: ObjectSchema;
+  readonly query: JsonShape<object>;
   /** Absent: the operation takes no body. `any`: it parses the body itself. */
-  readonly body?: ObjectSchema | 'any';
+  readonly body?: JsonShape<object> | 'any';
   /** The type of a body that is not JSON. */
   readonly consumes?: 'application/yaml';
   /** Describes the 200 response. */
@@ -40,23 +41,28 @@ export interface ApiOperation {
 /** What an operation returns: JSON of its documented shape, else a page. */
 type Answer<O extends string> = O extends keyof Answers ? Answers[O] : Page;
 
-/** An operation whose parameters, body and answer are typed by their schemas. */
-export const operation = <
-  M extends ApiOperation['method'],
-  P extends string,
-  Q extends ObjectSchema,
-  B extends ObjectSchema | 'any' | undefined = undefined,
->(
+/**
+ * An operation whose parameters, body and answer are typed by their shapes.
+ *
+ * @param name  `GET /api/v1/top`
+ * @param declared.query  absent: it takes no parameters
+ */
+export function operation<O extends `${ApiOperation['method']} ${string}`, Q extends object = object, B = undefined>(
+  name: O,
   declared: Omit<ApiOperation, 'method' | 'path' | 'query' | 'body' | 'answer'> & {
-    readonly method: M;
-    readonly path: P;
-    readonly query: Q;
-    readonly body?: B;
-    answer(
-      call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>,
-    ): Answer<`${M} ${P}`> | Promise<Answer<`${M} ${P}`>>;
+    readonly query?: JsonShape<Q>;
+    readonly body?: JsonShape<B> | 'any';
+    answer(call: Call<B, Q>): Answer<O> | Promise<Answer<O>>;
   },
-): ApiOperation => declared as unknown as ApiOperation; // `answer` below validates both first
+): ApiOperation {
+  const { query, body } = declared;
+  const [method, path] = name.split(' ');
+  const shapes = {
+    query: closed<object>(query ?? fields({})),
+    ...(body && { body: body === 'any' ? body : closed(body) }),
+  };
+  return { ...declared, ...shapes, method, path } as unknown as ApiOperation; // `answer` below validates both first
+}
 
 /** The longest body: enough for a request to `/json` unless its texts are unusually long. */
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -126,15 +132,16 @@ function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperatio
 }
 
 /** The query parameters, with those of type integer as numbers. */
-function parseQuery({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
+function parseQuery<T>({ url = '' }: IncomingMessage, shape: JsonShape<T>): T {
+  const properties = new Map(Object.entries(shape.properties ?? {}));
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : '';
   const values: [string, unknown][] = [];
   const seen = new Set<string>();
   for (const [name, text] of new URLSearchParams(query)) {
     if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} appears twice`);
     seen.add(name);
-    const { type } = Object.hasOwn(schema.properties, name) ? (schema.properties[name] as Schema) : { type: 'string' };
-    values.push([name, type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);
+    const isNumber = properties.get(name)?.type === 'integer';
+    values.push([name, isNumber && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);
   }
-  return valid(schema, Object.fromEntries(values), 'the query');
+  return valid(shape, Object.fromEntries(values), 'the query');
 }

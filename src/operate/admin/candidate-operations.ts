@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import { fields } from '../../base/shape.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
@@ -6,30 +6,15 @@ import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { diffJson, diffRules } from '../../lab/diff/diff.ts';
 import type { Answers } from '../answers/all.ts';
 import type { TriedCandidate } from '../answers/rules.ts';
-import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
+import type { CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { Audit } from './audit.ts';
-import type { CandidateRecords } from './candidate-records.ts';
-import { showCandidate, type TrialTerms } from './candidate-view.ts';
+import { showCandidate } from './candidate-view.ts';
 import type { AdminOptions } from './options.ts';
-import { noQuery, pageSize, reason, text } from './parameters.ts';
+import { onlyRule, pageSize, reason } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { decodeText } from './rule-text-operations.ts';
-import { object } from './schema.ts';
 
-export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
-  readonly audit: Audit;
-  readonly candidate: CandidateBook;
-  readonly candidateRecords: Pick<CandidateRecords, 'put'>;
-  /** `CANDIDATE_RULES_PATH`. */
-  readonly candidatePath: string | undefined;
-  readonly trial: TrialTerms;
-  /** The split of limits that sites share; undefined: this is the only site. */
-  readonly split: SiteSplit | undefined;
-}
-
-const PATH = '/api/v1/candidate';
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
 /** The most rules compared, of both sides together: more would delay other pages for too long. */
@@ -38,29 +23,24 @@ const MAX_COMPARED_RULES = 1_000;
 const MAX_SHOWN_ERRORS = 200;
 
 /** Operations on rules that are tried on live traffic. */
-export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
+export function candidateOperations(options: AdminOptions): readonly ApiOperation[] {
   return [...viewOperations(options), ...changeOperations(options)];
 }
 
-function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
+function viewOperations(options: AdminOptions): readonly ApiOperation[] {
   const { candidate } = options;
   return [
-    operation({
-      path: PATH,
-      method: 'GET',
+    operation('GET /api/v1/candidate', {
       summary: 'the candidate: whether it is tried, its problems, and what it would change by rule and key',
       need: 'read',
-      query: object({ rule: { ...text, description: 'the path of one rule' }, count: pageSize(MAX_KEYS) }, []),
+      query: fields({}, { rule: onlyRule, count: pageSize(MAX_KEYS) }),
       answers:
         'State, figures since `since`, and the rules with the most changes first. `newlyRefused` counts requests that the live rules pass.',
       answer: ({ query }) => shown(options, query.count, query.rule),
     }),
-    operation({
-      path: '/api/v1/candidate/text',
-      method: 'GET',
+    operation('GET /api/v1/candidate/text', {
       summary: 'the text of the last candidate that was sent',
       need: 'read',
-      query: noQuery,
       answers: '`text`.',
       answer: () => {
         const { posted } = candidate.facts;
@@ -68,27 +48,22 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
         return { text: posted.text };
       },
     }),
-    operation({
-      path: '/api/v1/candidate/diff',
-      method: 'GET',
+    operation('GET /api/v1/candidate/diff', {
       summary: 'the effect of putting the candidate in force, as weir diff prints it',
       need: 'read',
-      query: noQuery,
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
       answer: async () => compared(options),
     }),
   ];
 }
 
-function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
+function changeOperations(options: AdminOptions): readonly ApiOperation[] {
   const { audit, candidate, candidateRecords } = options;
   return [
-    operation({
-      path: PATH,
-      method: 'POST',
+    operation('POST /api/v1/candidate', {
       summary: 'tries a rule file on live traffic, and replaces the previous candidate',
       need: 'operate',
-      query: object({ reason }, ['reason']),
+      query: fields({ reason }),
       body: 'any',
       consumes: 'application/yaml',
       answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
@@ -102,13 +77,10 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
         return shown(options);
       },
     }),
-    operation({
-      path: PATH,
-      method: 'DELETE',
+    operation('DELETE /api/v1/candidate', {
       summary: 'ends the trial, until another candidate is sent or files at CANDIDATE_RULES_PATH change',
       need: 'operate',
-      query: noQuery,
-      body: object({ reason }, ['reason']),
+      body: fields({ reason }),
       answers: 'The same as GET.',
       answer: async ({ client, body }) => {
         const by = { by: client.name, reason: body.reason };
@@ -144,7 +116,7 @@ const auditedChange = (
   after,
 });
 
-async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
+async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
   const { candidate, candidatePath: path, trial: terms, hash } = options;
   const report = await collectReport(options, keys, rule);
   return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
@@ -152,18 +124,18 @@ async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: stri
 
 /** The merged reports of all processes on the current candidate. */
 export async function collectReport(
-  { ask, candidate }: Pick<CandidateOptions, 'ask' | 'candidate'>,
+  { ask, candidate }: Pick<AdminOptions, 'ask' | 'candidate'>,
   keys: number,
   rule?: string,
 ): Promise<TrialReport | undefined> {
   const { hash } = candidate.facts;
   if (hash === undefined) return undefined;
-  const replies = await ask({ kind: 'candidate', keys, ...(rule !== undefined && { rule }) });
+  const replies = await ask({ kind: 'candidate', keys, rule });
   // a process may still try the previous candidate
-  return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
+  return mergeReports(replies.flatMap(({ reply }) => (reply?.hash === hash ? reply : [])));
 }
 
-function compared({ candidate, rules, split }: CandidateOptions): Answers['GET /api/v1/candidate/diff'] {
+function compared({ candidate, rules, split }: AdminOptions): Answers['GET /api/v1/candidate/diff'] {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;

@@ -1,3 +1,4 @@
+import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import { parseAmount } from '../../engine/algorithms/money.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -8,75 +9,62 @@ import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts
 import type { AdminOptions } from './options.ts';
 import {
   type ChangeBody,
+  changeBody,
+  changeFields,
   DESCRIPTOR_QUERY,
-  descriptor,
   domain,
-  noQuery,
   readDescriptor,
-  reason,
   refuseHashes,
   refuseUnknownRule,
   text,
 } from './parameters.ts';
 import { ApiProblem, foundIn } from './problem.ts';
-import { object } from './schema.ts';
 import { describeOverride, shownBy, shownEntries } from './shown.ts';
 
 /** Operations that show and change the counters of a descriptor, or list all counters. */
 export function counterOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/counters',
-      method: 'GET',
+    operation('GET /api/v1/counters', {
       summary: 'the counters of a descriptor, or a page of all counters',
       need: 'read',
-      query: object(
-        {
-          domain: { ...domain, description: 'required with descriptor' },
-          descriptor: { ...text, description: `${DESCRIPTOR_QUERY}; absent: all counters, a page at a time` },
-          rule: { ...text, description: 'only without descriptor: the path of one rule' },
-          after: {
-            type: 'string',
-            maxLength: 200,
-            description: 'only without descriptor: `next` of the previous page',
-          },
-        },
-        [],
-      ),
+      query: counterQuery,
       answers: 'Counters with their states. `next` is present if there are more pages.',
       answer: ({ query }) => counters(options, query),
     }),
-    operation({
-      path: '/api/v1/counters/reset',
-      method: 'POST',
+    operation('POST /api/v1/counters/reset', {
       summary: 'resets the counters of a descriptor in every process of every instance',
       need: 'operate',
-      query: noQuery,
-      body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
+      body: changeBody,
       answers: 'The counters before and after.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'reset' }),
     }),
-    operation({
-      path: '/api/v1/counters/grant',
-      method: 'POST',
+    operation('POST /api/v1/counters/grant', {
       summary: 'refunds hits, or an amount of money, to the counters of a descriptor, at most as much as was used',
       need: 'operate',
-      query: noQuery,
-      body: object({ domain, descriptor, hits, amount, reason }, ['domain', 'descriptor', 'reason']),
+      body: grantBody,
       answers: 'The counters before and after. Those that count in another unit are unchanged.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', ...readGrant(body) }),
     }),
   ];
 }
 
-const hits = { type: 'integer', minimum: 1, maximum: MAX_COUNT, description: 'or `amount`' } as const;
-const amount = { ...text, description: 'of budgets: `12.50 USD`' } as const;
+const counterQuery = fields(
+  {},
+  {
+    domain: { ...domain, description: 'required with descriptor' },
+    descriptor: { ...text, description: `${DESCRIPTOR_QUERY}; absent: all counters, a page at a time` },
+    rule: { ...text, description: 'only without descriptor: the path of one rule' },
+    after: { ...text, maxLength: 200, description: 'only without descriptor: `next` of the previous page' },
+  },
+);
+
+const grantBody = fields(changeFields, {
+  hits: { ...whole, minimum: 1, maximum: MAX_COUNT, description: 'or `amount`' },
+  amount: { ...text, description: 'of budgets: `12.50 USD`' },
+});
 
 /** @throws ApiProblem  400: not exactly one of both, or not an amount of money */
-function readGrant(given: { readonly hits?: number; readonly amount?: string }): {
-  readonly hits: number;
-  readonly currency: string | undefined;
-} {
+function readGrant(given: ValueOf<typeof grantBody>) {
   if ((given.hits === undefined) === (given.amount === undefined))
     throw new ApiProblem(400, 'the body is not valid: either hits or amount is required');
   if (given.amount === undefined) return { hits: given.hits ?? 0, currency: undefined };
@@ -91,14 +79,15 @@ function readGrant(given: { readonly hits?: number; readonly amount?: string }):
 
 async function counters(
   options: AdminOptions,
-  query: { readonly domain?: string; readonly descriptor?: string; readonly rule?: string; readonly after?: string },
+  query: ValueOf<typeof counterQuery>,
 ): Promise<DescriptorCounters | ListedCounters> {
   if (query.descriptor === undefined) return list(options, query);
   if (query.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = readDescriptor(query.descriptor);
-  const reply = await options.askOne({ kind: 'counters', domain: query.domain, entries });
-  const { counters: all, override } = foundIn(reply?.answer);
+  const { counters: all, override } = foundIn(
+    await options.askOne({ kind: 'counters', domain: query.domain, entries }),
+  );
   return {
     domain: query.domain,
     entries,
@@ -112,8 +101,7 @@ async function list(options: AdminOptions, query: ListQuery): Promise<ListedCoun
   if (rule !== undefined) refuseUnknownRule(options.rules(), rule);
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
     throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
-  const reply = await options.askOne({ kind: 'list', query });
-  const page = foundIn(reply?.answer);
+  const page = foundIn(await options.askOne({ kind: 'list', query }));
   const shown = shownBy(true, options.hash);
   return {
     ...page,
@@ -133,7 +121,7 @@ async function change(
 ): Promise<ChangedCounters> {
   refuseHashes(entries, options.hash);
   const ofDescriptor = { domain: name, entries };
-  const before = foundIn((await options.askOne({ kind: 'counters', ...ofDescriptor }))?.answer);
+  const before = foundIn(await options.askOne({ kind: 'counters', ...ofDescriptor }));
   const what = auditedCounter(options, ofDescriptor, before.counters[0]?.rule, how);
   if (how.kind === 'grant' && before.counters.every(({ state }) => state.currency !== how.currency))
     throw new ApiProblem(
@@ -147,8 +135,7 @@ async function change(
   const after = await options.audit.change(
     { who, change: how.kind, reason: why, what, before: states, after: planned },
     async () => {
-      const reply = await options.askOne({ kind: 'change', ...ofDescriptor, change: how });
-      const changed = foundIn(reply?.answer);
+      const changed = foundIn(await options.askOne({ kind: 'change', ...ofDescriptor, change: how }));
       const keys = changed.counters.map(({ key }) => key);
       await options.ask({ kind: how.kind === 'reset' ? 'forget' : 'recheck', keys });
       return changed;

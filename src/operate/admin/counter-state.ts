@@ -50,9 +50,7 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
     case 'fair_share':
       return { kind: 'level', capacity };
     case 'sliding_window_counter': {
-      const { state: now } = algorithms.sliding_window_counter.step(limit, state, nowMs, 0, false);
-      const [startMs = 0, count = 0, previous = 0] = now;
-      const covered = Math.max(windowMs - Math.max(nowMs - startMs, 0), 0) / windowMs;
+      const { count, previous, covered } = readWindows(limit, state, nowMs);
       return { kind: 'parts', capacity, parts: [Math.round(previous * covered * 100) / 100, count] };
     }
     case 'sliding_window_buckets': {
@@ -81,6 +79,13 @@ export function drawState(limit: Limit, state: State | undefined, nowMs: number)
   }
 }
 
+/** The hits of this window and the previous one, and the part of the previous one that still counts. */
+function readWindows(limit: Of<'sliding_window_counter'>, state: State | undefined, nowMs: number) {
+  const { state: now } = algorithms.sliding_window_counter.step(limit, state, nowMs, 0, false);
+  const [startMs = 0, count = 0, previous = 0] = now;
+  return { count, previous, covered: Math.max(limit.windowMs - Math.max(nowMs - startMs, 0), 0) / limit.windowMs };
+}
+
 /** A counter before hits are spent on it. */
 interface Standing {
   readonly state: State | undefined;
@@ -104,16 +109,8 @@ interface Account {
   readonly mayOwe?: number;
 }
 
-type Accounts = {
-  readonly [N in AlgorithmName]: (
-    limit: Extract<Limit, { algorithm: N }>,
-    state: State | undefined,
-    nowMs: number,
-    claim: Claim,
-  ) => Account;
-};
-
-type AnyAccount = (limit: Limit, state: State | undefined, nowMs: number, claim: Claim) => Account;
+type Of<N extends AlgorithmName> = Extract<Limit, { algorithm: N }>;
+type Accounting<L> = (limit: L, state: State | undefined, nowMs: number, claim: Claim) => Account;
 
 /** A counter whose hits are reported as one number. */
 function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
@@ -121,18 +118,11 @@ function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
   return { terms: [amount(limit, used)], used };
 }
 
-const accounts: Accounts = {
+const accounts: { readonly [N in AlgorithmName]: Accounting<Of<N>> } = {
   fixed_window: whole,
   sliding_window_log: whole,
   sliding_window_counter(limit, state, nowMs) {
-    const [startMs = 0, count = 0, previous = 0] = algorithms.sliding_window_counter.step(
-      limit,
-      state,
-      nowMs,
-      0,
-      false,
-    ).state;
-    const covered = Math.max(limit.windowMs - Math.max(nowMs - startMs, 0), 0) / limit.windowMs;
+    const { count, previous, covered } = readWindows(limit, state, nowMs);
     return {
       terms: [`${amount(limit, previous)} × ${text(covered)}`, amount(limit, count)],
       used: previous * covered + count,
@@ -206,7 +196,7 @@ const hitsUsed = (limit: Limit, state: State | undefined, nowMs: number): number
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
 export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }: Standing, isOver: boolean): string {
-  const account = accounts[limit.algorithm] as AnyAccount; // the row of its own kind
+  const account = accounts[limit.algorithm] as Accounting<Limit>; // the row of its own kind
   const { terms, used, mayOwe = 0, capacity = fullCapacity(limit), note } = account(limit, state, nowMs, claim);
   const requested = hits === 0 ? [] : [amount(limit, hits)];
   const sum = used + hits;

@@ -3,10 +3,9 @@ import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Explanation } from '../answers/explain.ts';
-import type { NamedReply, ReplyTo } from './agent.ts';
+import type { NamedReply } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { collectQuotas } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
@@ -14,12 +13,9 @@ import { parseJson } from './schema.ts';
 /** The operation that explains the answer to a request. */
 export function explainOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/explain',
-      method: 'POST',
+    operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
-      query: noQuery,
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
       answer: ({ rawBody }) => explainRequest(rawBody, options),
@@ -41,16 +37,13 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<Expl
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.source };
-  const explained = { ...first.reply.explanation, rules };
+  const explained = { ...first.reply, rules };
   const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
   return options.hasWorkers ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 
 /** What one of several processes answers. */
-const ofWorker = ({
-  process,
-  reply: { explanation },
-}: NamedReply<ReplyTo<{ kind: 'explain'; request: WireRequest }>>) => ({
+const ofWorker = ({ process, reply: explanation }: NamedReply<Explanation>) => ({
   process,
   status: explanation.status,
   ...(explanation.answer && { answer: explanation.answer }),

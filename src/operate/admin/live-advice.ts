@@ -88,7 +88,7 @@ export class LiveAdvice {
       this.#tree = tree;
     }
     const replies = await ask({ kind: 'arrivals', seed, level: this.#level });
-    const batches = replies.flatMap(({ reply }) => reply.batch ?? []);
+    const batches = replies.flatMap(({ reply }) => reply ?? []);
     const all = batches.flatMap(({ level, arrivals }) => arrivals.map((one) => ({ ...one, level })));
     this.#level = batches.reduce((most, { level }) => Math.max(most, level), this.#level);
     all.sort(byTime);

@@ -1,9 +1,10 @@
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { Findings } from '../findings/findings.ts';
 import type { InstanceFacts } from '../observe/table.ts';
-import { type CandidateOptions, collectReport } from './candidate-operations.ts';
+import { collectReport } from './candidate-operations.ts';
+import type { AdminOptions } from './options.ts';
 
-interface OperatorFactsOptions extends Pick<CandidateOptions, 'ask' | 'candidate'> {
+interface OperatorFactsOptions extends Pick<AdminOptions, 'ask' | 'candidate'> {
   readonly overrides: Pick<Overrides, 'all'>;
   readonly findings: Pick<Findings, 'counts'>;
 }
@@ -14,7 +15,7 @@ export async function operatorFacts(
 ): Promise<Pick<InstanceFacts, 'unmatched' | 'findings' | 'overrides' | 'candidate'>> {
   const [unmatched, report] = await Promise.all([options.ask({ kind: 'unmatched' }), collectReport(options, 0)]);
   return {
-    unmatched: unmatched.flatMap(({ reply }) => reply.report.counts),
+    unmatched: unmatched.flatMap(({ reply }) => reply.counts),
     findings: options.findings.counts(),
     overrides: [...options.overrides.all()],
     candidate: { isOn: options.candidate.facts.state === 'on', report },

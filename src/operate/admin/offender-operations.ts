@@ -1,3 +1,4 @@
+import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT, Overrides } from '../../engine/decide/overrides.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
@@ -7,9 +8,8 @@ import { addressBlockText, parseAddressBlock } from '../../engine/rules/read/add
 import type { Offender, OffenderList, ShownKey } from '../answers/views.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { pageSize, refuseUnknownRule, text } from './parameters.ts';
+import { onlyRule, pageSize, refuseUnknownRule } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 import { describeTop, mergeRules } from './top-keys.ts';
 
 /** Keys of the descriptors by which Envoy sends the address of a client. */
@@ -17,48 +17,38 @@ const ADDRESS_KEYS: readonly string[] = ['remote_address', 'masked_remote_addres
 const DEFAULT_TIMES = 10;
 const MAX_COUNT = 1_000;
 
+const offenderQuery = fields(
+  {},
+  {
+    times: {
+      ...whole,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: `requests were refused at least this many times what the limit admits; ${DEFAULT_TIMES} by default`,
+    },
+    rule: onlyRule,
+    count: pageSize(MAX_COUNT),
+  },
+);
+
 /** The operation that lists addresses which continue although they are refused. */
 export const offenderOperations = (options: AdminOptions): readonly ApiOperation[] => [
-  operation({
-    path: '/api/v1/offenders',
-    method: 'GET',
+  operation('GET /api/v1/offenders', {
     summary: 'addresses that were refused many times their limit in the last minute',
     need: 'read',
-    query: object(
-      {
-        times: {
-          type: 'integer',
-          minimum: 1,
-          maximum: 1_000_000,
-          description: `requests were refused at least this many times what the limit admits; ${DEFAULT_TIMES} by default`,
-        },
-        rule: { ...text, description: 'the path of one rule' },
-        count: pageSize(MAX_COUNT),
-      },
-      [],
-    ),
+    query: offenderQuery,
     answers: `Addresses in entries with the key ${ADDRESS_KEYS.join(' or ')}, the most refused first. \`admits\` is what the limit admits in a minute, or in its window if that is longer. Exempted addresses are left out.`,
     answer: ({ query }) => offenders(options, query),
   }),
 ];
 
-interface Query {
-  readonly times?: number;
-  readonly rule?: string;
-  readonly count?: number;
-}
-
 async function offenders(
   options: AdminOptions,
-  { times = DEFAULT_TIMES, rule: only, count = MAX_COUNT }: Query,
+  { times = DEFAULT_TIMES, rule: only, count = MAX_COUNT }: ValueOf<typeof offenderQuery>,
 ): Promise<OffenderList> {
   if (options.hash) throw new ApiProblem(409, 'HASH_KEYS hides the addresses of callers: offenders cannot be listed');
-  const replies = await options.ask({
-    kind: 'top',
-    by: 'refused_requests',
-    ...(only !== undefined && { rule: only }),
-  });
-  const tops = mergeRules(replies.map(({ reply }) => reply.tops));
+  const replies = await options.ask({ kind: 'top', by: 'refused_requests', rule: only });
+  const tops = mergeRules(replies.map(({ reply }) => reply));
   const tree = options.rules();
   if (only !== undefined && tops.length === 0) refuseUnknownRule(tree, only);
   const overrides = new Overrides(options.clock, (unit) => unitMs[unit]);

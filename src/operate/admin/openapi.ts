@@ -1,4 +1,4 @@
-import type { JsonShape } from '../../base/shape.ts';
+import { fields, type JsonShape } from '../../base/shape.ts';
 import {
   acquireRequest,
   commitAnswer,
@@ -12,8 +12,6 @@ import {
 } from '../../engine/wire/shapes.ts';
 import { answers } from '../answers/all.ts';
 import { type ApiOperation, operationsByPath } from './api.ts';
-import { noQuery } from './parameters.ts';
-import type { Schema } from './schema.ts';
 
 type Documented = Omit<ApiOperation, 'answer'>;
 
@@ -66,7 +64,7 @@ export const callerOperations: readonly Documented[] = Object.entries(callerPath
     method: 'POST',
     summary: `${summary}, on the HTTP port (\`PORT\`, 8080)`,
     need: 'open',
-    query: noQuery,
+    query: fields({}),
     body: 'any',
     answers: refusal === undefined ? 'The answer.' : `The answer with status 200, or 429 if ${refusal}.`,
   }),
@@ -146,10 +144,10 @@ function operationObject(declared: Documented) {
   const content = produces
     ? { [produces]: { schema: { type: 'string' } } }
     : { 'application/json': { schema: shapes[`${method} ${path}`] } };
-  const parameters = Object.entries(query.properties).map(([name, schema]) => ({
+  const parameters = Object.entries(query.properties ?? {}).map(([name, schema]) => ({
     name,
     in: 'query',
-    required: query.required.includes(name),
+    required: query.required?.includes(name),
     schema,
     ...withDescription(schema),
   }));
@@ -176,7 +174,7 @@ function operationObject(declared: Documented) {
   };
 }
 
-const withDescription = ({ description }: Schema) => (description === undefined ? {} : { description });
+const withDescription = ({ description }: JsonShape<unknown>) => (description === undefined ? {} : { description });
 
 const ofFailure = { content: { 'text/plain': { schema: { type: 'string' } } } };
 

@@ -1,6 +1,5 @@
-import type { Clock } from '../../base/clock.ts';
+import { fields } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
-import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { candidateOperations } from './candidate-operations.ts';
@@ -9,22 +8,18 @@ import { explainOperations } from './explain-operations.ts';
 import { offenderOperations } from './offender-operations.ts';
 import type { AdminOptions } from './options.ts';
 import { overrideOperations } from './override-operations.ts';
-import { noQuery, pageSize, reason } from './parameters.ts';
+import { pageSize, reason, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { quotaOperations } from './quota-operations.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
-import { object } from './schema.ts';
 import { viewOperations } from './view-operations.ts';
 
 /** All operations of the admin API. */
 export function adminOperations(options: AdminOptions): readonly ApiOperation[] {
   const operations: ApiOperation[] = [
-    operation({
-      path: '/api/v1/openapi.json',
-      method: 'GET',
+    operation('GET /api/v1/openapi.json', {
       summary: 'this API, as an OpenAPI document',
       need: 'open',
-      query: noQuery,
       answers: 'The document.',
       answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
@@ -44,48 +39,31 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
 }
 
 /** Lists the changes that operators made. */
-function auditOperations(log: Pick<Audit, 'latest'>): readonly ApiOperation[] {
+function auditOperations(log: Audit): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/audit',
-      method: 'GET',
+    operation('GET /api/v1/audit', {
       summary: 'the newest changes',
       need: 'read',
-      query: object({ count: pageSize(1_000) }, []),
+      query: fields({}, { count: pageSize(1_000) }),
       answers: 'Changes, the newest first.',
       answer: async ({ query: { count = 100 } }) => ({ changes: await log.latest(count) }),
     }),
   ];
 }
 
-interface RecordOptions {
-  readonly audit: Audit;
-  readonly clock: Clock;
-  /** Asks every process that answers requests. */
-  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-}
-
-const PATH = '/api/v1/recording';
-
 /** Operations on the recording of requests. */
-function recordOperations(options: RecordOptions): readonly ApiOperation[] {
+function recordOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: PATH,
-      method: 'GET',
+    operation('GET /api/v1/recording', {
       summary: 'whether requests are recorded (RECORD_TO), and until when',
       need: 'read',
-      query: noQuery,
       answers: '`recording`, and `until`: null if the recording has no end.',
       answer: async () => shown(await recordingEnd(options), options.clock()),
     }),
-    operation({
-      path: PATH,
-      method: 'PUT',
+    operation('PUT /api/v1/recording', {
       summary: 'records requests in every process until a time; a time in the past ends the recording',
       need: 'operate',
-      query: noQuery,
-      body: object({ until: { type: 'string', maxLength: 40, description: 'RFC 3339' }, reason }, ['until', 'reason']),
+      body: fields({ until: { ...time, description: 'RFC 3339' }, reason }),
       answers: 'The same as GET.',
       answer: async ({ client, body }) => {
         const untilMs = parseTime(body.until);
@@ -103,9 +81,9 @@ function recordOperations(options: RecordOptions): readonly ApiOperation[] {
 }
 
 /** @throws ApiProblem  404: RECORD_TO is not set */
-async function recordingEnd({ ask }: RecordOptions): Promise<number> {
+async function recordingEnd({ ask }: AdminOptions): Promise<number> {
   const replies = await ask({ kind: 'record' });
-  const ends = replies.flatMap(({ reply: { untilMs } }) => (untilMs === undefined ? [] : [untilMs]));
+  const ends = replies.flatMap(({ reply: untilMs }) => untilMs ?? []);
   if (ends.length === 0) throw new ApiProblem(404, 'nothing can be recorded: RECORD_TO is not set');
   return Math.max(...ends);
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
+import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
@@ -17,9 +18,8 @@ import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import type { OverrideRecords } from './override-records.ts';
-import { type ChangeBody, descriptor, domain, noQuery, reason, refuseHashes } from './parameters.ts';
+import { type ChangeBody, changeBody, changeFields, refuseHashes, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 import { describeOverride, HIDDEN, type Shown, shownBy, shownEntries } from './shown.ts';
 import { whyWithoutValues } from './unmatched.ts';
 
@@ -32,8 +32,6 @@ export interface OverrideOptions {
   readonly rules: () => RuleTree | undefined;
 }
 
-const PATH = '/api/v1/overrides';
-
 const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
 
 /** The longest that an override lasts. */
@@ -43,55 +41,41 @@ const MAX_MS = unitMs.YEAR;
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
   const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
   return [
-    operation({
-      path: PATH,
-      method: 'GET',
+    operation('GET /api/v1/overrides', {
       summary: 'limits, blocks and exemptions that are set for single descriptors',
       need: 'read',
-      query: noQuery,
       answers: 'All overrides.',
       answer: async () => ({ overrides: (await options.overrides.follow()).map(shown) }),
     }),
-    operation({
-      path: PATH,
-      method: 'PUT',
+    operation('PUT /api/v1/overrides', {
       summary: 'sets a limit, a block or an exemption for one descriptor, until a time',
       need: 'operate',
-      query: noQuery,
-      body: object(
-        {
-          domain,
-          descriptor,
-          effect: { type: 'string', maxLength: 10, enum: ['limit', 'block', 'exempt'] },
-          requestsPerUnit: { type: 'integer', minimum: 0, maximum: MAX_UINT32, description: 'of a limit' },
-          unit: { type: 'string', maxLength: 10, enum: units, description: 'of a limit' },
-          until: { type: 'string', maxLength: 40, description: 'RFC 3339, at most a year from now' },
-          reason,
-        },
-        ['domain', 'descriptor', 'effect', 'until', 'reason'],
-      ),
+      body: setBody,
       answers: 'The override; `warning` is present if its descriptor matches no rule now.',
       answer: ({ client, body }) => set(options, client.name, body),
     }),
-    operation({
-      path: PATH,
-      method: 'DELETE',
+    operation('DELETE /api/v1/overrides', {
       summary: 'removes the override of one descriptor',
       need: 'operate',
-      query: noQuery,
-      body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
+      body: changeBody,
       answers: 'The removed override.',
       answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];
 }
 
-interface SetBody extends ChangeBody {
-  readonly effect: string;
-  readonly requestsPerUnit?: number;
-  readonly unit?: string;
-  readonly until: string;
-}
+const setBody = fields(
+  {
+    ...changeFields,
+    effect: oneOf('limit', 'block', 'exempt'),
+    until: { ...time, description: 'RFC 3339, at most a year from now' },
+  },
+  {
+    requestsPerUnit: { ...whole, minimum: 0, maximum: MAX_UINT32, description: 'of a limit' },
+    unit: { ...oneOf(...units), description: 'of a limit' },
+  },
+);
+type SetBody = ValueOf<typeof setBody>;
 
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
   refuseHashes(body.descriptor, options.hash);
@@ -189,9 +173,7 @@ async function known(
   });
 }
 
-function parseEffect(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): OverrideEffect {
-  const { effect, requestsPerUnit } = body;
-  const unit = units.find((one) => one === body.unit);
+function parseEffect({ effect, requestsPerUnit, unit }: SetBody): OverrideEffect {
   if (effect === 'limit') {
     if (requestsPerUnit === undefined || !unit)
       throw new ApiProblem(400, 'the body is not valid: a limit needs requestsPerUnit and unit');
@@ -199,7 +181,7 @@ function parseEffect(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>)
   }
   if (requestsPerUnit !== undefined || unit)
     throw new ApiProblem(400, 'the body is not valid: requestsPerUnit and unit require the effect limit');
-  return { kind: effect === 'block' ? 'block' : 'exempt' };
+  return { kind: effect };
 }
 
 function parseUntil(text: string, nowMs: number): number {

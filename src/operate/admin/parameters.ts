@@ -1,41 +1,45 @@
 import { type Hash, isHash } from '../../base/hashed.ts';
 import { nearest } from '../../base/nearest.ts';
+import { text as anyText, fields, type JsonShape, listOf, type ValueOf, whole } from '../../base/shape.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { maximumRequest } from '../../engine/wire/wire.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
+import { closed } from './schema.ts';
 
-export const text = { type: 'string', maxLength: maximumRequest.textLength } as const;
-const entry = object({ key: { ...text, minLength: 1 }, value: text }, ['key', 'value']);
-export const descriptor = { type: 'array', items: entry, minItems: 1, maxItems: maximumRequest.entries } as const;
-export const domain = { ...text, minLength: 1 } as const;
-export const reason = {
-  type: 'string',
+export const text: JsonShape<string> = { ...anyText, maxLength: maximumRequest.textLength };
+const entry = closed(fields({ key: { ...text, minLength: 1 }, value: text }));
+export const descriptor = { ...listOf(entry), minItems: 1, maxItems: maximumRequest.entries };
+export const domain = { ...text, minLength: 1 };
+export const reason: JsonShape<string> = {
+  ...anyText,
   minLength: 1,
   maxLength: 500,
   pattern: '\\S',
   description: 'reason, for the audit log',
-} as const;
+};
+export const time: JsonShape<string> = { ...anyText, maxLength: 40 };
 
-export const noQuery = object({}, []);
+export const onlyDomain = { ...domain, description: 'only this domain' };
+export const onlyRule = { ...text, description: 'the path of one rule' };
 
 /** The parameter `count` of a list. */
-export function pageSize(maximum: number) {
-  return { type: 'integer', minimum: 1, maximum, description: 'the most items to return' } as const;
-}
+export const pageSize = (maximum: number) => ({
+  ...whole,
+  minimum: 1,
+  maximum,
+  description: 'the most items to return',
+});
 
 /** The syntax of a descriptor as a parameter, in Markdown. */
 export const DESCRIPTOR_QUERY =
   '`key=value[,key=value…]`, with `\\,` for a comma in a value and `\\\\` for a backslash';
 
 /** The body of a change to one descriptor. */
-export interface ChangeBody {
-  readonly domain: string;
-  readonly descriptor: readonly Entry[];
-  readonly reason: string;
-}
+export const changeFields = { domain, descriptor, reason };
+export const changeBody = fields(changeFields);
+export type ChangeBody = ValueOf<typeof changeBody>;
 
 /**
  * Refuses a descriptor copied from a page that shows values hashed (`HASH_KEYS`), since a change would act on the text

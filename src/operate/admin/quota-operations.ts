@@ -1,31 +1,19 @@
+import { fields, type ValueOf } from '../../base/shape.ts';
 import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
 import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/shapes.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { DESCRIPTOR_QUERY, domain, pageSize, readDescriptor, text } from './parameters.ts';
+import { DESCRIPTOR_QUERY, domain, onlyRule, pageSize, readDescriptor, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 import { shownBy, shownEntries } from './shown.ts';
-
-type QuotaAsker = Pick<AdminOptions, 'ask' | 'hash'>;
 
 /** The operation that lists the quotas of proxies, and their use. */
 export function quotaOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/quotas',
-      method: 'GET',
+    operation('GET /api/v1/quotas', {
       summary: 'share, demand and use of the proxies that are connected to this instance (RLQS)',
       need: 'read',
-      query: object(
-        {
-          domain: { ...domain, description: 'only this domain; required with descriptor' },
-          rule: { ...text, description: 'the path of one rule' },
-          descriptor: { ...text, description: `${DESCRIPTOR_QUERY}: only this bucket` },
-          count: pageSize(MAX_QUOTAS),
-        },
-        [],
-      ),
+      query: quotaQuery,
       answers: 'Buckets of proxies, the highest demand first; rates are per second. `more` counts the others.',
       answer: ({ query }) => listQuotas(options, query),
     }),
@@ -35,10 +23,17 @@ export function quotaOperations(options: AdminOptions): readonly ApiOperation[] 
 const MAX_QUOTAS = 500;
 const DEFAULT_QUOTAS = 50;
 
-async function listQuotas(
-  options: AdminOptions,
-  query: { readonly domain?: string; readonly rule?: string; readonly descriptor?: string; readonly count?: number },
-): Promise<QuotaReport> {
+const quotaQuery = fields(
+  {},
+  {
+    domain: { ...domain, description: 'only this domain; required with descriptor' },
+    rule: onlyRule,
+    descriptor: { ...text, description: `${DESCRIPTOR_QUERY}: only this bucket` },
+    count: pageSize(MAX_QUOTAS),
+  },
+);
+
+async function listQuotas(options: AdminOptions, query: ValueOf<typeof quotaQuery>): Promise<QuotaReport> {
   if (!options.hasQuotas) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
   const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
   if (descriptor !== undefined && rest.domain === undefined)
@@ -48,9 +43,9 @@ async function listQuotas(
 }
 
 /** The quotas in all processes of this instance. Values are hashed if HASH_KEYS is set. */
-export async function collectQuotas({ ask, hash }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
+export async function collectQuotas({ ask, hash }: AdminOptions, query: QuotaQuery): Promise<QuotaReport> {
   const replies = await ask({ kind: 'quotas', query });
-  const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
+  const reports = replies.flatMap(({ reply }) => reply ?? []);
   const shown = shownBy(true, hash);
   const all = reports.flatMap(({ quotas }) => quotas).sort((one, other) => (other.demand ?? -1) - (one.demand ?? -1));
   const quotas = all.slice(0, query.count).map(

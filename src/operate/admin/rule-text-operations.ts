@@ -1,43 +1,31 @@
 import { readFile, stat } from 'node:fs/promises';
-import { listedRules, type RuleTree } from '../../engine/rules/match/tree.ts';
+import { fields } from '../../base/shape.ts';
+import { listedRules } from '../../engine/rules/match/tree.ts';
 import type { Answers } from '../answers/all.ts';
-import type { CandidateBook } from '../candidate/book.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { shownProblems } from './candidate-view.ts';
-import { domain, noQuery } from './parameters.ts';
+import type { AdminOptions } from './options.ts';
+import { domain } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
-
-interface RuleTextOptions {
-  readonly candidate: Pick<CandidateBook, 'check'>;
-  readonly rules: () => RuleTree | undefined;
-  /** Rules come from files, not from a control plane. */
-  readonly hasRuleFiles: boolean;
-}
 
 /** The largest file that is sent: files are sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Operations that return the text of the rules, and the problems in a text. */
-export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperation[] {
+export function ruleTextOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/rules/check',
-      method: 'POST',
+    operation('POST /api/v1/rules/check', {
       summary: 'checks a rule file as weir check does, for the store of this service; changes nothing',
       need: 'read',
-      query: noQuery,
       body: 'any',
       consumes: 'application/yaml',
       answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
       answer: async ({ rawBody }) => checked(options, decodeText(rawBody)),
     }),
-    operation({
-      path: '/api/v1/rules/text',
-      method: 'GET',
+    operation('GET /api/v1/rules/text', {
       summary: 'the rule files of a domain in force',
       need: 'read',
-      query: object({ domain }, ['domain']),
+      query: fields({ domain }),
       answers: '`files`, each with its name and text.',
       answer: ({ query }) => readRuleFiles(options, query.domain),
     }),
@@ -56,7 +44,7 @@ export function decodeText(body: Buffer): string {
 /** Throws if the bytes are not UTF-8; strips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-function checked({ candidate }: RuleTextOptions, text: string): Answers['POST /api/v1/rules/check'] {
+function checked({ candidate }: AdminOptions, text: string): Answers['POST /api/v1/rules/check'] {
   const found = candidate.check(text);
   if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
   const [first] = found.packed;
@@ -69,7 +57,7 @@ function checked({ candidate }: RuleTextOptions, text: string): Answers['POST /a
 }
 
 async function readRuleFiles(
-  { rules, hasRuleFiles }: RuleTextOptions,
+  { rules, hasRuleFiles }: AdminOptions,
   name: string,
 ): Promise<Answers['GET /api/v1/rules/text']> {
   if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');

@@ -1,24 +1,15 @@
+import { fields, text } from '../../base/shape.ts';
 import { crossSiteReason } from '../../edge/http/cross-site.ts';
+import type { SessionInfo } from '../answers/service.ts';
 import { type AccessOptions, findToken } from './access.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { noQuery } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 
-const PATH = '/api/v1/session';
+type Part = 'hasQuotas' | 'hasSites' | 'keepsRefusals' | 'countsClients' | 'hasPrometheus' | 'keepsUsage';
 
-/** Facts about the service that the console shows. */
-interface SessionFacts {
-  readonly hashKeys: boolean;
-  readonly version: string;
-  readonly grpcPort: number | undefined;
-  readonly hasQuotas: boolean;
-  readonly hasSites: boolean;
-  readonly keepsRefusals: boolean;
-  readonly countsClients: boolean;
-  readonly hasPrometheus: boolean;
-  readonly keepsUsage: boolean;
-}
+/** Facts about the service that the console shows, and whether it has each of these parts. */
+type SessionFacts = Pick<SessionInfo, 'hashKeys' | 'version'> &
+  Readonly<Record<Part, boolean>> & { readonly grpcPort: number | undefined };
 
 /** Operations to sign in and out in a browser, so that it need not store a token. */
 export function sessionOperations(
@@ -26,12 +17,9 @@ export function sessionOperations(
   { hashKeys, version, grpcPort, ...parts }: SessionFacts,
 ): readonly ApiOperation[] {
   return [
-    operation({
-      path: PATH,
-      method: 'GET',
+    operation('GET /api/v1/session', {
       summary: 'what this client may do',
       need: 'open',
-      query: noQuery,
       answers:
         '`role` is read or operate; absent: the client may not see values. `csrf` is the csrf token of the session.',
       answer: ({ client, request }) => ({
@@ -45,13 +33,10 @@ export function sessionOperations(
         ...pickCsrf(sessions.of(request)),
       }),
     }),
-    operation({
-      path: PATH,
-      method: 'POST',
+    operation('POST /api/v1/session', {
       summary: 'signs in with a token: sets a session cookie that is valid for 12 hours',
       need: 'open',
-      query: noQuery,
-      body: object({ token: { type: 'string', minLength: 1, maxLength: 10_000 } }, ['token']),
+      body: fields({ token: { ...text, minLength: 1, maxLength: 10_000 } }),
       answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
       answer: ({ body, request, headers }) => {
         refuseOtherSites(request);
@@ -61,12 +46,9 @@ export function sessionOperations(
         return { name: token.name, role: token.role, csrf: session.csrf };
       },
     }),
-    operation({
-      path: PATH,
-      method: 'DELETE',
+    operation('DELETE /api/v1/session', {
       summary: 'signs out',
       need: 'open',
-      query: noQuery,
       answers: 'Nothing.',
       answer: ({ request, headers }) => {
         refuseOtherSites(request);

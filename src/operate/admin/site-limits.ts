@@ -25,7 +25,7 @@ export async function listShares(
   count: number,
 ): Promise<ShareList> {
   const replies = await ask({ kind: 'sites', count });
-  const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
+  const reports = replies.flatMap(({ reply }) => reply ?? []);
   const tree = rules();
   const shown = shownBy(true, hash);
   const counters = mergeReports(reports);

@@ -1,11 +1,11 @@
+import { fields } from '../../base/shape.ts';
 import type { SiteList } from '../../edge/sites/shapes.ts';
 import { exchangeState, type SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { noQuery, pageSize } from './parameters.ts';
+import { pageSize } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 import { listShares } from './site-limits.ts';
 
 /** The sites that share limits. */
@@ -29,12 +29,9 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
     return sites;
   };
   return [
-    operation({
-      path: '/api/v1/sites',
-      method: 'GET',
+    operation('GET /api/v1/sites', {
       summary: 'the sites that share limits, and the exchanges of this instance with each',
       need: 'open',
-      query: noQuery,
       answers:
         'Exchanges since the start, borrowed hits, and the milliseconds since the last answer (-1: there was none). `state` is in_step, cut_off, or idle: no exchange in the last ten seconds. `errorRatio` is the largest excess over a limit in the last minute, `errorBound` the max_error of its rule.',
       answer: (): SiteList => {
@@ -50,12 +47,10 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
         };
       },
     }),
-    operation({
-      path: '/api/v1/sites/limits',
-      method: 'GET',
+    operation('GET /api/v1/sites/limits', {
       summary: 'shares and use, by site, of the limits that this instance exchanged in the last ten seconds',
       need: 'read',
-      query: object({ count: pageSize(MAX_LIMITS) }, []),
+      query: fields({}, { count: pageSize(MAX_LIMITS) }),
       answers:
         'Counters with the base of each site, the hits moved between it and this site, and its use as of its last answer. Moves between other sites are not known here. `more` counts the others.',
       answer: ({ query: { count = DEFAULT_LIMITS } }) => listShares(options, known().names, count),

@@ -98,7 +98,10 @@ export class TopKeys {
    */
   async lists(
     by: TopKind,
-    { rules: most = Number.POSITIVE_INFINITY, rule: only }: { readonly rules?: number; readonly rule?: string } = {},
+    {
+      rules: most = Number.POSITIVE_INFINITY,
+      rule: only,
+    }: { readonly rules?: number; readonly rule?: string | undefined } = {},
   ): Promise<readonly RuleTop[]> {
     const chosen = [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
       .filter(([rule]) => only === undefined || rule === only)

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
+import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -7,9 +8,8 @@ import type { ForgottenUsage, UsageAnswer } from '../answers/usage.ts';
 import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from '../usage/usage-store.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
-import { type ChangeBody, descriptor, domain, noQuery, pageSize, reason, refuseHashes, text } from './parameters.ts';
+import { type ChangeBody, changeBody, onlyDomain, onlyRule, pageSize, refuseHashes, text, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { object } from './schema.ts';
 import { shownBy, shownEntries } from './shown.ts';
 
 const MAX_ROWS = 1_000_000;
@@ -27,69 +27,48 @@ interface UsageOptions {
 
 /** Operations on what customers have used. */
 export function usageOperations(options: UsageOptions): readonly ApiOperation[] {
-  const time = { type: 'string', maxLength: 40 } as const;
   return [
-    operation({
-      path: '/api/v1/usage',
-      method: 'GET',
+    operation('GET /api/v1/usage', {
       summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
       need: 'read',
-      query: object(
-        {
-          from: { ...time, description: 'RFC 3339, rounded down to an hour; default: the first of this month in UTC' },
-          to: { ...time, description: 'RFC 3339, rounded up to an hour; default: now' },
-          by: { type: 'string', maxLength: 10, enum: usageGroups, description: 'domain, rule, or key (the default)' },
-          per: {
-            type: 'string',
-            maxLength: 10,
-            enum: usagePeriods,
-            description: 'total (the default), day in UTC, or hour',
-          },
-          domain: { ...domain, description: 'only this domain' },
-          rule: { ...text, description: 'the path of one rule' },
-          key: { ...text, description: 'one key, as reports show it: `user=alice`' },
-          count: pageSize(MAX_ROWS),
-        },
-        [],
-      ),
+      query: usageParameters,
       answers:
         'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
       answer: ({ query }) => reportUsage(options, query),
     }),
-    operation({
-      path: '/api/v1/usage/forget',
-      method: 'POST',
+    operation('POST /api/v1/usage/forget', {
       summary: 'deletes the usage of a descriptor, and of those that begin with it',
       need: 'operate',
-      query: noQuery,
-      body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
+      body: changeBody,
       answers: '`rows`: how many were deleted. What was counted in the last `againAfterMs` may be kept afterwards.',
       answer: ({ client, body }) => forget(options, client.name, body),
     }),
   ];
 }
 
-interface Asked {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-  readonly by?: string | undefined;
-  readonly per?: string | undefined;
-  readonly domain?: string | undefined;
-  readonly rule?: string | undefined;
-  readonly key?: string | undefined;
-  readonly count?: number | undefined;
-}
+const usageParameters = fields(
+  {},
+  {
+    from: { ...time, description: 'RFC 3339, rounded down to an hour; default: the first of this month in UTC' },
+    to: { ...time, description: 'RFC 3339, rounded up to an hour; default: now' },
+    by: { ...oneOf(...usageGroups), description: 'domain, rule, or key (the default)' },
+    per: { ...oneOf(...usagePeriods), description: 'total (the default), day in UTC, or hour' },
+    domain: onlyDomain,
+    rule: onlyRule,
+    key: { ...text, description: 'one key, as reports show it: `user=alice`' },
+    count: pageSize(MAX_ROWS),
+  },
+);
+type UsageParameters = ValueOf<typeof usageParameters>;
 
 /** @throws ApiProblem */
 export async function reportUsage(
   { store, clock }: { readonly store: Pick<UsageStore, 'report'> | undefined; readonly clock: Clock },
-  asked: Asked,
+  asked: { readonly [P in keyof UsageParameters]: UsageParameters[P] | undefined },
 ): Promise<UsageAnswer> {
   if (!store) throw noUsage();
   const nowMs = clock();
-  const { from, to, count = DEFAULT_ROWS, ...only } = asked;
-  const by = usageGroups.find((one) => one === asked.by) ?? 'key';
-  const per = usagePeriods.find((one) => one === asked.per) ?? 'total';
+  const { from, to, by = 'key', per = 'total', count = DEFAULT_ROWS, ...only } = asked;
   const fromHour = Math.floor((from === undefined ? startOfMonth(nowMs) : readTime('from', from)) / unitMs.HOUR);
   const toHour = Math.ceil((to === undefined ? nowMs : readTime('to', to)) / unitMs.HOUR);
   const query: UsageQuery = { ...only, by, per, count, fromHour, toHour };

@@ -1,3 +1,4 @@
+import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { mergeTop } from '../../lab/sketches/space-saving.ts';
 import type { Answers } from '../answers/all.ts';
@@ -7,11 +8,10 @@ import type { UnmatchedDescriptor } from '../answers/views.ts';
 import type { StandingFinding } from '../findings/findings.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { domain, noQuery, pageSize, refuseUnknownRule, text } from './parameters.ts';
+import { onlyDomain, onlyRule, pageSize, refuseUnknownRule, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { keptText, refusalPage } from './refusals.ts';
 import { sampleConfidence, unlistedAtMost } from './sampling-error.ts';
-import { object } from './schema.ts';
 import { type Shown, shownBy, shownEntries } from './shown.ts';
 import { describeTop, mergeRules, topKinds } from './top-keys.ts';
 import { describeUnmatched, isOfDomain, whyWithoutValues } from './unmatched.ts';
@@ -19,72 +19,36 @@ import { describeUnmatched, isOfDomain, whyWithoutValues } from './unmatched.ts'
 /** Operations that list unmatched descriptors, the busiest descriptors and the last refusals. */
 export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/unmatched',
-      method: 'GET',
+    operation('GET /api/v1/unmatched', {
       summary: 'descriptors of the last minute that matched no rule, with the nearest rule',
       need: 'open',
-      query: object({ domain: { ...domain, description: 'only this domain' }, count: pageSize(500) }, []),
+      query: unmatchedQuery,
       answers:
         'Descriptors, the most frequent first, each with the largest possible error of its count, too high and too low. `requests` is the total number of requests. Values are hidden from clients that may not read them.',
       answer: ({ client, query }) => unmatched(options, query, shownBy(client.seesValues, options.hash)),
     }),
-    operation({
-      path: '/api/v1/findings',
-      method: 'GET',
+    operation('GET /api/v1/findings', {
       summary: 'likely mistakes in the configurations of proxies, such as charges that never arrive',
       need: 'open',
-      query: noQuery,
       answers:
         'Findings, the oldest first, each until it has not been confirmed for a minute. Values in examples are hidden from clients that may not read them.',
       answer: async ({ client }) => ({
         findings: options.findings.list().map((one) => listedFinding(one, shownBy(client.seesValues, options.hash))),
       }),
     }),
-    operation({
-      path: '/api/v1/top',
-      method: 'GET',
+    operation('GET /api/v1/top', {
       summary:
         'the descriptors with the most hits, refusals, or hits that shadow mode let pass, by rule in the last minute',
       need: 'read',
-      query: object(
-        {
-          by: {
-            type: 'string',
-            maxLength: 20,
-            enum: topKinds,
-            description: 'hits (the default), refusals (refused hits), refused_requests, or shadowed',
-          },
-          rule: { ...text, description: 'the path of one rule' },
-          count: pageSize(1_000),
-        },
-        [],
-      ),
+      query: topQuery,
       answers:
         'For each rule its most frequent descriptors, each with the largest possible error of its count, too high and, at high rates, too low; `confidence` is the probability of each bound.',
       answer: ({ query }) => top(options, query),
     }),
-    operation({
-      path: '/api/v1/refusals',
-      method: 'GET',
+    operation('GET /api/v1/refusals', {
       summary: 'the last refusals, each with the explanation of its decision (EXPLAIN_SAMPLE)',
       need: 'read',
-      query: object(
-        {
-          domain: { ...domain, description: 'only this domain' },
-          rule: { ...text, description: 'the path of one rule' },
-          request: { ...text, description: 'the request id: the value of the entry with not_counted' },
-          after: {
-            type: 'integer',
-            minimum: 0,
-            maximum: Number.MAX_SAFE_INTEGER,
-            description: 'only refusals after this time, in milliseconds since the epoch',
-          },
-          since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
-          count: pageSize(1_000),
-        },
-        [],
-      ),
+      query: refusalQuery,
       answers: 'Refusals, the newest first; `dropped` counts those that were not kept.',
       answer: ({ query }) => refusals(options, query),
     }),
@@ -101,14 +65,16 @@ const listedFinding = (
   example: shownEntries(example, shown),
 });
 
+const unmatchedQuery = fields({}, { domain: onlyDomain, count: pageSize(500) });
+
 async function unmatched(
   options: AdminOptions,
-  { domain: only, count = 50 }: { readonly domain?: string; readonly count?: number },
+  { domain: only, count = 50 }: ValueOf<typeof unmatchedQuery>,
   shown: Shown,
 ): Promise<Answers['GET /api/v1/unmatched']> {
   const [replies, requests] = await Promise.all([options.ask({ kind: 'unmatched' }), options.requestsOfMinute()]);
-  const list = mergeTop(replies.map(({ reply }) => reply.report.list));
-  const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
+  const list = mergeTop(replies.map(({ reply }) => reply.list));
+  const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.countedOneIn));
   const ofDomain = only === undefined ? list.entries : list.entries.filter((one) => isOfDomain(one, only));
   const found = describeUnmatched(options.rules(), { entries: ofDomain.slice(0, count) }, countedOneIn);
   const isPlain = shown('a') === 'a';
@@ -132,16 +98,27 @@ async function unmatched(
   };
 }
 
+const topQuery = fields(
+  {},
+  {
+    by: {
+      ...oneOf(...topKinds),
+      description: 'hits (the default), refusals (refused hits), refused_requests, or shadowed',
+    },
+    rule: onlyRule,
+    count: pageSize(1_000),
+  },
+);
+
 async function top(
   options: AdminOptions,
-  { by = 'hits', rule, count = 20 }: { readonly by?: string; readonly rule?: string; readonly count?: number },
+  { by = 'hits', rule, count = 20 }: ValueOf<typeof topQuery>,
 ): Promise<Answers['GET /api/v1/top']> {
-  const kind = topKinds.find((one) => one === by) ?? 'hits';
-  const replies = await options.ask({ kind: 'top', by: kind, ...(rule !== undefined && { rule }) });
-  const rules = mergeRules(replies.map(({ reply }) => reply.tops));
+  const replies = await options.ask({ kind: 'top', by, rule });
+  const rules = mergeRules(replies.map(({ reply }) => reply));
   if (rule !== undefined && rules.length === 0) refuseUnknownRule(options.rules(), rule);
   return {
-    by: kind,
+    by,
     windowSeconds: 60,
     rules: rules.slice(0, MAX_RULES).map((one) => describeTop(one, count, options.hash)),
   };
@@ -149,26 +126,29 @@ async function top(
 
 const MAX_RULES = 100;
 
+const refusalQuery = fields(
+  {},
+  {
+    domain: onlyDomain,
+    rule: onlyRule,
+    request: { ...text, description: 'the request id: the value of the entry with not_counted' },
+    after: {
+      ...whole,
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'only refusals after this time, in milliseconds since the epoch',
+    },
+    since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
+    count: pageSize(1_000),
+  },
+);
+
 async function refusals(
   options: AdminOptions,
-  {
-    domain: only,
-    rule,
-    request,
-    after = 0,
-    since,
-    count = 50,
-  }: {
-    readonly domain?: string;
-    readonly rule?: string;
-    readonly request?: string;
-    readonly after?: number;
-    readonly since?: string;
-    readonly count?: number;
-  },
+  { domain: only, rule, request, after = 0, since, count = 50 }: ValueOf<typeof refusalQuery>,
 ): Promise<RefusalPage> {
   const replies = await options.ask({ kind: 'refusals' });
-  const reports = replies.flatMap(({ reply }) => reply.report ?? []);
+  const reports = replies.flatMap(({ reply }) => reply ?? []);
   if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
     atMs > after &&

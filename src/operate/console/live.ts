@@ -38,7 +38,6 @@ export interface LiveSnapshot extends HealthFacts {
   readonly since: Since;
   /** Requests per second without a decision, by reason, over the last ten seconds. */
   readonly undecidedBy: Readonly<Record<string, number>>;
-  readonly rules: HealthFacts['rules'];
   /** Rules that were hit in the last second; leaves out names that the reader may not see. */
   readonly active: readonly RuleRates[];
   /** Over the last minute. */
@@ -179,7 +178,7 @@ export class Live {
     try {
       const replies = await ask({ kind: 'refused', rules: COLLECTED_RULES, keys: COLLECTED_CLIENTS });
       this.clients.note(
-        replies.map(({ reply }) => reply.tops),
+        replies.map(({ reply }) => reply),
         clock(),
       );
       this.#processes = replies.map(({ process }) => process);

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
@@ -7,9 +8,8 @@ import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { type Reload, reloadAsJson } from '../../engine/rules/reload/reload.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
-import { noQuery, text } from '../admin/parameters.ts';
+import { text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
-import { object } from '../admin/schema.ts';
 import type { Answers } from '../answers/all.ts';
 import type { Illustration } from '../answers/rules.ts';
 import type { Instance } from '../answers/service.ts';
@@ -42,50 +42,36 @@ export const consoleOperations = (options: ConsoleOptions): readonly ApiOperatio
 
 function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
   return [
-    operation({
-      path: '/api/v1/rules',
-      method: 'GET',
+    operation('GET /api/v1/rules', {
       summary: 'the rules in force, and the problems of newer ones',
       need: 'open',
-      query: noQuery,
       answers: `The rules as on /rlconfig?format=json, ${MAX_LISTED_RULES} at most; \`more\` counts the others.`,
       answer: () => listRules(options),
     }),
-    operation({
-      path: '/api/v1/rules/costs',
-      method: 'GET',
+    operation('GET /api/v1/rules/costs', {
       summary: 'what each rule costs the store',
       need: 'open',
-      query: noQuery,
       answers:
         'Operations on counters, the time of their calls, and the size of keys and states in the last whole minute, estimated from one call in 16; rules named by callers are left out.',
       answer: () => ({ costs: options.live.costs.last }),
     }),
-    operation({
-      path: '/api/v1/rules/illustration',
-      method: 'GET',
+    operation('GET /api/v1/rules/illustration', {
       summary: 'what a limit on a rate decides about example requests, for a drawing',
       need: 'open',
-      query: object({ rule: { ...text, description: 'the path of the rule' }, limit: limitIndex }, ['rule']),
+      query: illustrationQuery,
       answers: 'Requests over three windows, with the hits that the counter had before each.',
       answer: ({ query }) => illustrationFor(options, query),
     }),
-    operation({
-      path: '/api/v1/instances',
-      method: 'GET',
+    operation('GET /api/v1/instances', {
       summary: 'the instances on the same Redis',
       need: 'open',
-      query: noQuery,
       answers:
         'Instances that reported in the last 20 seconds, the oldest first; without Redis, only the one that answers.',
       answer: () => listInstances(options),
     }),
-    operation({
-      path: '/api/v1/events',
-      method: 'GET',
+    operation('GET /api/v1/events', {
       summary: 'a snapshot of the service, once a second',
       need: 'open',
-      query: noQuery,
       answers: `Server-sent events. \`refusedClients\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
       answer: ({ client, request }) => eventsPage(options.live, request.method !== 'HEAD', chooseView(client)),
@@ -104,11 +90,14 @@ function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
   };
 }
 
-const limitIndex = { type: 'integer', minimum: 0, maximum: 1_000, description: 'the index of the limit' } as const;
+const illustrationQuery = fields(
+  { rule: { ...text, description: 'the path of the rule' } },
+  { limit: { ...whole, minimum: 0, maximum: 1_000, description: 'the index of the limit' } },
+);
 
 function illustrationFor(
   { rules, clock }: ConsoleOptions,
-  { rule: path, limit: at = 0 }: { readonly rule: string; readonly limit?: number },
+  { rule: path, limit: at = 0 }: ValueOf<typeof illustrationQuery>,
 ): Illustration {
   const limit = findRule(rules(), path)?.limits[at]?.limit;
   const found = limit && illustrate(limit, clock());

@@ -1,10 +1,10 @@
 import type { Hash } from '../../base/hashed.ts';
+import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Client } from '../admin/access.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
-import { DESCRIPTOR_QUERY, noQuery, readDescriptor, text } from '../admin/parameters.ts';
+import { DESCRIPTOR_QUERY, readDescriptor, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
-import { object } from '../admin/schema.ts';
 import { shownBy } from '../admin/shown.ts';
 import type { Columns, SeriesAnswer } from '../answers/service.ts';
 import type { Live } from './live.ts';
@@ -27,39 +27,33 @@ export const chooseView = ({ seesValues }: Client): SeriesView => (seesValues ? 
 
 export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
 
-const range = {
-  type: 'string',
-  maxLength: 3,
-  enum: [...new Set([...rangeNames, ...historyRangeNames])],
-  description: '60s (the default), 10m, 1h or 24h; with PROMETHEUS_URL also 7d and 30d',
-} as const;
+const seriesQuery = fields(
+  {},
+  {
+    range: {
+      ...oneOf(...new Set([...rangeNames, ...historyRangeNames])),
+      description: '60s (the default), 10m, 1h or 24h; with PROMETHEUS_URL also 7d and 30d',
+    },
+    rule: { ...text, description: 'the path of one rule; absent: the service' },
+    descriptor: { ...text, description: `a client that the rule refuses: ${DESCRIPTOR_QUERY}` },
+  },
+);
+type SeriesQuery = ValueOf<typeof seriesQuery>;
 
 /** Operations for what happened over time. */
 export function seriesOperations(options: SeriesOptions): readonly ApiOperation[] {
   const { live, hash } = options;
   return [
-    operation({
-      path: '/api/v1/series',
-      method: 'GET',
+    operation('GET /api/v1/series', {
       summary: 'what the service, one rule, or a refused client did over time; kept in memory since the start',
       need: 'open',
-      query: object(
-        {
-          range,
-          rule: { ...text, description: 'the path of one rule; absent: the service' },
-          descriptor: { ...text, description: `a client that the rule refuses: ${DESCRIPTOR_QUERY}` },
-        },
-        [],
-      ),
+      query: seriesQuery,
       answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}; of a client: refused, the mean of the last minute. Counts are per second, \`oldest\` is in seconds.`,
       answer: ({ client, query }) => readSeries(options, chooseView(client), query),
     }),
-    operation({
-      path: '/api/v1/series/rules',
-      method: 'GET',
+    operation('GET /api/v1/series/rules', {
       summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
       need: 'open',
-      query: noQuery,
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
       answer: ({ client }) => {
         const view = chooseView(client);
@@ -71,12 +65,9 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
         return { range: '60s', stepMs, startedAtMs, atMost: MAX_RULES, rules: Object.fromEntries(rules) };
       },
     }),
-    operation({
-      path: '/api/v1/timeline',
-      method: 'GET',
+    operation('GET /api/v1/timeline', {
       summary: 'changes of the last day that explain a plot: of rules, overrides, the candidate, and the store',
       need: 'open',
-      query: noQuery,
       answers: 'Changes since the start of the process, the oldest first, 200 at most.',
       answer: ({ client }) => ({ marks: live.timeline.marks(shownBy(client.seesValues, hash)) }),
     }),
@@ -86,12 +77,6 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
 export function findRule(tree: RuleTree | undefined, path: string): Rule | undefined {
   for (const rule of tree?.rules ?? []) if (rule.path === path) return rule;
   return undefined;
-}
-
-interface SeriesQuery {
-  readonly range?: string;
-  readonly rule?: string;
-  readonly descriptor?: string;
 }
 
 async function readSeries(options: SeriesOptions, view: SeriesView, query: SeriesQuery): Promise<SeriesAnswer> {

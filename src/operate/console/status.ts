@@ -3,7 +3,6 @@ import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
-import { noQuery } from '../admin/parameters.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
@@ -34,12 +33,9 @@ interface StatusSources {
 
 /** The operation that says whether the service works, and what needs attention. */
 export const statusOperation = (sources: StatusSources): ApiOperation =>
-  operation({
-    path: '/api/v1/status',
-    method: 'GET',
+  operation('GET /api/v1/status', {
     summary: 'whether the service works, and what needs attention',
     need: 'open',
-    query: noQuery,
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
     answer: () => readStatus(sources),

@@ -150,7 +150,7 @@ const describeService = (
 function profilePages(tokens: NonNullable<ReturnType<typeof parseTokens>>, askOne: AdminOptions['askOne']) {
   const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
     end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
-    return (await askOne({ kind: 'profile', what, seconds }, seconds * 1_000))?.profile;
+    return askOne({ kind: 'profile', what, seconds }, seconds * 1_000);
   };
   const allowed = tokens.filter(({ role }) => role === 'operate');
   if (allowed.length === 0) return new Map();

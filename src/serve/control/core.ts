@@ -48,7 +48,7 @@ export function openControlCore(
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps
-    const recordsOfDeciders = remoteRecords(async (call) => (await askOne({ kind: 'records', call }))?.answer);
+    const recordsOfDeciders = remoteRecords((call) => askOne({ kind: 'records', call }));
     const records = hasOwnRecords ? memoryRecords() : recordsOfDeciders;
     hash.shareIn(recordsOfDeciders);
     const { clock } = context;

@@ -52,7 +52,7 @@ export function openOps(
   const refreshed = shareRendering(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
-    const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply.report);
+    const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
     const findings = add(new Findings({ collect, clock: context.clock, every }));
     const console = add(
       await openConsole(

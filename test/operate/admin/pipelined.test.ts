@@ -4,7 +4,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type HttpServer, startHttpServer } from '../../../src/edge/http/server.ts';
 import { operation, operationRoutes } from '../../../src/operate/admin/api.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
-import { noQuery } from '../../../src/operate/admin/parameters.ts';
 import { Unmatched } from '../../../src/operate/admin/unmatched.ts';
 import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
@@ -21,8 +20,8 @@ const pipelined = 'GET /api/v1/candidate/text HTTP/1.1\r\nhost: localhost\r\n\r\
 test('pipelined requests are answered one at a time, and no longer after the client has gone', async () => {
   const ends: (() => void)[] = [];
   let asked: { readonly isGone: boolean } | undefined;
-  const slow = operation({
-    ...{ path: '/api/v1/candidate/text', method: 'GET', summary: '', need: 'open', query: noQuery, answers: '' },
+  const slow = operation('GET /api/v1/candidate/text', {
+    ...{ summary: '', need: 'open', answers: '' },
     answer({ request }) {
       asked = request;
       return new Promise<{ readonly text: string }>((resolve) => ends.push(() => resolve({ text: '' })));
@@ -66,7 +65,7 @@ function unmatchedOf(descriptors: number, step: () => void, wait: () => Promise<
   const options = {
     ask: async () => {
       await wait();
-      return [{ process: 0, reply: { kind: 'unmatched', report: unmatched.report() } }];
+      return [{ process: 0, reply: unmatched.report() }];
     },
     requestsOfMinute: async () => descriptors,
     rules: () => tree,

@@ -32,7 +32,7 @@ async function listed(
   reports: readonly SharedReport[],
   { count = 10, hash }: { readonly count?: number; readonly hash?: Hash } = {},
 ) {
-  const replies = reports.map((report) => ({ process: 'a worker', reply: { kind: 'sites', report } as const }));
+  const replies = reports.map((report) => ({ process: 'a worker', reply: report }));
   return listShares(
     {
       ask: async () => replies,

@@ -8,6 +8,7 @@ import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { listCounters } from '../../../src/operate/admin/named-counters.ts';
+import type { AdminOptions } from '../../../src/operate/admin/options.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -95,7 +96,8 @@ test('the files of a domain are found without creating rules of other domains', 
     Object.entries(roots).map(([name, root]) => [name, { name, spend: undefined, root, ruleCount: 2_500 }]),
   );
   const tree = { domains, rules: listRules(domains) };
-  const [, text] = ruleTextOperations({ candidate: { check: jest.fn() }, rules: () => tree, hasRuleFiles: true });
+  const options = { rules: () => tree, hasRuleFiles: true } as unknown as AdminOptions; // the properties that it reads
+  const [, text] = ruleTextOperations(options);
   expect(await text?.answer({ query: { domain: 'shop' } } as never)).toMatchObject({ files: [{ name: __filename }] });
   expect(others).toBe(0);
 });
