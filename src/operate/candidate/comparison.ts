@@ -6,7 +6,7 @@ import { ByteBudget } from '../../lab/sketches/rotating-top.ts';
 import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../lab/sketches/space-saving.ts';
 import { createTopName } from '../../lab/sketches/top-name.ts';
 import type { Tally } from '../answers/rules.ts';
-import { byChange, type ChangedKeys, type RuleTrial } from './report.ts';
+import { byChange, type ChangedKeys, noTally, type RuleTrial } from './report.ts';
 
 /** A request, and the answers of both rule trees. */
 export interface TriedRequest {
@@ -39,7 +39,7 @@ interface RuleFigures {
 export class Comparison {
   readonly #keyBytes = new ByteBudget(MAX_KEY_BYTES);
   readonly #rules = new Map<string, RuleFigures>();
-  readonly #totals: Counts = noCounts();
+  readonly #totals: Counts = { ...noTally };
 
   get totals(): Tally {
     return { ...this.#totals };
@@ -97,7 +97,7 @@ export class Comparison {
     const known = this.#rules.get(name);
     if (known) return known;
     const figures = {
-      counts: noCounts(),
+      counts: { ...noTally },
       inLive: false,
       inCandidate: false,
       newlyRefused: new ChangedKeyTable(this.#keyBytes),
@@ -107,14 +107,6 @@ export class Comparison {
     return figures;
   }
 }
-
-const noCounts = (): Counts => ({
-  requests: 0,
-  liveRefused: 0,
-  candidateRefused: 0,
-  newlyRefused: 0,
-  newlyPassed: 0,
-});
 
 function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {
   into.requests++;

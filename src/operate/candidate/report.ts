@@ -30,13 +30,18 @@ export interface TrialReport extends Figures {
 
 export const noTally: Tally = { requests: 0, liveRefused: 0, candidateRefused: 0, newlyRefused: 0, newlyPassed: 0 };
 
-const sumOfTallies = (one: Tally, other: Tally): Tally => ({
-  requests: one.requests + other.requests,
-  liveRefused: one.liveRefused + other.liveRefused,
-  candidateRefused: one.candidateRefused + other.candidateRefused,
-  newlyRefused: one.newlyRefused + other.newlyRefused,
-  newlyPassed: one.newlyPassed + other.newlyPassed,
+/** The second object, with the sums of these numbers of both. */
+const addNumbers = <T extends Readonly<Record<K, number>>, K extends string>(
+  names: readonly K[],
+  one: T,
+  other: T,
+): T => ({
+  ...other,
+  ...Object.fromEntries(names.map((name) => [name, one[name] + other[name]])),
 });
+
+const tallyNames = Object.keys(noTally) as readonly (keyof Tally)[]; // it has no other keys
+const summedNames = ['inFlight', 'inFlightBytes', 'failed', 'withheld', 'evicted'] as const;
 
 /** By the number of changes, then by the number of requests. */
 export const byChange = (one: Tally, other: Tally): number =>
@@ -56,27 +61,18 @@ function sumOfReports(one: TrialReport, other: TrialReport): TrialReport {
     rules.set(rule.rule, known ? sumOfRules(known, rule) : rule);
   }
   return {
+    ...addNumbers(summedNames, one, other),
     sinceMs: Math.max(one.sinceMs, other.sinceMs),
     ruleCount: Math.max(one.ruleCount, other.ruleCount),
-    hash: one.hash,
-    inFlight: one.inFlight + other.inFlight,
-    inFlightBytes: one.inFlightBytes + other.inFlightBytes,
-    dropped: {
-      behind: one.dropped.behind + other.dropped.behind,
-      overload: one.dropped.overload + other.dropped.overload,
-    },
-    failed: one.failed + other.failed,
-    withheld: one.withheld + other.withheld,
-    evicted: one.evicted + other.evicted,
-    totals: sumOfTallies(one.totals, other.totals),
+    dropped: addNumbers(['behind', 'overload'], one.dropped, other.dropped),
+    totals: addNumbers(tallyNames, one.totals, other.totals),
     rules: [...rules.values()].sort(byChange),
     moreRules: Math.max(one.moreRules, other.moreRules),
   };
 }
 
 const sumOfRules = (one: RuleTrial, other: RuleTrial): RuleTrial => ({
-  ...sumOfTallies(one, other),
-  rule: one.rule,
+  ...addNumbers(tallyNames, one, other),
   inLive: one.inLive || other.inLive,
   inCandidate: one.inCandidate || other.inCandidate,
   newlyRefusedKeys: mergeKeys(one.newlyRefusedKeys, other.newlyRefusedKeys),

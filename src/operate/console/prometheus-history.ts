@@ -42,10 +42,11 @@ export class PrometheusHistory {
 
   /** The fields of `serviceFields`. @throws Error  Prometheus does not answer */
   ofService(range: HistoryRange): Promise<History> {
-    const metric = (name: string, ...own: Labels): string => `${name}${writeLabels([...own, ...this.#options.labels])}`;
-    const rate = (name: string, ...own: Labels) => {
-      return (window: string) => `(sum(rate(${metric(name, ...own)}[${window}])) or vector(0))`;
-    };
+    const metric = this.#metric();
+    const rate =
+      (...selected: Parameters<typeof metric>) =>
+      (window: string) =>
+        `(sum(rate(${metric(...selected)}[${window}])) or vector(0))`;
     const [ok, over] = [rate('weir_answers_total', ['code', 'OK']), rate('weir_answers_total', ['code', 'OVER_LIMIT'])];
     const [okDegraded, overDegraded] = [
       rate('weir_answers_degraded_total', ['code', 'OK']),
@@ -67,15 +68,11 @@ export class PrometheusHistory {
 
   /** The fields of `allRuleFields`. @throws Error  Prometheus does not answer */
   ofRule(domain: string, rule: string, range: HistoryRange): Promise<History> {
-    const own: Labels = [
-      ['domain', domain],
-      ['rule', rule],
-    ];
-    const metric = (name: string, ...more: Labels): string =>
-      `${name}${writeLabels([...own, ...more, ...this.#options.labels])}`;
-    const rate = (name: string, ...more: Labels) => {
-      return (window: string) => `sum(rate(${metric(name, ...more)}[${window}]))`;
-    };
+    const metric = this.#metric(['domain', domain], ['rule', rule]);
+    const rate =
+      (...selected: Parameters<typeof metric>) =>
+      (window: string) =>
+        `sum(rate(${metric(...selected)}[${window}]))`;
     return this.#read(range, metric('weir_rule_answers_total'), {
       passed: rate('weir_rule_answers_total', ['code', 'OK']),
       refused: rate('weir_rule_answers_total', ['code', 'OVER_LIMIT']),
@@ -87,6 +84,11 @@ export class PrometheusHistory {
       oldest: () => `max(${metric('weir_slots_oldest_seconds')})`,
       limit: () => `max(${metric('weir_adaptive_limit_slots')})`,
     });
+  }
+
+  #metric(...own: Labels) {
+    return (name: string, ...more: Labels): string =>
+      `${name}${writeLabels([...own, ...more, ...this.#options.labels])}`;
   }
 
   /** @param present  a series that exists where there is history */

@@ -88,7 +88,7 @@ export class AllRuleSeries {
       const name = `${counts.domain}.${counts.rule}`;
       const row = this.#row(counts);
       if (counts.named === 'by_rule') open.add(name);
-      else addToCallers(now, row);
+      else addTo(now, NAMED_BY_CALLERS, row);
       addTo(now, name, row);
     }
     return { now, open };
@@ -179,26 +179,19 @@ export class AllRuleSeries {
   }
 }
 
-/** Slots of different rules add up. The sum has all fields from the start: a rule with slots may come later. */
-function addToCallers(sums: Map<string, Float64Array>, row: readonly number[]): void {
-  const sum = sums.get(NAMED_BY_CALLERS) ?? new Float64Array(allRuleFields.length);
-  row.forEach((value, at) => {
-    const before = sum[at] ?? 0;
-    sum[at] = isLevel[at] && at !== HELD ? Math.max(before, value) : before + value;
+/**
+ * Adds to the counts under a name: a rule may count under several algorithms. The sum of rules that callers name has
+ * all fields from the start, since one with slots may come later; slots of different rules add up.
+ */
+function addTo(sums: Map<string, Float64Array>, name: string, row: readonly number[]): void {
+  const isOfCallers = name === NAMED_BY_CALLERS;
+  const known = sums.get(name);
+  const length = Math.max(isOfCallers ? allRuleFields.length : row.length, known?.length ?? 0);
+  const sum = Float64Array.from({ length }, (_, at) => {
+    const [before, value] = [known?.[at] ?? 0, row[at] ?? 0];
+    return isLevel[at] && !(isOfCallers && at === HELD) ? Math.max(before, value) : before + value;
   });
-  sums.set(NAMED_BY_CALLERS, sum);
-}
-
-/** Adds to a rule's counts: it may count under several algorithms. */
-function addTo(sums: Map<string, Float64Array>, rule: string, row: readonly number[]): void {
-  const known = sums.get(rule);
-  if (!known) return void sums.set(rule, Float64Array.from(row));
-  const wide =
-    known.length >= row.length ? known : Float64Array.from({ length: row.length }, (_, at) => known[at] ?? 0);
-  row.forEach((value, at) => {
-    wide[at] = isLevel[at] ? Math.max(wide[at] ?? 0, value) : (wide[at] ?? 0) + value;
-  });
-  sums.set(rule, wide);
+  sums.set(name, sum);
 }
 
 const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;

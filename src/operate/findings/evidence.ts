@@ -19,21 +19,20 @@ export interface EmptyCalls {
   hits: number;
 }
 
+/**
+ * looks, ones, charges    checks that count nothing or reserve, requests of one hit, and charges of more or of reserved
+ *                         hits
+ * releases, idle, refused  releases, those that freed no slot, and refused requests, whose releases free none
+ */
+export const pairCounts = ['looks', 'ones', 'charges', 'releases', 'idle', 'refused'] as const;
+
 /** Requests of one rule by one proxy, some of which should be followed by others. */
-export interface PairedCalls {
+export interface PairedCalls extends Readonly<Record<(typeof pairCounts)[number], Slots>> {
   readonly domain: string;
   readonly rule: string;
   readonly place: Rule['place'];
   readonly by: NamedProxy;
   readonly example: readonly Entry[];
-  /** Checks that count nothing or reserve, requests of one hit, and charges of more or of reserved hits. */
-  readonly looks: Slots;
-  readonly ones: Slots;
-  readonly charges: Slots;
-  /** Releases, those that freed no slot, and refused requests, whose releases free none. */
-  readonly releases: Slots;
-  readonly idle: Slots;
-  readonly refused: Slots;
   /** The first check since the last charge, and the first release that freed no slot. */
   unchargedSinceMs: number | undefined;
   idleSinceMs: number | undefined;
@@ -157,7 +156,7 @@ export class Evidence {
     this.#requests = 0;
     shiftAll(this.#calls, ({ calls }) => [calls]);
     shiftAll(this.#committed, (commits) => [commits]);
-    shiftAll(this.#pairs, (pair) => [pair.looks, pair.ones, pair.charges, pair.releases, pair.idle, pair.refused]);
+    shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
     for (const { shapes, keys } of this.#traffic.values()) {
       shiftAll(shapes, (requests) => [requests]);
       shiftAll(keys, ({ values, placeholders }) => [values, placeholders]);

@@ -3,7 +3,14 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { FindingKind } from '../answers/findings.ts';
 import { type CardinalityJump, SAMPLE } from './cardinality.ts';
-import { type EmptyCalls, type EvidenceReport, nameIn, type PairedCalls, type ProxyTraffic } from './evidence.ts';
+import {
+  type EmptyCalls,
+  type EvidenceReport,
+  nameIn,
+  type PairedCalls,
+  type ProxyTraffic,
+  pairCounts,
+} from './evidence.ts';
 import type { NamedProxy } from './proxies.ts';
 import { type Slots, sum } from './slots.ts';
 
@@ -206,12 +213,7 @@ const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count +
 const addUp = (all: readonly PairedCalls[]): PairedCalls =>
   all.reduce((one, other) => ({
     ...other,
-    looks: plus(one.looks, other.looks),
-    ones: plus(one.ones, other.ones),
-    charges: plus(one.charges, other.charges),
-    releases: plus(one.releases, other.releases),
-    idle: plus(one.idle, other.idle),
-    refused: plus(one.refused, other.refused),
+    ...Object.fromEntries(pairCounts.map((name) => [name, plus(one[name], other[name])])),
     unchargedSinceMs:
       one.unchargedSinceMs && other.unchargedSinceMs && Math.min(one.unchargedSinceMs, other.unchargedSinceMs),
     idleSinceMs: one.idleSinceMs ?? other.idleSinceMs,
