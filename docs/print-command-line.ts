@@ -1,14 +1,9 @@
-import { Command, Help } from 'commander';
+import { type Command, Help } from 'commander';
+import { createProgram, type ProgramSurroundings } from '../src/cli/program.ts';
 
-// Prints the help of every command of `weir` as JSON, without running one: src/cli/main.ts builds the commands and at once
-// parses the arguments, so this script replaces parsing.
+// Prints the help of every command of `weir` as JSON, without running one.
 
-let program: Command | undefined;
-Command.prototype.parseAsync = async function (this: Command) {
-  program = this;
-  return this;
-};
-await import('../src/cli/main.ts');
+const program = createProgram({ env: {} } as ProgramSurroundings); // commands use the rest only when they run
 
 /** The help of a command and its subcommands: `weir override set`. */
 function helpsOf(command: Command, parents: readonly string[]): readonly { name: string; help: string }[] {
@@ -23,4 +18,4 @@ function helpsOf(command: Command, parents: readonly string[]): readonly { name:
   ];
 }
 
-process.stdout.write(JSON.stringify(program ? helpsOf(program, []) : []));
+process.stdout.write(JSON.stringify(helpsOf(program, [])));

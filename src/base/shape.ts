@@ -19,6 +19,7 @@ export interface JsonShape<T> {
   readonly maximum?: number;
   readonly minItems?: number;
   readonly maxItems?: number;
+  /** Exists only as a type. */
   readonly [described]?: T;
 }
 declare const described: unique symbol;

@@ -11,16 +11,7 @@ import {
 } from '../../engine/rules/match/descriptor-text.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { RefusalPage } from '../../operate/answers/explain.ts';
-import {
-  CommandFailed,
-  callApi,
-  FOLLOW_INTERVAL_MS,
-  guarded,
-  repeat,
-  show,
-  showAnswer,
-  type Target,
-} from './client.ts';
+import { CommandFailed, callApi, FOLLOW_INTERVAL_MS, guarded, printAnswer, show, type Target } from './client.ts';
 import {
   renderAudit,
   renderCounters,
@@ -50,11 +41,6 @@ interface Common extends Target {
   readonly json: boolean;
 }
 
-interface ListOptions extends Common {
-  readonly rule?: string;
-  readonly after?: string;
-}
-
 interface RefusalOptions extends Common {
   readonly domain?: string;
   readonly rule?: string;
@@ -67,12 +53,14 @@ interface RefusalOptions extends Common {
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   addExplain(program, surroundings);
   addViews(program, surroundings);
-  addLogs(program, surroundings);
+  addRefusals(program, surroundings);
+  addAudit(program, surroundings);
   addCounters(program, surroundings);
   addOverrides(program, surroundings);
 }
 
-function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+function addExplain(program: Command, surroundings: Surroundings): void {
+  const { clock, print, fail } = surroundings;
   command(program, 'explain', 'explain the answer a request would get')
     .description(
       'Explain the answer a request would get, without counting it. Exits with 0 for any answer, and with 1 if there is none.',
@@ -98,7 +86,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
             options.rules === undefined
               ? await callApi(options, { operation: 'POST /api/v1/explain', body: request })
               : await explainOffline(options.rules, request, clockAt(options.at, clock));
-          show(options, explanation, renderExplanation, { print, ...around });
+          show(options, explanation, renderExplanation, surroundings);
           if (!options.json) for (const note of commaNotes(descriptors)) print(note);
           if (!explanation.answer) throw new CommandFailed('the request has no answer');
         },
@@ -106,34 +94,32 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
     );
 }
 
-function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'unmatched', 'list descriptors that matched no rule')
+function addViews(program: Command, surroundings: Surroundings): void {
+  const unmatched = command(program, 'unmatched', 'list descriptors that matched no rule')
     .option('--domain <domain>', 'only of this domain')
-    .option('--count <n>', 'how many', count, 20)
-    .action(
-      guarded(fail, async (options: Common & { domain?: string; count: number }) => {
-        const { domain, count: most } = options;
-        const render: typeof renderUnmatched = (sent, paint) => renderUnmatched(sent, paint, domain);
-        const call = { operation: 'GET /api/v1/unmatched', query: { domain, count: most } } as const;
-        await showAnswer(options, call, render, { print, ...around });
-      }),
-    );
-  command(program, 'top', 'list the busiest descriptors of each rule')
+    .option('--count <n>', 'how many', count, 20);
+  printAnswer(unmatched, surroundings, {
+    call: (query: { domain?: string; count: number }) => ({
+      operation: 'GET /api/v1/unmatched',
+      query: pick(query, 'domain', 'count'),
+    }),
+    render: (sent, paint) => renderUnmatched(sent, paint, unmatched.opts().domain),
+  });
+  const top = command(program, 'top', 'list the busiest descriptors of each rule')
     .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals', 'shadowed']).default('hits'))
     .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many of each rule', count, 10)
-    .option('--follow', 'print it again every two seconds', false)
-    .action(
-      guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
-        const { by, rule, count: most } = options;
-        const call = { operation: 'GET /api/v1/top', query: { by, rule, count: most } } as const;
-        await repeat(options.follow, { print, ...around }, (output) => showAnswer(options, call, renderTop, output));
-      }),
-    );
+    .option('--follow', 'print it again every two seconds', false);
+  printAnswer(top, surroundings, {
+    call: (query: { by: string; rule?: string; count: number }) => ({
+      operation: 'GET /api/v1/top',
+      query: pick(query, 'by', 'rule', 'count'),
+    }),
+    render: renderTop,
+  });
 }
 
-function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
-  const output = { print, ...around };
+function addRefusals(program: Command, surroundings: Surroundings): void {
   command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)')
     .option('--domain <domain>', 'only of this domain')
     .option('--rule <path>', 'only of this rule')
@@ -141,34 +127,19 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
     .option('--count <n>', 'how many', count, 20)
     .option('--follow', 'keep printing new ones', false)
     .action(
-      guarded(fail, async (options: RefusalOptions) => {
-        if (!options.follow) show(options, await fetchRefusals(options), renderRefusals, output);
-        else {
-          let render = renderRefusals;
-          for await (const page of newRefusals(options)) {
-            show(options, page, render, output);
-            render = renderNewRefusals;
-          }
+      guarded(surroundings.fail, async (options: RefusalOptions) => {
+        if (!options.follow) return show(options, await fetchRefusals(options), renderRefusals, surroundings);
+        let render = renderRefusals;
+        for await (const page of newRefusals(options)) {
+          show(options, page, render, surroundings);
+          render = renderNewRefusals;
         }
-      }),
-    );
-  command(program, 'audit', 'list the newest changes of operators')
-    .option('--count <n>', 'how many', count, 20)
-    .action(
-      guarded(fail, async (options: Common & { count: number }) => {
-        await showAnswer(
-          options,
-          { operation: 'GET /api/v1/audit', query: { count: options.count } },
-          renderAudit,
-          output,
-        );
       }),
     );
 }
 
 const fetchRefusals = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
-  const { domain, rule, request, count: most } = options;
-  const query = { domain, rule, request, since, count: most };
+  const query = { ...pick(options, 'domain', 'rule', 'request', 'count'), since };
   return callApi(options, { operation: 'GET /api/v1/refusals', query });
 };
 
@@ -187,86 +158,84 @@ async function* newRefusals(options: RefusalOptions): AsyncIterable<RefusalPage>
   }
 }
 
-function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
-  const output = { print, ...around };
-  command(program, 'get', 'show or list counters')
+function addAudit(program: Command, surroundings: Surroundings): void {
+  const audit = command(program, 'audit', 'list the newest changes of operators').option(
+    '--count <n>',
+    'how many',
+    count,
+    20,
+  );
+  printAnswer(audit, surroundings, {
+    call: (query: { count: number }) => ({ operation: 'GET /api/v1/audit', query: pick(query, 'count') }),
+    render: renderAudit,
+  });
+}
+
+function addCounters(program: Command, surroundings: Surroundings): void {
+  const get = command(program, 'get', 'show or list counters')
     .argument('[domain]', 'domain of the counters; none: list all counters, a page at a time')
     .argument('[descriptor]', DESCRIPTOR)
     .option('--rule <path>', 'list only counters of this rule')
-    .option('--after <next>', 'continue the list from `next` of the previous page')
-    .action(
-      guarded(fail, async (domain: string | undefined, descriptor: string | undefined, options: ListOptions) => {
-        const { rule, after } = options;
-        if (descriptor !== undefined && (rule !== undefined || after !== undefined))
-          throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
-        const query = { domain, descriptor, rule, after };
-        await showAnswer(options, { operation: 'GET /api/v1/counters', query }, renderCounters, output);
-      }),
-    );
-  onDescriptor(command(program, 'reset', 'clear counters on every instance'))
-    .requiredOption(...REASON)
-    .action(
-      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        await showAnswer(options, { operation: 'POST /api/v1/counters/reset', body }, renderCounters, output);
-      }),
-    );
-  onDescriptor(command(program, 'grant', 'give hits back to counters'))
-    .argument('<hits>', "how many; of a budget an amount such as '12.50 USD'")
-    .requiredOption(...REASON)
-    .action(
-      guarded(fail, async (domain: string, descriptor: string, given: string, options: Common & { reason: string }) => {
-        const granted = /^\d+$/.test(given) ? { hits: Number(given) } : { amount: given };
-        const body = { domain, descriptor: parseDescriptor(descriptor), ...granted, reason: options.reason };
-        await showAnswer(options, { operation: 'POST /api/v1/counters/grant', body }, renderCounters, output);
-      }),
-    );
+    .option('--after <next>', 'continue the list from `next` of the previous page');
+  printAnswer(get, surroundings, {
+    call(domain: string | undefined, descriptor: string | undefined, options: { rule?: string; after?: string }) {
+      const { rule, after } = options;
+      if (descriptor !== undefined && (rule !== undefined || after !== undefined))
+        throw new CommandFailed('--rule and --after apply to lists: they cannot be used with a descriptor');
+      return { operation: 'GET /api/v1/counters', query: { domain, descriptor, rule, after } };
+    },
+    render: renderCounters,
+  });
+  printAnswer(withReason(onDescriptor(command(program, 'reset', 'clear counters on every instance'))), surroundings, {
+    call: (domain: string, descriptor: string, { reason }: Reasoned) => ({
+      operation: 'POST /api/v1/counters/reset',
+      body: { domain, descriptor: parseDescriptor(descriptor), reason },
+    }),
+    render: renderCounters,
+  });
+  const grant = onDescriptor(command(program, 'grant', 'give hits back to counters')).argument(
+    '<hits>',
+    "how many; of a budget an amount such as '12.50 USD'",
+  );
+  printAnswer(withReason(grant), surroundings, {
+    call(domain: string, descriptor: string, given: string, { reason }: Reasoned) {
+      const granted = /^\d+$/.test(given) ? { hits: Number(given) } : { amount: given };
+      const body = { domain, descriptor: parseDescriptor(descriptor), ...granted, reason };
+      return { operation: 'POST /api/v1/counters/grant', body };
+    },
+    render: renderCounters,
+  });
 }
 
-function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+function addOverrides(program: Command, surroundings: Surroundings): void {
   const override = program
     .command('override')
     .summary('limit, block or exempt one descriptor')
     .description('Limit, block or exempt one descriptor for a time.');
-  const output = { print, ...around };
-  command(override, 'list', 'list overrides').action(
-    guarded(fail, async (options: Common) => {
-      await showAnswer(options, { operation: 'GET /api/v1/overrides' }, renderOverrides, output);
-    }),
-  );
-  onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one'))
+  printAnswer(command(override, 'list', 'list overrides'), surroundings, {
+    call: () => ({ operation: 'GET /api/v1/overrides' }),
+    render: renderOverrides,
+  });
+  const set = onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one'))
     .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
-    .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
-    .requiredOption(...REASON)
-    .action(
-      guarded(
-        fail,
-        async (
-          domain: string,
-          descriptor: string,
-          effect: string,
-          options: Common & { for: number; reason: string },
-        ) => {
-          const until = rfc3339(clock() + options.for);
-          const body = {
-            domain,
-            descriptor: parseDescriptor(descriptor),
-            ...parseEffect(effect),
-            until,
-            reason: options.reason,
-          };
-          await showAnswer(options, { operation: 'PUT /api/v1/overrides', body }, renderOverride, output);
-        },
-      ),
-    );
-  onDescriptor(command(override, 'remove', 'remove the override of a descriptor'))
-    .requiredOption(...REASON)
-    .action(
-      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
-        const body = { domain, descriptor: parseDescriptor(descriptor), reason: options.reason };
-        await showAnswer(options, { operation: 'DELETE /api/v1/overrides', body }, renderRemoved, output);
-      }),
-    );
+    .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span);
+  printAnswer(withReason(set), surroundings, {
+    call(domain: string, descriptor: string, effect: string, options: Reasoned & { for: number }) {
+      const until = rfc3339(surroundings.clock() + options.for);
+      const named = { domain, descriptor: parseDescriptor(descriptor) };
+      const body = { ...named, ...parseEffect(effect), until, reason: options.reason };
+      return { operation: 'PUT /api/v1/overrides', body };
+    },
+    render: renderOverride,
+  });
+  const remove = onDescriptor(command(override, 'remove', 'remove the override of a descriptor'));
+  printAnswer(withReason(remove), surroundings, {
+    call: (domain: string, descriptor: string, { reason }: Reasoned) => ({
+      operation: 'DELETE /api/v1/overrides',
+      body: { domain, descriptor: parseDescriptor(descriptor), reason },
+    }),
+    render: renderRemoved,
+  });
 }
 
 /** @throws CommandFailed */
@@ -282,16 +251,21 @@ function parseEffect(written: string): object {
   return { effect: 'limit', requestsPerUnit: Number(requestsPerUnit), unit };
 }
 
-const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Parses a duration such as `30s`, in milliseconds; undefined if it is none. */
+export function parseSpan(written: string): number | undefined {
+  const [, number = '', unit = ''] = /^(\d{1,9})(ms|[smhd])$/.exec(written) ?? [];
+  return unit === '' ? undefined : Number(number) * spanMs[unit as keyof typeof spanMs]; // by the pattern
+}
 
 /** Maximum duration of an override. */
 const MAX_SPAN_MS = 365 * spanMs.d;
 
-/** Parses a duration, in milliseconds. */
+/** Parses the duration of a change, in milliseconds. */
 export function span(written: string): number {
-  const [, number = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(written) ?? [];
-  const ms = unit === '' ? Number.NaN : Number(number) * spanMs[unit as keyof typeof spanMs]; // by the pattern
-  if (ms > 0 && ms <= MAX_SPAN_MS) return ms;
+  const ms = parseSpan(written) ?? 0;
+  if (ms >= spanMs.s && ms <= MAX_SPAN_MS) return ms;
   throw new InvalidArgumentError('expected a time from 1s to 365d, such as 30s, 15m, 2h or 7d.');
 }
 
@@ -301,7 +275,16 @@ export const SHOW = 'show';
 /** Adds the arguments of the descriptor that a command acts on. */
 const onDescriptor = (added: Command): Command => added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
 
-const REASON = ['--reason <text>', 'reason, for the audit log'] as const;
+interface Reasoned {
+  readonly reason: string;
+}
+
+export const withReason = (added: Command): Command =>
+  added.requiredOption('--reason <text>', 'reason, for the audit log');
+
+/** Some properties of an object. */
+const pick = <T extends object, K extends keyof T & string>(from: T, ...names: readonly K[]): Pick<T, K> =>
+  Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<T, K>; // as listed
 
 /**
  * Adds a command that calls the admin API.
@@ -317,9 +300,11 @@ export function command(program: Command, name: string, summary: string): Comman
 }
 
 /** Adds the options that say which service a command calls, and how. */
-export const addServiceOptions = (added: Command): Command =>
+export const addServiceOptions = (added: Command): Command => addAccessOptions(added.addOption(targetOption()));
+
+/** Adds the options that give access to a service. */
+export const addAccessOptions = (added: Command): Command =>
   added
-    .addOption(targetOption())
     .addOption(new Option('--token <secret>', 'a token of ADMIN_TOKEN').env('WEIR_TOKEN'))
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https");
 
@@ -344,8 +329,13 @@ const createRequest = (domain: string, descriptors: readonly string[], hits: num
   hits_addend: hits,
 });
 
-export function count(written: string): number {
-  const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
-  if (value <= MAX_UINT32) return value;
-  throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
-}
+/** A parser of whole numbers. */
+export const whole =
+  (minimum: number, maximum: number, what = 'a whole number') =>
+  (written: string): number => {
+    const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
+    if (value >= minimum && value <= maximum) return value;
+    throw new InvalidArgumentError(`expected ${what} from ${minimum} to ${maximum}.`);
+  };
+
+export const count = whole(0, MAX_UINT32);

@@ -9,64 +9,51 @@ import type {
   TriedKeys,
   TriedRule,
 } from '../../operate/answers/rules.ts';
-import { command, count, SHOW, type Surroundings } from './admin.ts';
-import { CommandFailed, guarded, showAnswer, type Target } from './client.ts';
+import { command, count, SHOW, type Surroundings, withReason } from './admin.ts';
+import { CommandFailed, printAnswer } from './client.ts';
 import type { Paint } from './paint.ts';
-
-interface CandidateFlags extends Target {
-  readonly json: boolean;
-}
-
-interface ShowFlags extends CandidateFlags {
-  readonly rule?: string;
-  readonly count: number;
-}
-
-interface ChangeFlags extends CandidateFlags {
-  readonly reason: string;
-}
 
 /** Adds the commands for trying rules on live traffic. */
 export function addCandidateCommand(program: Command, surroundings: Surroundings): void {
-  const { print, fail, ...around } = surroundings;
-  const output = { print, ...around };
   const candidate = program
     .command('candidate')
     .summary('try rules on live traffic')
     .description(
       'Try rules on live traffic beside the current rules; without a subcommand, show what they would change.',
     );
-  command(candidate, SHOW, 'show what the candidate would change (the default)')
+  const showing = command(candidate, SHOW, 'show what the candidate would change (the default)')
     .option('--rule <path>', 'only of this rule')
-    .option('--count <n>', 'how many keys of each rule', count, 10)
-    .action(
-      guarded(fail, async (flags: ShowFlags) => {
-        const query = { rule: flags.rule, count: flags.count };
-        await showAnswer(flags, { operation: 'GET /api/v1/candidate', query }, renderCandidate, output);
-      }),
-    );
-  command(candidate, 'load', 'try a rule file, replacing the current candidate')
-    .argument('<file>', 'rule file; - is standard input')
-    .requiredOption('--reason <text>', 'reason, for the audit log')
-    .action(
-      guarded(fail, async (file: string, flags: ChangeFlags) => {
-        const body = { type: 'application/yaml', text: await textAt(file) };
-        const query = { reason: flags.reason };
-        await showAnswer(flags, { operation: 'POST /api/v1/candidate', query, body }, renderCandidate, output);
-      }),
-    );
-  command(candidate, 'clear', 'end the trial')
-    .requiredOption('--reason <text>', 'reason, for the audit log')
-    .action(
-      guarded(fail, async (flags: ChangeFlags) => {
-        const body = { reason: flags.reason };
-        await showAnswer(flags, { operation: 'DELETE /api/v1/candidate', body }, renderCandidate, output);
-      }),
-    );
-  command(candidate, 'diff', 'print what changes if the candidate replaces the current rules').action(
-    guarded(fail, async (flags: CandidateFlags) => {
-      await showAnswer(flags, { operation: 'GET /api/v1/candidate/diff' }, renderCandidateDiff, output);
+    .option('--count <n>', 'how many keys of each rule', count, 10);
+  printAnswer(showing, surroundings, {
+    call: (flags: { rule?: string; count: number }) => ({
+      operation: 'GET /api/v1/candidate',
+      query: { rule: flags.rule, count: flags.count },
     }),
+    render: renderCandidate,
+  });
+  const load = command(candidate, 'load', 'try a rule file, replacing the current candidate').argument(
+    '<file>',
+    'rule file; - is standard input',
+  );
+  printAnswer(withReason(load), surroundings, {
+    call: async (file: string, { reason }: { reason: string }) => ({
+      operation: 'POST /api/v1/candidate',
+      query: { reason },
+      body: { type: 'application/yaml', text: await textAt(file) },
+    }),
+    render: renderCandidate,
+  });
+  printAnswer(withReason(command(candidate, 'clear', 'end the trial')), surroundings, {
+    call: ({ reason }: { reason: string }) => ({ operation: 'DELETE /api/v1/candidate', body: { reason } }),
+    render: renderCandidate,
+  });
+  printAnswer(
+    command(candidate, 'diff', 'print what changes if the candidate replaces the current rules'),
+    surroundings,
+    {
+      call: () => ({ operation: 'GET /api/v1/candidate/diff' }),
+      render: renderCandidateDiff,
+    },
   );
 }
 

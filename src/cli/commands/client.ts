@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
 import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Answers } from '../../operate/answers/all.ts';
@@ -124,16 +125,6 @@ export function show<T extends object>(
   print(json ? printableJson(found) : render(forTerminal(found), paintFor(isTerminal, env.NO_COLOR)));
 }
 
-/** Calls the admin API, and prints its answer like `show`. */
-export async function showAnswer<O extends keyof Answers>(
-  flags: Target & { readonly json: boolean },
-  call: ApiCall<O>,
-  render: (found: Answers[O], paint: Paint) => string,
-  output: CommandOutput,
-): Promise<void> {
-  show(flags, await callApi(flags, call), render, output);
-}
-
 /** How often a command shows again what it follows. */
 export const FOLLOW_INTERVAL_MS = 2_000;
 
@@ -164,6 +155,29 @@ export async function findGrpcAddress(service: Target): Promise<string> {
     throw new CommandFailed(`${service.target}: its gRPC server is a unix socket: name the path with --grpc`);
   return `${(await toUrl(service.target, '/')).hostname}:${grpcPort}`;
 }
+
+/**
+ * Makes a command call the admin API and print its answer, again and again with `--follow`.
+ *
+ * @param call  from the arguments and options of the command
+ */
+export const printAnswer = <O extends keyof Answers, A extends unknown[]>(
+  added: Command,
+  { fail, ...output }: CommandOutput & { readonly fail: (message: string) => void },
+  does: {
+    call(...given: A): ApiCall<O> | Promise<ApiCall<O>>;
+    render(found: Answers[O], paint: Paint): string;
+  },
+): Command =>
+  added.action(
+    guarded(fail, async (...given: A) => {
+      const flags = added.opts<Target & { readonly json: boolean; readonly follow?: boolean }>();
+      const call = await does.call(...given);
+      await repeat(flags.follow === true, output, async (to) =>
+        show(flags, await callApi(flags, call), does.render, to),
+      );
+    }),
+  );
 
 /** Runs a command; prints an expected failure, or an invalid descriptor, without a stack trace. */
 export const guarded =

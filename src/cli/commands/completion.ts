@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander';
+import type { Surroundings } from './admin.ts';
 
 /**
  * Scripts that ask the hidden command `weir complete` for the words that may come next. `$words` are those after
@@ -30,17 +31,17 @@ const installation: Readonly<Record<Shell, string>> = {
 };
 
 /** Adds the command that prints the script of a shell, and the one that the scripts call. */
-export function addCompletionCommand(program: Command): void {
+export function addCompletionCommand(program: Command, { print }: Pick<Surroundings, 'print'>): void {
   program
     .command('completion')
     .summary('print the completion script of a shell')
     .description('Print the script that completes commands and options in a shell; its first line says how to use it.')
     .addArgument(new Argument('<shell>', 'the shell that completes').choices(shells))
-    .action((shell: Shell) => console.log(`${installation[shell]}\n${scripts[shell]}`));
+    .action((shell: Shell) => print(`${installation[shell]}\n${scripts[shell]}`));
   program
     .command('complete', { hidden: true })
     .argument('[word...]')
-    .action((words: readonly string[]) => console.log(completions(program, words).join('\n')));
+    .action((words: readonly string[]) => print(completions(program, words).join('\n')));
 }
 
 /** The words that may replace the last one. */

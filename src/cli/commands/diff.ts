@@ -25,21 +25,15 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
         const [
           { countDifferences, diffJson, diffRules },
           { diffText },
-          { loadRulesAt },
-          { readSettings },
-          { InvalidSettings },
+          { loadRulesAt, loadSettings },
           { printableJson },
         ] = await Promise.all([
           import('../../lab/diff/diff.ts'),
           import('./render-diff.ts'),
           import('./load-rules.ts'),
-          import('../../settings/settings.ts'),
-          import('../../settings/values.ts'),
           import('../../base/printable.ts'),
         ]);
-        const settings = await readSettings(env).catch((error: unknown) => {
-          throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
-        });
+        const settings = await loadSettings(env);
         const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
         print(json ? printableJson(diffJson(diff)) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
         const count = countDifferences(diff);

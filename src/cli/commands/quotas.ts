@@ -2,31 +2,25 @@ import type { Command } from 'commander';
 import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/shapes.ts';
 import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 import { command, count, type Surroundings } from './admin.ts';
-import { guarded, showAnswer, type Target } from './client.ts';
+import { printAnswer } from './client.ts';
 import type { Paint } from './paint.ts';
 import { renderQuota } from './render.ts';
 
-interface QuotaFlags extends Target {
-  readonly json: boolean;
-  readonly domain?: string;
-  readonly rule?: string;
-  readonly count: number;
-}
-
 /** Adds the command that shows the quotas of proxies, and their use. */
-export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(program, 'quotas', 'list share and use of proxies (RLQS)')
+export function addQuotasCommand(program: Command, surroundings: Surroundings): void {
+  const quotas = command(program, 'quotas', 'list share and use of proxies (RLQS)')
     .description('List share, demand and use of proxies (RLQS).')
     .argument('[domain]', 'only of this domain')
     .argument('[descriptor]', `only of this bucket: ${DESCRIPTOR}`)
     .option('--rule <path>', 'only of this rule')
-    .option('--count <n>', 'how many', count, 50)
-    .action(
-      guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {
-        const query = { domain, descriptor, rule: flags.rule, count: flags.count };
-        await showAnswer(flags, { operation: 'GET /api/v1/quotas', query }, renderQuotas, { print, ...around });
-      }),
-    );
+    .option('--count <n>', 'how many', count, 50);
+  printAnswer(quotas, surroundings, {
+    call(domain: string | undefined, descriptor: string | undefined, flags: { rule?: string; count: number }) {
+      const query = { domain, descriptor, rule: flags.rule, count: flags.count };
+      return { operation: 'GET /api/v1/quotas', query };
+    },
+    render: renderQuotas,
+  });
 }
 
 export function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {

@@ -1,4 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
+import { whole } from './admin.ts';
 import { addTrafficOptions, onFiles, part, type ReplaySurroundings, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that replays recorded traffic. */
@@ -21,11 +22,10 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     .option('--verify', 'fail if any answer differs from the recorded one', false)
     .option('--max-refused <part>', 'fail if a larger share of the requests is refused: 5%', part)
     .option('--max-newly-refused <part>', 'fail if a larger share of the requests is newly refused: 0.1%', part)
-    .option('--max-newly-hurt <n>', 'fail if more keys are refused for the first time', whole)
+    .option(
+      '--max-newly-hurt <n>',
+      'fail if more keys are refused for the first time',
+      whole(0, Number.MAX_SAFE_INTEGER),
+    )
     .action(onFiles(surroundings, async () => (await import('./run-replay.ts')).runReplay));
-}
-
-function whole(written: string): number {
-  if (/^\d{1,15}$/.test(written)) return Number(written);
-  throw new InvalidArgumentError('expected a whole number.');
 }

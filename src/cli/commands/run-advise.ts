@@ -15,8 +15,8 @@ import { readableKey } from '../../lab/replay/report.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
-import { loadRulesAt } from './load-rules.ts';
-import { engineOptions, loadSettings, openTraffic, sumBytes } from './run-replay.ts';
+import { loadRulesAt, loadSettings } from './load-rules.ts';
+import { engineOptions, openTraffic, sumBytes } from './run-replay.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir advise`. */

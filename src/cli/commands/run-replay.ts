@@ -20,10 +20,9 @@ import { boundWarnings, reportJson, reportText } from '../../lab/replay/report.t
 import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver } from '../../lab/replay/request.ts';
 import { exceeded, type Thresholds } from '../../lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
-import { readSettings, type Settings } from '../../settings/settings.ts';
-import { InvalidSettings } from '../../settings/values.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { CommandFailed } from './client.ts';
-import { loadRulesAt, loadRulesText } from './load-rules.ts';
+import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options for answering traffic and reporting. */
@@ -154,15 +153,6 @@ export async function openTraffic(
     throw new CommandFailed('--format applies to access logs, which need --mapping: see --learn');
   const recorded = await openRecordings(inputs, notes, counts);
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
-}
-
-/** @throws CommandFailed if the settings are invalid */
-export async function loadSettings(env: ReplaySurroundings['env']): Promise<Settings> {
-  try {
-    return await readSettings(env);
-  } catch (error) {
-    throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
-  }
 }
 
 export const engineOptions = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { scenarioNames } from '../../lab/simulate/scenario-names.ts';
+import { whole } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
@@ -22,10 +23,10 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
         .argParser(upstream)
         .conflicts(['scenario', 'mapping', 'html', 'out']),
     )
-    .option('--arrivals <n>', 'requests per second to the upstream (default: 1.5 times its capacity)', rate)
+    .option('--arrivals <n>', 'requests per second to the upstream (default: 1.5 times its capacity)', whole(1, 99_999))
     .addOption(
       new Option('--clients <n>', 'clients that wait for the upstream instead of arrivals')
-        .argParser(rate)
+        .argParser(whole(1, 99_999))
         .conflicts('arrivals'),
     )
     .addOption(
@@ -38,7 +39,7 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
       'rule file or directory, instead of 60 requests a minute for a user, 120 for an address, and 10 logins an hour',
     )
     .option('--against <path>', 'other rules to compare with these: the planned change')
-    .option('--seed <n>', 'seed of the random requests', seed, 1)
+    .option('--seed <n>', 'seed of the random requests', whole(0, 999_999_999), 1)
     .option('--mapping <file>', 'the descriptors of a request, instead of user, path, path and address, and address')
     .option('--json', 'print the report as JSON', false)
     .option('--html <file>', 'also write the report as a self-contained HTML page')
@@ -56,18 +57,8 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
     );
 }
 
-function seed(written: string): number {
-  if (/^\d{1,9}$/.test(written)) return Number(written);
-  throw new InvalidArgumentError('expected a whole number from 0 to 999999999.');
-}
-
 function upstream(written: string): UpstreamFlags['upstream'] {
   const [, workers, workMs] = /^([1-9]\d{0,3})x([1-9]\d{0,4})ms$/.exec(written) ?? [];
   if (workers === undefined) throw new InvalidArgumentError('expected workers and milliseconds, such as 12x100ms.');
   return { workers: Number(workers), workMs: Number(workMs) };
-}
-
-function rate(written: string): number {
-  if (/^[1-9]\d{0,4}$/.test(written)) return Number(written);
-  throw new InvalidArgumentError('expected a whole number from 1 to 99999.');
 }

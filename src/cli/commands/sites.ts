@@ -11,7 +11,8 @@ interface SiteFlags extends Target {
 }
 
 /** Adds the command that shows the sites, and each site's share of the limits. */
-export function addSitesCommand(program: Command, { print, fail, ...around }: Surroundings): void {
+export function addSitesCommand(program: Command, surroundings: Surroundings): void {
+  const { print, fail } = surroundings;
   command(program, 'sites', 'list sites, and their shares of limits')
     .description('List the sites that share limits, and what each has and uses.')
     .option('--count <n>', 'how many limits', count, 20)
@@ -21,7 +22,7 @@ export function addSitesCommand(program: Command, { print, fail, ...around }: Su
         const query = { count: flags.count };
         const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });
         if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
-        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderAll, { print, ...around });
+        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderAll, surroundings);
       }),
     );
 }

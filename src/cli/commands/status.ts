@@ -15,14 +15,15 @@ interface StatusFlags extends Target {
 const exitCodes = { healthy: 0, degraded: 1, failing: 2 } as const;
 
 /** Adds the command that says whether a service works. */
-export function addStatusCommand(program: Command, { print, fail, exitWith, ...around }: Surroundings): void {
+export function addStatusCommand(program: Command, surroundings: Surroundings): void {
+  const { fail, exitWith } = surroundings;
   command(program, 'status', 'show whether a service works')
     .description(
       'Show on one screen whether a service works, what needs attention, and what to do. Exits with 0 if it is healthy, with 1 if something needs attention, and with 2 if requests are not decided by their counters or the service does not answer.',
     )
     .option('--watch', 'show it again every two seconds', false)
     .action((flags: StatusFlags) =>
-      repeat(flags.watch, { print, ...around }, async (output) => {
+      repeat(flags.watch, surroundings, async (output) => {
         try {
           const status = await callApi(flags, { operation: 'GET /api/v1/status' });
           show(flags, status, renderStatus, output);

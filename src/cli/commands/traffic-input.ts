@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logFormats } from '../../lab/replay/readers/format-names.ts';
-import type { Surroundings } from './admin.ts';
+import { parseSpan, type Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 
 /** Options and helpers of commands that read recordings and access logs. */
@@ -40,12 +40,10 @@ export const reorderOption = (): Option =>
     reorderSpan,
   );
 
-const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
-
 function reorderSpan(written: string): number {
-  const [, number = '', unit = ''] = /^(\d{1,9})(ms|s|m|h)$/.exec(written) ?? [];
-  if (unit === '') throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
-  return Number(number) * spanMs[unit as keyof typeof spanMs]; // guaranteed by the pattern
+  const ms = parseSpan(written);
+  if (ms === undefined) throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
+  return ms;
 }
 
 /** `0.1%`, or `0.001` */

@@ -28,7 +28,8 @@ const ALL_ROWS = 1_000_000;
 const TIMEOUT_MS = 120_000;
 
 /** Adds the command that reports admitted hits by domain, rule and key. */
-export function addUsageCommand(program: Command, { print, fail, ...around }: Surroundings): void {
+export function addUsageCommand(program: Command, surroundings: Surroundings): void {
+  const { clock, print, fail } = surroundings;
   command(program, 'usage', 'report what each key has used')
     .description(
       'Report admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL); default: since the first of this month.',
@@ -52,9 +53,9 @@ export function addUsageCommand(program: Command, { print, fail, ...around }: Su
         const usage =
           flags.dir === undefined
             ? await callApi(flags, { operation: 'GET /api/v1/usage', query, timeoutMs: TIMEOUT_MS })
-            : await readFiles(flags.dir, query, around.clock);
+            : await readFiles(flags.dir, query, clock);
         if (flags.csv) print(renderCsv(usage));
-        else show(flags, usage, renderUsage, { print, ...around });
+        else show(flags, usage, renderUsage, surroundings);
       }),
     );
 }

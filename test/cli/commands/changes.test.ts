@@ -1,8 +1,6 @@
 import '../../helpers/realm.ts';
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
-import { MAIN } from '../../helpers/weir.ts';
+import { runCommand } from '../../helpers/command.ts';
 
 const RULES = `
 domain: demo
@@ -16,19 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-const run = (args: readonly string[], env: Readonly<Record<string, string>> = { WEIR_TOKEN: 'token' }): Promise<Ran> =>
-  promisify(execFile)(process.execPath, [MAIN, ...args, '--target', `localhost:${service.weir.debugPort}`], {
-    env: { NO_COLOR: '1', PATH: process.env.PATH, ...env },
-  }).then(
-    (ended) => ({ ...ended, code: 0 }),
-    (error: Ran) => error,
-  );
+const run = (args: readonly string[], env: Readonly<Record<string, string>> = { WEIR_TOKEN: 'token' }) =>
+  runCommand([...args, '--target', `localhost:${service.weir.debugPort}`], { env });
 
 const WHY = ['--reason', 'a test'] as const;
 

@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { runCommand } from '../../helpers/command.ts';
 import { fish, zsh } from '../../helpers/tools.ts';
 import { MAIN } from '../../helpers/weir.ts';
 
@@ -21,8 +22,6 @@ async function run(program: string, args: readonly string[]): Promise<string> {
   return (await promisify(execFile)(program, args, { cwd: join(folder, 'work'), env })).stdout;
 }
 
-const weir = (...args: readonly string[]): Promise<string> => run(process.execPath, [MAIN, ...args]);
-
 const ofCommands: readonly (readonly [line: string, completions: readonly string[]])[] = [
   ['weir over', ['override']],
   ['weir override ', ['list', 'remove', 'set']],
@@ -32,7 +31,14 @@ const ofCommands: readonly (readonly [line: string, completions: readonly string
   ['weir top --by sh', ['shadowed']],
 ];
 
-test.each(ofCommands)('%j is completed in bash', async (line, completions) => {
+test.each(ofCommands)('%j is completed', async (line, completions) => {
+  const { stdout } = await runCommand(['complete', '--', ...line.split(' ').slice(1)]);
+  expect(stdout.trim().split('\n').toSorted()).toEqual(completions);
+});
+
+const inShells = ofCommands.slice(0, 2);
+
+test.each(inShells)('%j is completed in bash', async (line, completions) => {
   const words = line.split(' ');
   const script = `eval "$(weir completion bash)"
 COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}
@@ -40,13 +46,13 @@ _weir; printf '%s\\n' "\${COMPREPLY[@]}" | sort`;
   expect((await run('bash', ['-c', script])).trim().split('\n')).toEqual(completions);
 });
 
-test.each(ofCommands)('%j is completed in fish', async (line, completions) => {
+test.each(inShells)('%j is completed in fish', async (line, completions) => {
   const script = `weir completion fish | source; complete -C '${line}'`;
   const found = (await run(await fish(), ['--no-config', '-c', script])).trim().split('\n');
   expect(found.map((one) => one.split('\t')[0]).sort()).toEqual(completions);
 });
 
-test.each(ofCommands)('%j is completed in zsh', async (line, completions) => {
+test.each(inShells)('%j is completed in zsh', async (line, completions) => {
   const words = line.split(' ');
   const script = `compdef() { : }; compadd() { shift; print -l -- \${(P)1} }; _files() { : }
 eval "$(weir completion zsh)"
@@ -56,7 +62,7 @@ _weir`;
 });
 
 test('an unknown shell is refused with the known ones', async () => {
-  await expect(weir('completion', 'tcsh')).rejects.toMatchObject({
+  expect(await runCommand(['completion', 'tcsh'])).toMatchObject({
     stderr: expect.stringMatching(/^weir: .*'tcsh' is invalid.*Allowed choices are bash, zsh, fish\./),
   });
 });

@@ -1,10 +1,8 @@
 import '../../helpers/realm.ts';
-import { execFile } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { MAIN } from '../../helpers/weir.ts';
+import { runCommand } from '../../helpers/command.ts';
 
 const HOSTILE = '\u001b]0;pwn\u0007\nfake: OK\r\u009b31m\u007f\u202e,x';
 const CONTROLS = /[^\P{Cc}\n]|\p{Bidi_Control}/u;
@@ -35,10 +33,7 @@ writeFileSync(
 );
 
 async function run(...args: readonly string[]): Promise<string> {
-  const options = { cwd: folder, env: { NO_COLOR: '1', PATH: process.env.PATH } };
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [MAIN, ...args], options).catch(
-    (failed: { readonly stdout: string; readonly stderr: string }) => failed,
-  );
+  const { stdout, stderr } = await runCommand(args.map((one) => (/\.(yaml|log|ndjson)$/.test(one) ? at(one) : one)));
   return stdout + stderr;
 }
 

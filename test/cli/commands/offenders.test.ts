@@ -1,6 +1,5 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
+import { runCommand } from '../../helpers/command.ts';
 import { start } from '../../helpers/process.ts';
 import { MAIN } from '../../helpers/weir.ts';
 
@@ -22,11 +21,10 @@ beforeAll(async () => {
 afterAll(() => Promise.all(services.map((one) => one.stop())));
 
 const targets = (): readonly string[] => services.map(({ weir }) => `127.0.0.1:${weir.debugPort}`);
-const weir = (...args: readonly string[]): Promise<string> =>
-  promisify(execFile)(process.execPath, [MAIN, ...args]).then(
-    ({ stdout }) => stdout,
-    ({ stderr }: { stderr: string }) => stderr,
-  );
+const weir = async (...args: readonly string[]): Promise<string> => {
+  const { stdout, stderr } = await runCommand(args);
+  return stdout + stderr;
+};
 
 test('weir offenders lists addresses with their refusals and limit', async () => {
   const [target = ''] = targets();

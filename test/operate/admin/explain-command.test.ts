@@ -2,8 +2,8 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { start } from '../../helpers/process.ts';
-import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
+import { runCommand } from '../../helpers/command.ts';
+import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `
 domain: demo
@@ -25,12 +25,8 @@ afterAll(async () => {
 });
 
 const explained = async (...args: readonly string[]): Promise<{ code: number | null; output: string }> => {
-  const running = await start(process.execPath, [MAIN, 'explain', ...args], {
-    env: { PATH: process.env.PATH, NO_COLOR: '1' },
-    name: 'weir',
-  });
-  const { code } = await running.exited;
-  return { code, output: running.output() };
+  const { code, stdout, stderr } = await runCommand(['explain', ...args]);
+  return { code, output: stdout + stderr };
 };
 
 const hit = (user: string) =>

@@ -1,0 +1,117 @@
+import { Command, Option } from 'commander';
+import { nearest } from '../base/nearest.ts';
+import { addAdminCommands } from './commands/admin.ts';
+import { addAdviseCommand } from './commands/advise.ts';
+import { addAskCommand } from './commands/ask.ts';
+import { addCandidateCommand } from './commands/candidate.ts';
+import { addCheckCommands } from './commands/check.ts';
+import { addCompletionCommand } from './commands/completion.ts';
+import { addDiffCommand } from './commands/diff.ts';
+import { addDoctor } from './commands/doctor.ts';
+import { addEnvoyCommands } from './commands/envoy.ts';
+import { addForgetCommand } from './commands/forget.ts';
+import { addGuardCommand } from './commands/guard.ts';
+import { groupCommands, styleTexts } from './commands/help.ts';
+import { addOffendersCommand } from './commands/offenders.ts';
+import { addQuotasCommand } from './commands/quotas.ts';
+import { addRecordCommand } from './commands/record.ts';
+import { addReplayCommands } from './commands/replay.ts';
+import { addSimulateCommand } from './commands/simulate.ts';
+import { addSitesCommand } from './commands/sites.ts';
+import { addStatusCommand } from './commands/status.ts';
+import type { ReplaySurroundings } from './commands/traffic-input.ts';
+import { addUsageCommand } from './commands/usage.ts';
+import { version } from './process/process.ts';
+
+/** The parts of the process that the program uses. */
+export interface ProgramSurroundings extends ReplaySurroundings {
+  readonly cwd: string;
+  /** Runs the service with these variables; `rules` is the path of `--rules`. */
+  readonly serve: (env: ProgramSurroundings['env'], rules: string | undefined) => Promise<void>;
+}
+
+/** The command line. Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers. */
+export function createProgram(surroundings: ProgramSurroundings): Command {
+  const program = new Command('weir')
+    .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
+    .version(version);
+  styleTexts(program);
+  addServeCommand(program, surroundings);
+  addCheckCommands(program, surroundings);
+  addAskCommand(program, surroundings);
+  addStatusCommand(program, surroundings);
+  addAdminCommands(program, surroundings);
+  addEnvoyCommands(program, surroundings);
+  addDoctor(program, surroundings);
+  addDiffCommand(program, surroundings);
+  addRecordCommand(program, surroundings);
+  addCandidateCommand(program, surroundings);
+  addQuotasCommand(program, surroundings);
+  addSitesCommand(program, surroundings);
+  addUsageCommand(program, surroundings);
+  addForgetCommand(program, surroundings);
+  addOffendersCommand(program, surroundings);
+  addGuardCommand(program, surroundings);
+  addReplayCommands(program, surroundings);
+  addSimulateCommand(program, surroundings);
+  addAdviseCommand(program, surroundings);
+  program
+    .command('version')
+    .summary('print the version of this program')
+    .description('Print the version of this program; weir status prints those of all instances of a service.')
+    .action(() => surroundings.print(version));
+  addCompletionCommand(program, surroundings);
+  groupCommands(program);
+  return program;
+}
+
+/** Flags of `weir serve` that set environment variables, and take precedence over them. */
+const serveFlags: readonly (readonly [flags: string, variable: string, meaning: string])[] = [
+  ['--grpc-port <port>', 'GRPC_PORT', 'port of the gRPC server (8081)'],
+  ['--port <port>', 'PORT', 'port of the HTTP server (8080)'],
+  ['--debug-port <port>', 'DEBUG_PORT', 'port of the debug server (6070)'],
+  ['--redis <url>', 'REDIS_URL', 'keep counters in this Redis instead of in memory'],
+  ['--workers <n>', 'WORKERS', 'number of worker processes; auto: one per processor'],
+  ['--log-level <level>', 'LOG_LEVEL', 'trace, debug, info, warn (the default), error or fatal'],
+  ['--log-format <format>', 'LOG_FORMAT', 'text or json'],
+];
+
+function addServeCommand(program: Command, { env, serve: serveService }: ProgramSurroundings): void {
+  const serve = program
+    .command('serve', { isDefault: true })
+    .summary('answer requests (the default command)')
+    .description(
+      'Answer requests until SIGTERM, SIGINT or SIGHUP. Settings come from environment variables; flags override them.',
+    )
+    .option('--rules <path>', 'rule file, or directory of rule files (RULES_PATH)')
+    .allowExcessArguments()
+    .action(({ rules, ...flags }: ServeOptions, command: Command) => {
+      refuseOperands(command, program);
+      return serveService({ ...env, ...toVariables(flags) }, rules);
+    });
+  for (const [flags, variable, meaning] of serveFlags) serve.option(flags, `${meaning} (${variable})`);
+}
+
+type ServeOptions = Readonly<Record<string, string | undefined>>;
+
+/** The variables that the given flags of `weir serve` set. */
+function toVariables(flags: ServeOptions): Readonly<Record<string, string>> {
+  const set = serveFlags.flatMap(([written, variable]): (readonly [string, string])[] => {
+    const value = flags[new Option(written).attributeName()];
+    return value === undefined ? [] : [[variable, value]];
+  });
+  return Object.fromEntries(set);
+}
+
+/** `weir` without a command serves, so that a mistyped command arrives here. */
+function refuseOperands(command: Command, program: Command): void {
+  const [operand] = command.args;
+  if (operand === undefined) return;
+  if (program.args.includes('serve')) return command.error(`error: serve takes no argument, got '${operand}'`);
+  const meant = nearest(
+    operand,
+    program.commands.map((known) => known.name()),
+  );
+  const hint = meant === undefined ? '' : `; did you mean '${meant}'?`;
+  command.error(`error: unknown command '${operand}'${hint}`);
+}
