@@ -4,8 +4,8 @@ import { duration } from '../format.ts';
 import { history, nowMs, ruleHistory, snapshot } from '../live.ts';
 import { param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
+import { Choice } from './choice.tsx';
 import { Plot } from './plot.tsx';
-import { RangeChoice } from './range-choice.tsx';
 import { Descriptor, Failure, Time, Value } from './texts.tsx';
 import { usePoll } from './use-poll.ts';
 
@@ -74,10 +74,10 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
     <>
       <div class="row">
         <h2>{title}</h2>
-        <RangeChoice
-          of={title}
+        <Choice
+          of={`Range of ${title}`}
           names={offered}
-          ranges={ranges}
+          texts={ranges}
           chosen={range}
           onChoose={(name) => replaceParams({ range: name === offered[0] ? undefined : name })}
         />

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { count, exact, shortTime } from '../format.ts';
 import { history, type LiveSnapshot, snapshot } from '../live.ts';
-import { linkTo } from '../route.ts';
 import { ClientLink } from './client-link.tsx';
-import { Value } from './texts.tsx';
+import { RuleLink } from './texts.tsx';
 
 /** The seconds over which the rates of the sentence are averaged. */
 const RECENT_SECONDS = 10;
@@ -72,9 +71,7 @@ function* refusals({ refused, refusedClients, refusingRules, since }: LiveSnapsh
         )}
         {!client && clients !== 1 && 'mostly by '}
         {!client && clients === 1 && 'by '}
-        <a href={linkTo('rule', { path: client?.rule ?? rule.rule })}>
-          <Value text={client?.rule ?? rule.rule} />
-        </a>
+        <RuleLink path={client?.rule ?? rule.rule} />
       </>
     ),
   };

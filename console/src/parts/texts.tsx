@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { duration, exact, time, visible, zone } from '../format.ts';
 import { nowMs } from '../live.ts';
-import type { Pair } from '../route.ts';
+import { linkTo, type Pair } from '../route.ts';
 
 /** Tables cut longer texts of callers. */
 const SHOWN_CHARACTERS = 120;
@@ -17,6 +17,13 @@ export function Value({ text, whole = false }: { readonly text: string; readonly
     </bdi>
   );
 }
+
+/** The path of a rule, as a link to its page. */
+export const RuleLink = ({ path, text = path }: { readonly path: string; readonly text?: string }) => (
+  <a href={linkTo('rule', { path })}>
+    <Value text={text} />
+  </a>
+);
 
 /** `user=alice, path=/login`. */
 export function Descriptor({
@@ -61,27 +68,19 @@ export function DescriptorOrHash({
   return entries ? <Descriptor entries={entries} /> : <Value text={descriptor} />;
 }
 
-/** The head of a table. */
-export function Headings({ names }: { readonly names: readonly string[] }) {
-  return (
-    <thead>
-      <tr>
-        {names.map((name) => (
-          <th key={name} scope="col">
-            {name}
-          </th>
-        ))}
-      </tr>
-    </thead>
-  );
+interface FactProps {
+  readonly name: string;
+  readonly class?: string | undefined;
+  readonly children: ComponentChildren;
 }
 
-/** The heading of a column of links: only for screen readers. */
-export function ActionsHeading() {
+/** An item of a list of facts or figures. */
+export function Fact({ name, class: kind, children }: FactProps) {
   return (
-    <th scope="col">
-      <span class="hidden">Actions</span>
-    </th>
+    <div>
+      <dt>{name}</dt>
+      <dd class={kind}>{children}</dd>
+    </div>
   );
 }
 

@@ -1,8 +1,34 @@
+import type { AuditLine } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
+import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
+
+const columns: readonly Column<AuditLine>[] = [
+  { name: 'Time', cell: ({ at }) => <Time atMs={Date.parse(at)} /> },
+  { name: 'By', cell: ({ who }) => <Value text={who} /> },
+  {
+    name: 'Change',
+    cell: ({ change, failed }) => (
+      <>
+        {change}
+        {failed !== undefined && (
+          <div>
+            <State is="bad">failed</State> <Value text={failed} />
+          </div>
+        )}
+      </>
+    ),
+  },
+  { name: 'Key', cell: ({ what }) => <What what={what} /> },
+  {
+    name: 'Before, after',
+    cell: ({ before, after }) => <Value text={`${stateText(before)} → ${stateText(after)}`} />,
+  },
+  { name: 'Reason', cell: ({ reason }) => <Value text={reason} whole /> },
+];
 
 export function Audit() {
   const { data, error } = usePoll(() => get('audit', { count: '200' }), seesValues.value ? [] : undefined, 2_000);
@@ -18,47 +44,7 @@ export function Audit() {
         </Empty>
       )}
       {data && data.changes.length > 0 && (
-        <table class="wide">
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              <th scope="col">By</th>
-              <th scope="col">Change</th>
-              <th scope="col">Key</th>
-              <th scope="col">Before, after</th>
-              <th scope="col">Reason</th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.changes.map((line, at) => (
-              <tr key={`${line.at} ${at}`}>
-                <td>
-                  <Time atMs={Date.parse(line.at)} />
-                </td>
-                <td data-label="By">
-                  <Value text={line.who} />
-                </td>
-                <td data-label="Change">
-                  {line.change}
-                  {line.failed !== undefined && (
-                    <div>
-                      <State is="bad">failed</State> <Value text={line.failed} />
-                    </div>
-                  )}
-                </td>
-                <td data-label="Key">
-                  <What what={line.what} />
-                </td>
-                <td data-label="Before, after">
-                  <Value text={`${stateText(line.before)} → ${stateText(line.after)}`} />
-                </td>
-                <td data-label="Reason">
-                  <Value text={line.reason} whole />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table rows={data.changes} columns={columns} keyOf={(line, at) => `${line.at} ${at}`} />
       )}
     </>
   );

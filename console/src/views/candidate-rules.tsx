@@ -1,8 +1,8 @@
 import type { TriedCandidate, TriedKeys, TriedRule } from '../../../src/operate/answers/rules.ts';
 import { exact } from '../format.ts';
 import { linkToClient } from '../parts/client-link.tsx';
-import { DescriptorOrHash, Empty, Value } from '../parts/texts.tsx';
-import { linkTo } from '../route.ts';
+import { type Column, Table } from '../parts/table.tsx';
+import { DescriptorOrHash, Empty, RuleLink, Value } from '../parts/texts.tsx';
 
 /** The changes by the candidate for each rule, largest first. */
 export function TriedRules({ candidate }: { readonly candidate: TriedCandidate }) {
@@ -17,73 +17,45 @@ export function TriedRules({ candidate }: { readonly candidate: TriedCandidate }
     );
   return (
     <>
-      <table class="wide tried">
-        <thead>
-          <tr>
-            <th scope="col">Rule</th>
-            <th scope="col" class="number">
-              Requests
-            </th>
-            <th scope="col" class="number">
-              Refused now
-            </th>
-            <th scope="col" class="number">
-              Newly refused
-            </th>
-            <th scope="col" class="number">
-              Newly passed
-            </th>
-            <th scope="col">Changed requests by key</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rules.map((rule) => (
-            <Row key={rule.rule} rule={rule} domains={domains} />
-          ))}
-        </tbody>
-      </table>
+      <Table class="tried" rows={rules} columns={columns(domains)} keyOf={({ rule }) => rule} />
       {moreRules > 0 && <p class="dim">{exact(moreRules)} more rules changed less.</p>}
     </>
   );
 }
 
-function Row({ rule, domains }: { readonly rule: TriedRule; readonly domains: readonly string[] }) {
-  const { rule: path, inLive, inCandidate, newlyRefused, newlyPassed, newlyRefusedKeys, newlyPassedKeys } = rule;
-  const domain = domainOf(path, domains);
-  const isChanged = newlyRefused + newlyPassed > 0;
-  return (
-    <tr>
-      <th scope="row">
-        {inLive ? (
-          <a href={linkTo('rule', { path })}>
-            <Value text={path} />
-          </a>
-        ) : (
-          <Value text={path} />
-        )}
+const columns = (domains: readonly string[]): readonly Column<TriedRule>[] => [
+  {
+    name: 'Rule',
+    isHead: true,
+    cell: ({ rule: path, inLive, inCandidate }) => (
+      <>
+        {inLive ? <RuleLink path={path} /> : <Value text={path} />}
         {!inCandidate && <div class="dim">not in the candidate</div>}
         {!inLive && <div class="dim">only in the candidate</div>}
-      </th>
-      <td data-label="Requests" class="number">
-        {exact(rule.requests)}
-      </td>
-      <td data-label="Refused now" class="number">
-        {exact(rule.liveRefused)}
-      </td>
-      <td data-label="Newly refused" class={newlyRefused > 0 ? 'number bad' : 'number'}>
-        {exact(newlyRefused)}
-      </td>
-      <td data-label="Newly passed" class="number">
-        {exact(newlyPassed)}
-      </td>
-      <td data-label="Keys">
-        {!isChanged && <span class="dim">none</span>}
-        <Keys title="would be refused" keys={newlyRefusedKeys} domain={domain} />
-        <Keys title="would pass" keys={newlyPassedKeys} domain={domain} />
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  { name: 'Requests', class: 'number', cell: ({ requests }) => exact(requests) },
+  { name: 'Refused now', class: 'number', cell: ({ liveRefused }) => exact(liveRefused) },
+  {
+    name: 'Newly refused',
+    class: 'number',
+    tone: ({ newlyRefused }) => (newlyRefused > 0 ? 'bad' : undefined),
+    cell: ({ newlyRefused }) => exact(newlyRefused),
+  },
+  { name: 'Newly passed', class: 'number', cell: ({ newlyPassed }) => exact(newlyPassed) },
+  {
+    name: 'Changed requests by key',
+    label: 'Keys',
+    cell: ({ rule, newlyRefused, newlyPassed, newlyRefusedKeys, newlyPassedKeys }) => (
+      <>
+        {newlyRefused + newlyPassed === 0 && <span class="dim">none</span>}
+        <Keys title="would be refused" keys={newlyRefusedKeys} domain={domainOf(rule, domains)} />
+        <Keys title="would pass" keys={newlyPassedKeys} domain={domainOf(rule, domains)} />
+      </>
+    ),
+  },
+];
 
 function Keys({
   title,

@@ -1,10 +1,9 @@
-import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
 import { getCandidate } from '../candidate.ts';
 import { exact, percent } from '../format.ts';
 import { Problems } from '../parts/text-problems.tsx';
-import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { mayOperate, noChangesReason, seesValues } from '../session.ts';
 import { type CandidateChange, CandidateDialog } from './candidate-dialog.tsx';
@@ -119,15 +118,6 @@ function Facts({ candidate, onClear }: { readonly candidate: TriedCandidate; rea
   );
 }
 
-function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
 function Figures({
   candidate: { totals, dropped, failed, withheld, evicted },
 }: {
@@ -150,12 +140,9 @@ function Figures({
     <section class="panel" aria-label="Figures">
       <dl class="figures">
         {figures.map(([label, value, is]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd class={is}>
-              <span class="large number">{exact(value)}</span>
-            </dd>
-          </div>
+          <Fact key={label} name={label} class={is}>
+            <span class="large number">{exact(value)}</span>
+          </Fact>
         ))}
       </dl>
       {missing.map(

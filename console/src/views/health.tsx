@@ -1,9 +1,11 @@
 import type { ComponentChildren } from 'preact';
+import type { Instance } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
 import { bytes, exact, millis, percent } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { session } from '../session.ts';
 
@@ -34,15 +36,6 @@ export function Health() {
         </>
       )}
     </>
-  );
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
@@ -198,6 +191,23 @@ function Memory() {
   );
 }
 
+const instanceColumns: readonly Column<Instance>[] = [
+  {
+    name: 'Instance',
+    cell: ({ name, isThis, version }) => (
+      <>
+        <Value text={name} /> {isThis && <span class="dim">(this one)</span>}
+        <div class="dim">{version}</div>
+      </>
+    ),
+  },
+  { name: 'Started', cell: ({ startedAtMs }) => <Time atMs={startedAtMs} /> },
+  { name: 'Rules', cell: ({ rules }) => <code>{rules?.slice(0, 12) ?? 'none'}</code> },
+  { name: 'Workers', class: 'number', cell: ({ workers }) => exact(workers) },
+  { name: 'Decisions per s', label: 'Decisions', class: 'number', cell: (one) => exact(one.decisionsPerSecond) },
+  { name: 'Refused per s', label: 'Refused', class: 'number', cell: (one) => exact(one.refusedPerSecond) },
+];
+
 function Instances() {
   const { data, error } = usePoll(() => get('instances'), [], 5_000);
   return (
@@ -206,49 +216,7 @@ function Instances() {
       <Failure message={error?.message} />
       {data?.instances.length === 1 && <p class="dim">No other instance counts in the same store.</p>}
       {data && (
-        <table class="wide">
-          <thead>
-            <tr>
-              <th scope="col">Instance</th>
-              <th scope="col">Started</th>
-              <th scope="col">Rules</th>
-              <th scope="col" class="number">
-                Workers
-              </th>
-              <th scope="col" class="number">
-                Decisions per s
-              </th>
-              <th scope="col" class="number">
-                Refused per s
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {data.instances.map((one) => (
-              <tr key={`${one.name} ${one.startedAtMs}`}>
-                <td>
-                  <Value text={one.name} /> {one.isThis && <span class="dim">(this one)</span>}
-                  <div class="dim">{one.version}</div>
-                </td>
-                <td data-label="Started">
-                  <Time atMs={one.startedAtMs} />
-                </td>
-                <td data-label="Rules">
-                  <code>{one.rules?.slice(0, 12) ?? 'none'}</code>
-                </td>
-                <td data-label="Workers" class="number">
-                  {exact(one.workers)}
-                </td>
-                <td data-label="Decisions" class="number">
-                  {exact(one.decisionsPerSecond)}
-                </td>
-                <td data-label="Refused" class="number">
-                  {exact(one.refusedPerSecond)}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table rows={data.instances} columns={instanceColumns} keyOf={(one) => `${one.name} ${one.startedAtMs}`} />
       )}
     </section>
   );

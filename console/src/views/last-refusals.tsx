@@ -1,9 +1,17 @@
+import type { RefusedDescriptor } from '../../../src/operate/answers/explain.ts';
 import { get } from '../api.ts';
-import { Empty, Failure, Headings, Time } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Empty, Failure, Time } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { type Pair, pairsParam } from '../route.ts';
 
 const MAX_SHOWN = 20;
+
+const columns: readonly Column<{ readonly atMs: number; readonly one: RefusedDescriptor }>[] = [
+  { name: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
+  { name: 'Limit', cell: ({ one }) => one.limit },
+  { name: 'Why', cell: ({ one }) => <code class="arithmetic">{one.arithmetic}</code> },
+];
 
 /** The kept refusals of one client. */
 export function LastRefusals({ domain, entries }: { readonly domain: string; readonly entries: readonly Pair[] }) {
@@ -18,24 +26,7 @@ export function LastRefusals({ domain, entries }: { readonly domain: string; rea
       <h2>Last refusals</h2>
       <Failure message={error?.message} />
       {data && own.length === 0 && <Empty title="No kept refusal is for this client." />}
-      {own.length > 0 && (
-        <table>
-          <Headings names={['Time', 'Limit', 'Why']} />
-          <tbody>
-            {own.map(({ atMs, one }, at) => (
-              <tr key={`${atMs} ${at}`}>
-                <td>
-                  <Time atMs={atMs} />
-                </td>
-                <td>{one.limit}</td>
-                <td>
-                  <code class="arithmetic">{one.arithmetic}</code>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      {own.length > 0 && <Table rows={own} columns={columns} keyOf={({ atMs }, at) => `${atMs} ${at}`} />}
     </section>
   );
 }

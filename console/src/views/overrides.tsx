@@ -1,7 +1,27 @@
+import type { ListedOverride } from '../../../src/edge/http/shapes.ts';
 import { get } from '../api.ts';
 import { linkToClient } from '../parts/client-link.tsx';
-import { Descriptor, Empty, Failure, Headings, OfDomain, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Descriptor, Empty, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
+
+const columns: readonly Column<ListedOverride>[] = [
+  {
+    name: 'Client',
+    cell: ({ domain, entries }) => (
+      <>
+        <a href={linkToClient(domain, entries)}>
+          <Descriptor entries={entries} />
+        </a>
+        <OfDomain domain={domain} />
+      </>
+    ),
+  },
+  { name: 'Effect', cell: ({ effect }) => effect },
+  { name: 'Until', cell: ({ until }) => new Date(until).toLocaleString() },
+  { name: 'By', cell: ({ by }) => <Value text={by} /> },
+  { name: 'Reason', cell: ({ reason }) => <Value text={reason} whole /> },
+];
 
 /** Overrides of single descriptors. */
 export function Overrides() {
@@ -16,29 +36,7 @@ export function Overrides() {
         </Empty>
       )}
       {data && data.overrides.length > 0 && (
-        <table class="wide">
-          <Headings names={['Client', 'Effect', 'Until', 'By', 'Reason']} />
-          <tbody>
-            {data.overrides.map(({ domain, descriptor, entries, effect, until, by, reason }) => (
-              <tr key={`${domain} ${descriptor}`}>
-                <td>
-                  <a href={linkToClient(domain, entries)}>
-                    <Descriptor entries={entries} />
-                  </a>
-                  <OfDomain domain={domain} />
-                </td>
-                <td data-label="Effect">{effect}</td>
-                <td data-label="Until">{new Date(until).toLocaleString()}</td>
-                <td data-label="By">
-                  <Value text={by} />
-                </td>
-                <td data-label="Reason">
-                  <Value text={reason} whole />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table rows={data.overrides} columns={columns} keyOf={({ domain, descriptor }) => `${domain} ${descriptor}`} />
       )}
     </section>
   );

@@ -7,7 +7,8 @@ import { FirstSteps } from '../parts/first-steps.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
 import { Situation } from '../parts/situation.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
-import { ActionsHeading, Bounds, Empty, State, Time, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Bounds, Empty, Fact, RuleLink, State, Time, Value } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
 import { mayOperate, session } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
@@ -93,34 +94,19 @@ function Refused() {
   if (!now) return null;
   const { refusedClients, refusingRules: refusing } = now;
   const clients = session.value?.countsClients ? refusedClients : undefined;
-  const rows = clients
-    ? clients.slice(0, ROWS).map((one) => <ClientRow key={`${one.rule} ${one.descriptor}`} {...one} />)
-    : refusing.slice(0, ROWS).map((one) => <RuleRow key={one.rule} {...one} />);
-  const more = (clients ? now.refused.clients : refusing.length) - rows.length;
+  const shown = Math.min((clients ?? refusing).length, ROWS);
+  const isEmpty = shown === 0;
+  const more = (clients ? now.refused.clients : refusing.length) - shown;
   return (
     <section class="panel">
       <h2>Refused most, last minute</h2>
       {refusedClients && !clients && <ClientsNotCounted />}
-      {rows.length === 0 && <Empty title="Nothing was refused in the last minute." />}
-      {rows.length > 0 && (
-        <table class="wide refused">
-          <thead>
-            <tr>
-              <th scope="col">{clients ? 'Client' : 'Rule'}</th>
-              <th scope="col">{clients ? 'Rule' : 'Last minute'}</th>
-              <th scope="col" class="number">
-                Requests
-              </th>
-              <th scope="col" class="number">
-                Refused
-              </th>
-              <th scope="col">Since</th>
-              {clients && <th scope="col">Ten minutes</th>}
-              <ActionsHeading />
-            </tr>
-          </thead>
-          <tbody>{rows}</tbody>
-        </table>
+      {isEmpty && <Empty title="Nothing was refused in the last minute." />}
+      {!isEmpty && clients && (
+        <Table class="refused" rows={clients.slice(0, ROWS)} columns={clientColumns} keyOf={keyOfClient} />
+      )}
+      {!isEmpty && !clients && (
+        <Table class="refused" rows={refusing.slice(0, ROWS)} columns={ruleColumns} keyOf={({ rule }) => rule} />
       )}
       {more > 0 && <p class="dim">{exact(more)} more.</p>}
       <UnmatchedLine />
@@ -129,76 +115,77 @@ function Refused() {
   );
 }
 
-function ClientRow(client: RefusedClient) {
-  const { rule, descriptor, entries, cut, requests, refusedShare, sinceMs, recent } = client;
-  return (
-    <tr>
-      <td>
-        <ClientLink {...client} />
-      </td>
-      <td data-label="Rule">
-        <a href={linkTo('rule', { path: rule })}>
-          <Value text={rule} />
-        </a>
-      </td>
-      <td data-label="Requests" class="number">
-        {exact(requests)}
-        <Bounds tooHighBy={client.atMostTooHighBy} tooLowBy={client.atMostTooLowBy ?? 0} />
-      </td>
-      <td data-label="Refused" class="number">
-        {tenths(refusedShare)}
-      </td>
-      <td data-label="Since">{shortTime(sinceMs)}</td>
-      <td data-label="Ten minutes">
-        <Sparkline
-          series={{ passed: recent.map(() => 0), refused: recent }}
-          label={`${count(recent.at(-1) ?? 0)} refused per second, at most ${count(Math.max(0, ...recent))}`}
-        />
-      </td>
-      <td class="actions">
-        {entries && !cut ? (
-          <a
-            class="button"
-            href={linkToClient(domainOf(rule), entries, mayOperate.value ? 'exempt' : undefined)}
-            aria-label={`${mayOperate.value ? 'Let in' : 'Explain'} ${descriptor.slice(0, 80)}`}
-          >
-            {mayOperate.value ? 'Let in…' : 'Explain'}
-          </a>
-        ) : (
-          <span class="dim">{cut ? 'too long' : 'hashed'}</span>
-        )}
-      </td>
-    </tr>
-  );
-}
+const keyOfClient = ({ rule, descriptor }: RefusedClient): string => `${rule} ${descriptor}`;
 
-function RuleRow({ rule, refused, passed, sinceMs }: RefusingRule) {
-  const link = linkTo('rule', { path: rule });
-  return (
-    <tr>
-      <td>
-        <a href={link}>
-          <Value text={rule} />
+const clientColumns: readonly Column<RefusedClient>[] = [
+  { name: 'Client', cell: (client) => <ClientLink {...client} /> },
+  {
+    name: 'Rule',
+    cell: ({ rule }) => <RuleLink path={rule} />,
+  },
+  {
+    name: 'Requests',
+    class: 'number',
+    cell: ({ requests, atMostTooHighBy, atMostTooLowBy = 0 }) => (
+      <>
+        {exact(requests)}
+        <Bounds tooHighBy={atMostTooHighBy} tooLowBy={atMostTooLowBy} />
+      </>
+    ),
+  },
+  { name: 'Refused', class: 'number', cell: ({ refusedShare }) => tenths(refusedShare) },
+  { name: 'Since', cell: ({ sinceMs }) => shortTime(sinceMs) },
+  {
+    name: 'Ten minutes',
+    cell: ({ recent }) => (
+      <Sparkline
+        series={{ passed: recent.map(() => 0), refused: recent }}
+        label={`${count(recent.at(-1) ?? 0)} refused per second, at most ${count(Math.max(0, ...recent))}`}
+      />
+    ),
+  },
+  {
+    name: '',
+    cell({ rule, descriptor, entries, cut }) {
+      if (!entries || cut) return <span class="dim">{cut ? 'too long' : 'hashed'}</span>;
+      const [text, change] = mayOperate.value ? (['Let in', 'exempt'] as const) : (['Explain'] as const);
+      return (
+        <a
+          class="button"
+          href={linkToClient(domainOf(rule), entries, change)}
+          aria-label={`${text} ${descriptor.slice(0, 80)}`}
+        >
+          {text}
+          {change && '…'}
         </a>
-      </td>
-      <td data-label="Last minute">
-        <Sparkline series={ruleHistory.value.get(rule)} label={`${exact(refused)} refused, ${exact(passed)} passed`} />
-      </td>
-      <td data-label="Requests" class="number">
-        {exact(refused)}
-      </td>
-      <td data-label="Refused" class="number">
-        {tenths(refused / (refused + passed))}
-      </td>
-      <td data-label="Since">{shortTime(sinceMs)}</td>
-      <td class="actions">
-        <a class="button" href={link} aria-label={`Open ${rule}`}>
-          Open
-        </a>
-      </td>
-    </tr>
-  );
-}
+      );
+    },
+  },
+];
+
+const ruleColumns: readonly Column<RefusingRule>[] = [
+  {
+    name: 'Rule',
+    cell: ({ rule }) => <RuleLink path={rule} />,
+  },
+  {
+    name: 'Last minute',
+    cell: ({ rule, refused, passed }) => (
+      <Sparkline series={ruleHistory.value.get(rule)} label={`${exact(refused)} refused, ${exact(passed)} passed`} />
+    ),
+  },
+  { name: 'Requests', class: 'number', cell: ({ refused }) => exact(refused) },
+  { name: 'Refused', class: 'number', cell: ({ refused, passed }) => tenths(refused / (refused + passed)) },
+  { name: 'Since', cell: ({ sinceMs }) => shortTime(sinceMs) },
+  {
+    name: '',
+    cell: ({ rule }) => (
+      <a class="button" href={linkTo('rule', { path: rule })} aria-label={`Open ${rule}`}>
+        Open
+      </a>
+    ),
+  },
+];
 
 /** The part of the requests that nothing limits. */
 function UnmatchedLine() {
@@ -224,44 +211,34 @@ function StateOfParts() {
     <section class="panel">
       <h2>Service</h2>
       <dl class="facts">
-        <div>
-          <dt>Store</dt>
-          <dd>
-            <State is={isDown ? 'bad' : 'good'}>{isDown ? 'Down' : 'Up'}</State>{' '}
-            <Value text={store.description} whole />
-            {store.latencyMs !== undefined && !isDown && <span class="dim">, {millis(store.latencyMs)}</span>}
-            {store.reason !== undefined && (
-              <>
-                : <Value text={store.reason} whole />
-              </>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Rules</dt>
-          <dd>
-            <State is={ruleState.isNewest ? 'good' : 'bad'}>{ruleState.isNewest ? 'Newest' : 'Invalid'}</State>{' '}
-            {exact(ruleState.count)} in force
-            {ruleState.loadedAtMs !== undefined && (
-              <>
-                , loaded <Time atMs={ruleState.loadedAtMs} />
-              </>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>Processes</dt>
-          <dd>
-            <State is={missing ? 'warn' : 'good'}>
-              {workers.expected > 1 ? `${processes.length} of ${workers.expected} workers` : 'One process'}
-            </State>
-            {workers.restarts > 0 && <span> {exact(workers.restarts)} restarts</span>}
-            <span class="dim">
-              {' '}
-              started {duration(now.atMs - now.startedAtMs)} ago, {bytes(now.figures.rssBytes)}
-            </span>
-          </dd>
-        </div>
+        <Fact name="Store">
+          <State is={isDown ? 'bad' : 'good'}>{isDown ? 'Down' : 'Up'}</State> <Value text={store.description} whole />
+          {store.latencyMs !== undefined && !isDown && <span class="dim">, {millis(store.latencyMs)}</span>}
+          {store.reason !== undefined && (
+            <>
+              : <Value text={store.reason} whole />
+            </>
+          )}
+        </Fact>
+        <Fact name="Rules">
+          <State is={ruleState.isNewest ? 'good' : 'bad'}>{ruleState.isNewest ? 'Newest' : 'Invalid'}</State>{' '}
+          {exact(ruleState.count)} in force
+          {ruleState.loadedAtMs !== undefined && (
+            <>
+              , loaded <Time atMs={ruleState.loadedAtMs} />
+            </>
+          )}
+        </Fact>
+        <Fact name="Processes">
+          <State is={missing ? 'warn' : 'good'}>
+            {workers.expected > 1 ? `${processes.length} of ${workers.expected} workers` : 'One process'}
+          </State>
+          {workers.restarts > 0 && <span> {exact(workers.restarts)} restarts</span>}
+          <span class="dim">
+            {' '}
+            started {duration(now.atMs - now.startedAtMs)} ago, {bytes(now.figures.rssBytes)}
+          </span>
+        </Fact>
       </dl>
     </section>
   );

@@ -1,6 +1,7 @@
 import type { ProxyQuota } from '../../../src/edge/rlqs/shapes.ts';
 import { get } from '../api.ts';
 import { count, exact } from '../format.ts';
+import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { seesValues } from '../session.ts';
@@ -21,24 +22,7 @@ export function ProxyQuotas({ rule }: { readonly rule: string }) {
       {data?.quotas.length === 0 && <Empty title="No proxy of this instance has a bucket of this rule." />}
       {data && data.quotas.length > 0 && (
         <>
-          <table class="wide">
-            <thead>
-              <tr>
-                <th scope="col">Proxy</th>
-                <th scope="col">Bucket</th>
-                {['Share', 'Demand', 'Used'].map((name) => (
-                  <th key={name} scope="col" class="number">
-                    {name} <span class="dim">per s</span>
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {data.quotas.map((quota, at) => (
-                <QuotaRow key={at} quota={quota} />
-              ))}
-            </tbody>
-          </table>
+          <Table rows={data.quotas} columns={columns} keyOf={(_, at) => at} />
           <p class="dim">
             Rates between the last two reports of a proxy.
             {data.more > 0 && ` ${exact(data.more)} more, with less demand, are not listed.`}
@@ -49,26 +33,21 @@ export function ProxyQuotas({ rule }: { readonly rule: string }) {
   );
 }
 
-function QuotaRow({ quota }: { readonly quota: ProxyQuota }) {
-  const { proxy, entries, demand, used } = quota;
-  return (
-    <tr>
-      <th scope="row">{proxy === undefined ? <span class="dim">no name</span> : <Value text={proxy} />}</th>
-      <td data-label="Bucket">
-        <Value text={entries.map(({ key, value }) => `${key}=${value}`).join(', ')} />
-      </td>
-      <td class="number" data-label="Share">
-        <ShareText quota={quota} />
-      </td>
-      <td class="number" data-label="Demand">
-        {demand === undefined ? '–' : count(demand)}
-      </td>
-      <td class="number" data-label="Used">
-        {used === undefined ? '–' : count(used)}
-      </td>
-    </tr>
-  );
-}
+const note = <span class="dim"> per s</span>;
+const columns: readonly Column<ProxyQuota>[] = [
+  {
+    name: 'Proxy',
+    isHead: true,
+    cell: ({ proxy }) => (proxy === undefined ? <span class="dim">no name</span> : <Value text={proxy} />),
+  },
+  {
+    name: 'Bucket',
+    cell: ({ entries }) => <Value text={entries.map(({ key, value }) => `${key}=${value}`).join(', ')} />,
+  },
+  { name: 'Share', note, class: 'number', cell: (quota) => <ShareText quota={quota} /> },
+  { name: 'Demand', note, class: 'number', cell: ({ demand }) => (demand === undefined ? '–' : count(demand)) },
+  { name: 'Used', note, class: 'number', cell: ({ used }) => (used === undefined ? '–' : count(used)) },
+];
 
 function ShareText({ quota: { assigned, share, rate: all } }: { readonly quota: ProxyQuota }) {
   if (assigned === 'allow') return <>all allowed</>;

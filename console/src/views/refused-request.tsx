@@ -3,7 +3,8 @@ import { get } from '../api.ts';
 import { exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { linkToClient } from '../parts/client-link.tsx';
-import { Descriptor, Empty, Failure, Headings, OfDomain, Time, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Descriptor, Empty, Failure, OfDomain, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo } from '../route.ts';
 
@@ -23,46 +24,53 @@ export function RefusedRequest({ id }: { readonly id: string }) {
         </Empty>
       )}
       {data && data.refusals.length > 0 && (
-        <table class="wide">
-          <Headings names={['Client', 'Rule', 'Answer', 'Why', 'Time']} />
-          <tbody>
-            {data.refusals.flatMap((refusal) => refusal.descriptors.map((one, at) => row(refusal, one, at)))}
-          </tbody>
-        </table>
+        <Table
+          rows={data.refusals.flatMap((refusal) => refusal.descriptors.map((one) => ({ refusal, one })))}
+          columns={columns}
+          keyOf={({ refusal }, at) => `${refusal.atMs} ${at}`}
+        />
       )}
     </section>
   );
 }
 
-type Refused = SampledRefusal['descriptors'][number];
+interface Refused {
+  readonly refusal: SampledRefusal;
+  readonly one: SampledRefusal['descriptors'][number];
+}
 
-const row = (
-  { atMs, domain }: SampledRefusal,
-  { entries, rule, limit, code, outcome, arithmetic }: Refused,
-  at: number,
-) => (
-  <tr key={`${atMs} ${at}`}>
-    <td>
-      {entries.length > 0 ? (
-        <a href={linkToClient(domain, entries)}>
-          <Descriptor entries={entries} />
-        </a>
-      ) : (
-        <span class="dim">the request id</span>
-      )}
-      <OfDomain domain={domain} />
-    </td>
-    <td data-label="Rule">
-      {rule !== undefined && <RuleLink path={rule} />}
-      {limit !== undefined && <div class="dim">{limit}</div>}
-    </td>
-    <td data-label="Answer">{code ?? outcome.replaceAll('_', ' ')}</td>
-    <td data-label="Why">{arithmetic !== undefined && <code class="arithmetic">{arithmetic}</code>}</td>
-    <td data-label="Time">
-      <Time atMs={atMs} />
-    </td>
-  </tr>
-);
+const columns: readonly Column<Refused>[] = [
+  {
+    name: 'Client',
+    cell: ({ refusal: { domain }, one: { entries } }) => (
+      <>
+        {entries.length > 0 ? (
+          <a href={linkToClient(domain, entries)}>
+            <Descriptor entries={entries} />
+          </a>
+        ) : (
+          <span class="dim">the request id</span>
+        )}
+        <OfDomain domain={domain} />
+      </>
+    ),
+  },
+  {
+    name: 'Rule',
+    cell: ({ one: { rule, limit } }) => (
+      <>
+        {rule !== undefined && <RuleLink path={rule} />}
+        {limit !== undefined && <div class="dim">{limit}</div>}
+      </>
+    ),
+  },
+  { name: 'Answer', cell: ({ one: { code, outcome } }) => code ?? outcome.replaceAll('_', ' ') },
+  {
+    name: 'Why',
+    cell: ({ one: { arithmetic } }) => arithmetic !== undefined && <code class="arithmetic">{arithmetic}</code>,
+  },
+  { name: 'Time', cell: ({ refusal }) => <Time atMs={refusal.atMs} /> },
+];
 
 /** The rule's path, as a link if the rule still exists. */
 function RuleLink({ path }: { readonly path: string }) {

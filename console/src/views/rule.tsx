@@ -4,7 +4,7 @@ import { algorithmText, duration, exact, limitText, shortTime, tenths, time, use
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Illustration } from '../parts/illustration.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Empty, Value } from '../parts/texts.tsx';
+import { Empty, Fact, Value } from '../parts/texts.tsx';
 import { linkTo, param } from '../route.ts';
 import { session } from '../session.ts';
 import { ProxyQuotas } from './proxy-quotas.tsx';
@@ -45,37 +45,23 @@ export function Rule() {
       {rule && (
         <section class="panel">
           <dl class="facts">
-            <div>
-              <dt>File</dt>
-              <dd>
-                {rule.file ?? 'none'}
-                {rule.line !== undefined && `:${rule.line}`}
-              </dd>
-            </div>
-            <div>
-              <dt>Used</dt>
-              <dd>
-                <span class="number">{usedShare(share)}</span>{' '}
-                <span class="dim">of the limit, by the fullest counter in the last minute</span>
-              </dd>
-            </div>
+            <Fact name="File">
+              {rule.file ?? 'none'}
+              {rule.line !== undefined && `:${rule.line}`}
+            </Fact>
+            <Fact name="Used">
+              <span class="number">{usedShare(share)}</span>{' '}
+              <span class="dim">of the limit, by the fullest counter in the last minute</span>
+            </Fact>
             {refusing && (
-              <div>
-                <dt>Refuses</dt>
-                <dd>
-                  {tenths(refusing.refused / (refusing.refused + refusing.passed))} of its requests in the last minute,
-                  since {shortTime(refusing.sinceMs)}
-                </dd>
-              </div>
+              <Fact name="Refuses">
+                {tenths(refusing.refused / (refusing.refused + refusing.passed))} of its requests in the last minute,
+                since {shortTime(refusing.sinceMs)}
+              </Fact>
             )}
             {rule.schedule && <ScheduleFacts schedule={rule.schedule} />}
             {rules.value?.reload && <CounterFacts path={path} reload={rules.value.reload} />}
-            {rule.replaces && rule.replaces.length > 0 && (
-              <div>
-                <dt>Replaces</dt>
-                <dd>{rule.replaces.join(', ')}</dd>
-              </div>
-            )}
+            {rule.replaces && rule.replaces.length > 0 && <Fact name="Replaces">{rule.replaces.join(', ')}</Fact>}
           </dl>
         </section>
       )}
@@ -117,15 +103,12 @@ export function Rule() {
 function ScheduleFacts({ schedule }: { readonly schedule: NonNullable<ListedRule['schedule']> }) {
   const { now, changes_at_ms: changesAtMs } = schedule;
   return (
-    <div>
-      <dt>Schedule</dt>
-      <dd>
-        {now.length === 0 ? 'no limit applies now' : 'limits depend on the time'},{' '}
-        <span class="dim">
-          {changesAtMs === undefined ? 'with no further changes' : `next change ${time(changesAtMs)}`}
-        </span>
-      </dd>
-    </div>
+    <Fact name="Schedule">
+      {now.length === 0 ? 'no limit applies now' : 'limits depend on the time'},{' '}
+      <span class="dim">
+        {changesAtMs === undefined ? 'with no further changes' : `next change ${time(changesAtMs)}`}
+      </span>
+    </Fact>
   );
 }
 
@@ -140,12 +123,9 @@ function CounterFacts({
   const isKept = reload.counters_kept.includes(path);
   if (!isKept && !reload.counters_anew.includes(path)) return null;
   return (
-    <div>
-      <dt>Changed</dt>
-      <dd>
-        {time(reload.at_ms)}: <span class="dim">{isKept ? 'counters were kept' : 'counters were restarted'}</span>
-      </dd>
-    </div>
+    <Fact name="Changed">
+      {time(reload.at_ms)}: <span class="dim">{isKept ? 'counters were kept' : 'counters were restarted'}</span>
+    </Fact>
   );
 }
 
@@ -177,26 +157,17 @@ function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
         {isNow !== undefined && <span class={isNow ? undefined : 'dim'}>{isNow ? 'applies now' : 'not now'}</span>}
       </p>
       <dl class="facts">
-        {limit.name !== undefined && (
-          <div>
-            <dt>Name</dt>
-            <dd>{limit.name}</dd>
-          </div>
-        )}
+        {limit.name !== undefined && <Fact name="Name">{limit.name}</Fact>}
         {limit.algorithm !== 'allocation' && (
-          <div>
-            <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
-            <dd>{duration(limit.window_ms)}</dd>
-          </div>
+          <Fact name={limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}>{duration(limit.window_ms)}</Fact>
         )}
         {policyTexts.map(([name, of]) => {
           const text = of(limit);
           return (
             text !== undefined && (
-              <div key={name}>
-                <dt>{name}</dt>
-                <dd>{text}</dd>
-              </div>
+              <Fact key={name} name={name}>
+                {text}
+              </Fact>
             )
           );
         })}

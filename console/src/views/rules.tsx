@@ -1,10 +1,13 @@
 import { useState } from 'preact/hooks';
 import type { ListedRule } from '../../../src/engine/rules/match/shapes.ts';
 import type { RuleCost } from '../../../src/operate/answers/rules.ts';
+import type { Columns } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
 import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';
+import { Choice } from '../parts/choice.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
+import { type Column, Table } from '../parts/table.tsx';
 import { Empty, State, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
@@ -15,18 +18,19 @@ const PAGE = 100;
 const sum = (values: readonly number[] | undefined): number =>
   (values ?? []).reduce((total, value) => total + value, 0);
 
-const orders = [
-  ['file', 'As in the files'],
-  ['refused', 'Refused most'],
-  ['cost', 'Costs the store most'],
-] as const;
+const orders = {
+  file: { text: 'As in the files' },
+  refused: { text: 'Refused most' },
+  cost: { text: 'Costs the store most' },
+} as const;
+const orderNames = ['file', 'refused', 'cost'] as const;
 
 const COSTS_POLL_MS = 15_000;
 
 export function Rules() {
   const [shown, setShown] = useState(PAGE);
   const query = param('q') ?? '';
-  const order = orders.find(([name]) => name === param('order'))?.[0] ?? 'file';
+  const order = orderNames.find((name) => name === param('order')) ?? 'file';
   const listed = rules.value;
   const found = (listed?.rules ?? []).filter((rule) => matches(rule, query.toLowerCase()));
   const refusedBy = (rule: ListedRule): number => sum(ruleHistory.value.get(rule.path)?.refused);
@@ -40,6 +44,10 @@ export function Rules() {
     cost: (one: ListedRule, other: ListedRule) => costOf(other) - costOf(one),
   }[order];
   const ordered = compare ? found.toSorted(compare) : found;
+  const isTree = order === 'file' && query === '';
+  const shownRules = ordered
+    .slice(0, shown)
+    .map((rule, at) => shownRule(rule, isTree ? ordered[at - 1] : undefined, isTree));
   return (
     <>
       <h1>Rules</h1>
@@ -55,20 +63,13 @@ export function Rules() {
             onInput={({ currentTarget }) => replaceParams({ q: currentTarget.value })}
           />
         </label>
-        <fieldset class="choice">
-          <legend class="hidden">Order</legend>
-          {orders.map(([name, text]) => (
-            <label key={name}>
-              <input
-                type="radio"
-                name="order"
-                checked={order === name}
-                onChange={() => replaceParams({ order: name === 'file' ? undefined : name })}
-              />
-              {text}
-            </label>
-          ))}
-        </fieldset>
+        <Choice
+          of="Order"
+          names={orderNames}
+          texts={orders}
+          chosen={order}
+          onChoose={(name) => replaceParams({ order: name === 'file' ? undefined : name })}
+        />
       </div>
       <p class="dim" role="status">
         {listed &&
@@ -87,44 +88,12 @@ export function Rules() {
         <Empty title={`No rule has “${query.slice(0, 60)}”.`} />
       )}
       {found.length > 0 && (
-        <table class="wide rules">
-          <thead>
-            <tr>
-              <th scope="col">Rule</th>
-              <th scope="col">Limits</th>
-              <th scope="col">Last minute</th>
-              <th scope="col" class="number">
-                Passed
-              </th>
-              <th scope="col" class="number">
-                Refused
-              </th>
-              <th scope="col" class="number">
-                Soft, shadow
-              </th>
-              <th scope="col" class="number">
-                Used
-              </th>
-              {costs.size > 0 && (
-                <th scope="col" class="number">
-                  Store, a minute
-                </th>
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {ordered.slice(0, shown).map((rule, at) => (
-              <RuleRow
-                key={`${rule.path} ${rule.line}`}
-                rule={rule}
-                isTree={order === 'file' && query === ''}
-                before={ordered[at - 1]}
-                cost={costs.get(rule.path)}
-                hasCosts={costs.size > 0}
-              />
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="rules"
+          rows={shownRules}
+          columns={costs.size > 0 ? [...columns, costColumn(costs)] : columns}
+          keyOf={({ rule }) => `${rule.path} ${rule.line}`}
+        />
       )}
       {found.length > shown && (
         <button type="button" onClick={() => setShown(shown + PAGE)}>
@@ -172,50 +141,62 @@ function Problems() {
   );
 }
 
-function RuleRow({
-  rule,
-  isTree,
-  before,
-  cost,
-  hasCosts,
-}: {
+/** A row of the table. */
+interface ShownRule {
   readonly rule: ListedRule;
-  readonly isTree: boolean;
-  readonly before: ListedRule | undefined;
-  readonly cost: RuleCost | undefined;
-  readonly hasCosts: boolean;
-}) {
-  const { path, domain, levels, file, line, limits, unlimited } = rule;
-  const series = ruleHistory.value.get(path);
-  const known = isTree && before?.domain === domain ? commonLength(levels, before.levels) : 0;
-  const depth = isTree ? levels.length - 1 : 0;
-  const passed = sum(series?.passed);
-  const refused = sum(series?.refused);
-  const soft = sum(series?.soft);
-  const shadow = sum(series?.shadow);
-  const share = series?.share?.at(-1) ?? 0;
-  return (
-    <tr>
-      <th scope="row">
-        <span class="tree" style={{ paddingInlineStart: `${depth * 16}px` }}>
-          {(!isTree || known === 0) && (
-            <span class="dim">
-              <Value text={domain} />
-              {'.'}
-            </span>
+  /** How many levels the row before has too: they are not repeated, nor is the domain. */
+  readonly known: number;
+  readonly depth: number;
+  readonly series: Columns | undefined;
+  readonly passed: number;
+  readonly refused: number;
+}
+
+function shownRule(rule: ListedRule, before: ListedRule | undefined, isTree: boolean): ShownRule {
+  const series = ruleHistory.value.get(rule.path);
+  return {
+    rule,
+    known: before?.domain === rule.domain ? commonLength(rule.levels, before.levels) : 0,
+    depth: isTree ? rule.levels.length - 1 : 0,
+    series,
+    passed: sum(series?.passed),
+    refused: sum(series?.refused),
+  };
+}
+
+const columns: readonly Column<ShownRule>[] = [
+  {
+    name: 'Rule',
+    isHead: true,
+    cell({ rule: { path, domain, levels, file, line }, known, depth }) {
+      const indent = { paddingInlineStart: `${depth * 16}px` };
+      return (
+        <>
+          <span class="tree" style={indent}>
+            {known === 0 && (
+              <span class="dim">
+                <Value text={domain} />
+                {'.'}
+              </span>
+            )}
+            <a href={linkTo('rule', { path })} aria-label={path}>
+              <Value text={levels.slice(Math.min(known, depth)).join('.')} />
+            </a>
+          </span>
+          {file !== undefined && (
+            <div class="dim tree" style={indent}>
+              {file}
+              {line !== undefined && `:${line}`}
+            </div>
           )}
-          <a href={linkTo('rule', { path })} aria-label={path}>
-            <Value text={isTree ? levels.slice(Math.min(known, depth)).join('.') : levels.join('.')} />
-          </a>
-        </span>
-        {file !== undefined && (
-          <div class="dim tree" style={{ paddingInlineStart: `${depth * 16}px` }}>
-            {file}
-            {line !== undefined && `:${line}`}
-          </div>
-        )}
-      </th>
-      <td data-label="Limits">
+        </>
+      );
+    },
+  },
+  {
+    name: 'Limits',
+    cell: ({ rule: { unlimited, limits } }) => (
+      <>
         {unlimited && 'unlimited'}
         {!unlimited && limits.length === 0 && <span class="dim">none</span>}
         {limits.map((limit, at) => (
@@ -230,35 +211,54 @@ function RuleRow({
             {limit.on_store_failure !== 'error' && <span class="dim">, {limit.on_store_failure} on store failure</span>}
           </div>
         ))}
-      </td>
-      <td data-label="Last minute">
-        <Sparkline series={series} label={`${exact(passed)} passed and ${exact(refused)} refused in the last minute`} />
-      </td>
-      <td data-label="Passed" class="number">
-        {count(passed)}
-      </td>
-      <td data-label="Refused" class={refused > 0 ? 'number bad' : 'number'}>
-        {count(refused)}
-      </td>
-      <td data-label="Soft, shadow" class="number">
-        {soft + shadow === 0 ? '–' : `${count(soft)}, ${count(shadow)}`}
-      </td>
-      <td data-label="Used" class="number">
-        {unlimited || limits.length === 0 ? '–' : usedShare(share)}
-      </td>
-      {hasCosts && (
-        <td data-label="Store, a minute" class="number">
-          {cost ? millis(cost.ms) : '–'}
-          {cost && (
-            <div class="dim">
-              {count(cost.operations)} operations, {bytes(cost.bytes)}
-            </div>
-          )}
-        </td>
-      )}
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  {
+    name: 'Last minute',
+    cell: ({ series, passed, refused }) => (
+      <Sparkline series={series} label={`${exact(passed)} passed and ${exact(refused)} refused in the last minute`} />
+    ),
+  },
+  { name: 'Passed', class: 'number', cell: ({ passed }) => count(passed) },
+  {
+    name: 'Refused',
+    class: 'number',
+    tone: ({ refused }) => (refused > 0 ? 'bad' : undefined),
+    cell: ({ refused }) => count(refused),
+  },
+  {
+    name: 'Soft, shadow',
+    class: 'number',
+    cell({ series }) {
+      const [soft, shadow] = [sum(series?.soft), sum(series?.shadow)];
+      return soft + shadow === 0 ? '–' : `${count(soft)}, ${count(shadow)}`;
+    },
+  },
+  {
+    name: 'Used',
+    class: 'number',
+    cell: ({ rule: { unlimited, limits }, series }) =>
+      unlimited || limits.length === 0 ? '–' : usedShare(series?.share?.at(-1) ?? 0),
+  },
+];
+
+const costColumn = (costs: ReadonlyMap<string, RuleCost>): Column<ShownRule> => ({
+  name: 'Store, a minute',
+  class: 'number',
+  cell({ rule }) {
+    const cost = costs.get(rule.path);
+    if (!cost) return '–';
+    return (
+      <>
+        {millis(cost.ms)}
+        <div class="dim">
+          {count(cost.operations)} operations, {bytes(cost.bytes)}
+        </div>
+      </>
+    );
+  },
+});
 
 function commonLength(one: readonly string[], other: readonly string[]): number {
   const end = one.findIndex((level, at) => level !== other[at]);

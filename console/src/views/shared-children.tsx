@@ -1,5 +1,6 @@
 import type { SharedChild } from '../../../src/operate/answers/counters.ts';
 import { exact } from '../format.ts';
+import { type Column, Table } from '../parts/table.tsx';
 import { Value } from '../parts/texts.tsx';
 
 /** Children listed at first. */
@@ -37,55 +38,31 @@ interface ChildTableProps {
 }
 
 function ChildTable({ children, scale }: ChildTableProps) {
-  return (
-    <table class="wide">
-      <thead>
-        <tr>
-          <th scope="col">Share</th>
-          <th scope="col" class="share-bar">
-            Reserved, used
-          </th>
-          {['Weight', 'Reserved', 'Used', 'Borrowed', 'Lends'].map((text) => (
-            <th key={text} scope="col" class="number">
-              {text}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {children.map((child) => (
-          <ChildRow key={`${child.key} ${child.value}`} child={child} scale={scale} />
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function ChildRow({ child, scale }: { readonly child: SharedChild; readonly scale: number }) {
-  const { key, value, own, idle, weight, reserve, used, borrowed, lends } = child;
-  const cells: readonly (readonly [string, number])[] = [
-    ['Weight', weight],
-    ['Reserved', reserve],
-    ['Used', used],
-    ['Borrowed', borrowed],
-    ['Lends', lends],
+  const number = (name: string, of: (child: SharedChild) => number): Column<SharedChild> => ({
+    name,
+    class: 'number',
+    tone: (child) => (of(child) === 0 ? 'dim' : undefined),
+    cell: (child) => exact(of(child)),
+  });
+  const columns: readonly Column<SharedChild>[] = [
+    {
+      name: 'Share',
+      isHead: true,
+      cell: ({ key, value, own, idle }) => (
+        <>
+          <span class="dim">{key}</span> <Value text={value} /> {own && <span class="dim">(this one)</span>}
+          {idle && <span class="dim">idle</span>}
+        </>
+      ),
+    },
+    { name: 'Reserved, used', class: 'share-bar', cell: (child) => <ChildBar child={child} scale={scale} /> },
+    number('Weight', ({ weight }) => weight),
+    number('Reserved', ({ reserve }) => reserve),
+    number('Used', ({ used }) => used),
+    number('Borrowed', ({ borrowed }) => borrowed),
+    number('Lends', ({ lends }) => lends),
   ];
-  return (
-    <tr>
-      <th scope="row">
-        <span class="dim">{key}</span> <Value text={value} /> {own && <span class="dim">(this one)</span>}
-        {idle && <span class="dim">idle</span>}
-      </th>
-      <td class="share-bar">
-        <ChildBar child={child} scale={scale} />
-      </td>
-      {cells.map(([name, hits]) => (
-        <td key={name} class={`number${hits === 0 ? ' dim' : ''}`} data-label={name}>
-          {exact(hits)}
-        </td>
-      ))}
-    </tr>
-  );
+  return <Table rows={children} columns={columns} keyOf={({ key, value }) => `${key} ${value}`} />;
 }
 
 const HEIGHT = 16;

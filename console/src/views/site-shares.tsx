@@ -1,9 +1,9 @@
 import type { ListedShare, SitePortion } from '../../../src/edge/sites/shapes.ts';
 import { get } from '../api.ts';
 import { duration, exact } from '../format.ts';
-import { Descriptor, Empty, Failure, State, type StateName, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Descriptor, Empty, Failure, RuleLink, State, type StateName, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
-import { linkTo } from '../route.ts';
 import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
@@ -42,14 +42,36 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
   const { rule, name, entries, sites, leftMs, algorithm, left } = one;
   const isBucket = algorithm === 'token_bucket';
   const longest = Math.max(...sites.map(({ base, share, used = 0 }) => Math.max(base, share, used)), 1);
+  const columns: readonly Column<SitePortion>[] = [
+    {
+      name: 'Site',
+      isHead: true,
+      cell: ({ site, isLost }) => (
+        <>
+          <Value text={site} /> {site === own && <span class="dim">(this one)</span>}
+          {isLost && <span class="dim">(lost)</span>}
+        </>
+      ),
+    },
+    {
+      name: isBucket ? 'Burst, used' : 'Share, used',
+      class: 'share-bar',
+      cell: (portion) => <ShareBar portion={portion} scale={longest * BAR_MARGIN} />,
+    },
+    { name: 'Share', class: 'number', cell: ({ share }) => exact(share) },
+    { name: 'Moved', class: 'number', cell: ({ moved }) => signed(moved) },
+    {
+      name: 'Used',
+      class: 'number',
+      cell: ({ used }) => (used === undefined ? <span class="dim">unknown</span> : exact(used)),
+    },
+    { name: 'As of', class: 'number', cell: (portion) => <Age portion={portion} isOwn={portion.site === own} /> },
+  ];
   return (
     <div class="shared-limit">
       <div class="row">
         <div>
-          <a href={linkTo('rule', { path: rule })}>
-            <Value text={name ?? rule} />
-          </a>{' '}
-          <Descriptor entries={entries} />
+          <RuleLink path={rule} text={name ?? rule} /> <Descriptor entries={entries} />
         </div>
         <ModeState one={one} />
       </div>
@@ -57,34 +79,7 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
         {one.limit}; this site has {exact(left)} left, {isBucket ? 'moved hits expire' : 'the window ends'} in{' '}
         {duration(leftMs)}
       </p>
-      <table class="wide">
-        <thead>
-          <tr>
-            <th scope="col">Site</th>
-            <th scope="col" class="share-bar">
-              {isBucket ? 'Burst, used' : 'Share, used'}
-            </th>
-            {['Share', 'Moved', 'Used'].map((text) => (
-              <th key={text} scope="col" class="number">
-                {text}
-              </th>
-            ))}
-            <th scope="col" class="number">
-              As of
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {sites.map((portion) => (
-            <PortionRow
-              key={portion.site}
-              portion={portion}
-              isOwn={portion.site === own}
-              scale={longest * BAR_MARGIN}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Table rows={sites} columns={columns} keyOf={({ site }) => site} />
     </div>
   );
 }
@@ -104,43 +99,12 @@ function ModeState({ one: { mode, hasFallenBack, errorRatio, errorBound } }: { r
   );
 }
 
-interface PortionProps {
-  readonly portion: SitePortion;
-  readonly isOwn: boolean;
-  readonly scale: number;
-}
+const signed = (moved: number): string => (moved > 0 ? `+${exact(moved)}` : moved < 0 ? `\u2212${exact(-moved)}` : '0');
 
-function PortionRow({ portion, isOwn, scale }: PortionProps) {
-  const { site, share, moved, used, usedMsAgo, isLost } = portion;
-  return (
-    <tr>
-      <th scope="row">
-        <Value text={site} /> {isOwn && <span class="dim">(this one)</span>}
-        {isLost && <span class="dim">(lost)</span>}
-      </th>
-      <td class="share-bar">
-        <ShareBar portion={portion} scale={scale} />
-      </td>
-      <td class="number" data-label="Share">
-        {exact(share)}
-      </td>
-      <td class="number" data-label="Moved">
-        {moved > 0 ? `+${exact(moved)}` : moved < 0 ? `\u2212${exact(-moved)}` : '0'}
-      </td>
-      <td class="number" data-label="Used">
-        {used === undefined ? <span class="dim">unknown</span> : exact(used)}
-      </td>
-      <td class="number" data-label="As of">
-        {isOwn || (usedMsAgo !== undefined && usedMsAgo < 1_500) ? (
-          'now'
-        ) : usedMsAgo === undefined ? (
-          <span class="dim">–</span>
-        ) : (
-          `${duration(usedMsAgo)} ago`
-        )}
-      </td>
-    </tr>
-  );
+/** How old the known use of a site is. */
+function Age({ portion: { usedMsAgo }, isOwn }: { readonly portion: SitePortion; readonly isOwn: boolean }) {
+  if (isOwn || (usedMsAgo !== undefined && usedMsAgo < 1_500)) return <>now</>;
+  return usedMsAgo === undefined ? <span class="dim">–</span> : <>{duration(usedMsAgo)} ago</>;
 }
 
 const HEIGHT = 16;
@@ -148,7 +112,13 @@ const HEIGHT = 16;
 const BAR_MARGIN = 1.01;
 
 /** The share, the usage within and beyond it, and the base. */
-function ShareBar({ portion: { site, base, share, used: known }, scale }: Omit<PortionProps, 'isOwn'>) {
+function ShareBar({
+  portion: { site, base, share, used: known },
+  scale,
+}: {
+  readonly portion: SitePortion;
+  readonly scale: number;
+}) {
   const used = known ?? 0;
   const wide = (hits: number): string => `${(100 * Math.max(hits, 0)) / scale}%`;
   const within = Math.min(used, Math.max(share, 0));

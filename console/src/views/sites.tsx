@@ -1,7 +1,8 @@
 import type { SiteList } from '../../../src/edge/sites/shapes.ts';
 import { get } from '../api.ts';
 import { duration, exact, millis } from '../format.ts';
-import { Empty, Failure, State, type StateName, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Empty, Fact, Failure, State, type StateName, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { percentOf, SiteShares } from './site-shares.tsx';
 
@@ -84,30 +85,18 @@ function Summary({ list: { site, sites, lost, peers, errorRatio, errorBound } }:
   return (
     <section class="panel">
       <dl class="figures">
-        <div>
-          <dt>This site</dt>
-          <dd class="large">
-            <Value text={site} />
-          </dd>
-        </div>
-        <div>
-          <dt>Sites cut off</dt>
-          <dd class={cutOff > 0 ? 'bad' : undefined}>
-            <span class="large">{cutOff}</span> <span class="dim">of {sites.length - lost.length}</span>
-          </dd>
-        </div>
-        <div>
-          <dt>Slowest exchange</dt>
-          <dd>
-            <span class="large">{millis(slowest)}</span>
-          </dd>
-        </div>
-        <div>
-          <dt>Error, last minute</dt>
-          <dd class={errorRatio > errorBound ? 'bad' : undefined}>
-            <span class="large">{percentOf(errorRatio)}</span> <span class="dim">declared {percentOf(errorBound)}</span>
-          </dd>
-        </div>
+        <Fact name="This site" class="large">
+          <Value text={site} />
+        </Fact>
+        <Fact name="Sites cut off" class={cutOff > 0 ? 'bad' : undefined}>
+          <span class="large">{cutOff}</span> <span class="dim">of {sites.length - lost.length}</span>
+        </Fact>
+        <Fact name="Slowest exchange">
+          <span class="large">{millis(slowest)}</span>
+        </Fact>
+        <Fact name="Error, last minute" class={errorRatio > errorBound ? 'bad' : undefined}>
+          <span class="large">{percentOf(errorRatio)}</span> <span class="dim">declared {percentOf(errorBound)}</span>
+        </Fact>
       </dl>
     </section>
   );
@@ -119,67 +108,42 @@ const stateTexts: Readonly<Record<Peer['state'], readonly [StateName, string]>> 
   idle: ['plain', 'Idle'],
 };
 
+const agoText = (ms: number): string => (ms < 0 ? 'never' : ms < 1_500 ? 'now' : `${duration(ms)} ago`);
+
+const exchangeColumns: readonly Column<Peer>[] = [
+  { name: 'Site', isHead: true, cell: ({ site }) => <Value text={site} /> },
+  {
+    name: 'State',
+    cell({ state }) {
+      const [is, text] = stateTexts[state];
+      return <State is={is}>{text}</State>;
+    },
+  },
+  { name: 'Lag', class: 'number', cell: ({ roundTripMs }) => millis(roundTripMs) },
+  { name: 'Last answer', class: 'number', cell: ({ silentMs }) => agoText(silentMs) },
+  { name: 'Called here', class: 'number', cell: ({ askedMsAgo }) => agoText(askedMsAgo) },
+  { name: 'Answered', class: 'number', cell: ({ exchanges }) => exact(exchanges) },
+  { name: 'Failed', class: 'number', cell: ({ failures }) => exact(failures) },
+  {
+    name: 'Borrowed',
+    class: 'number',
+    cell: ({ borrowed }) => (
+      <>
+        {exact(borrowed)} <span class="dim">hits</span>
+      </>
+    ),
+  },
+];
+
 function Exchanges({ list: { peers } }: { readonly list: SiteList }) {
   return (
     <section class="panel">
       <h2>Exchanges of this instance</h2>
-      <table class="wide exchanges">
-        <thead>
-          <tr>
-            <th scope="col">Site</th>
-            <th scope="col">State</th>
-            {['Lag', 'Last answer', 'Called here', 'Answered', 'Failed', 'Borrowed'].map((name) => (
-              <th key={name} scope="col" class="number">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {peers.map((peer) => (
-            <ExchangeRow key={peer.site} peer={peer} />
-          ))}
-        </tbody>
-      </table>
+      <Table class="exchanges" rows={peers} columns={exchangeColumns} keyOf={({ site }) => site} />
       <p class="dim">
         Lag is the duration of the last exchange; a site called here when it requested hits from this instance. Sites
         exchange twice a second while a limit runs low, and are idle otherwise.
       </p>
     </section>
-  );
-}
-
-const agoText = (ms: number): string => (ms < 0 ? 'never' : ms < 1_500 ? 'now' : `${duration(ms)} ago`);
-
-function ExchangeRow({ peer }: { readonly peer: Peer }) {
-  const { site, state, roundTripMs, silentMs, askedMsAgo, exchanges, failures, borrowed } = peer;
-  const [is, text] = stateTexts[state];
-  return (
-    <tr>
-      <th scope="row">
-        <Value text={site} />
-      </th>
-      <td data-label="State">
-        <State is={is}>{text}</State>
-      </td>
-      <td class="number" data-label="Lag">
-        {millis(roundTripMs)}
-      </td>
-      <td class="number" data-label="Last answer">
-        {agoText(silentMs)}
-      </td>
-      <td class="number" data-label="Called here">
-        {agoText(askedMsAgo)}
-      </td>
-      <td class="number" data-label="Answered">
-        {exact(exchanges)}
-      </td>
-      <td class="number" data-label="Failed">
-        {exact(failures)}
-      </td>
-      <td class="number" data-label="Borrowed">
-        {exact(borrowed)} <span class="dim">hits</span>
-      </td>
-    </tr>
   );
 }

@@ -2,6 +2,7 @@ import type { LimitJson } from '../../../src/engine/rules/match/shapes.ts';
 import { duration, exact } from '../format.ts';
 import { ruleHistory } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
+import { Fact } from '../parts/texts.tsx';
 
 const SIZE = 20;
 const GAP = 4;
@@ -50,26 +51,19 @@ export function Slots({ path, limit }: { readonly path: string; readonly limit: 
           <figcaption class="dim">Age of the oldest slot, relative to the ttl.</figcaption>
         </figure>
         <dl class="figures">
-          <div>
-            <dt>Held</dt>
-            <dd class="number">
-              {exact(held)}{' '}
-              <span class="dim">
-                of {exact(slots)}
-                {isAdaptive && `, at most ${exact(max)}`}
-              </span>
-            </dd>
-          </div>
-          <div>
-            <dt>Oldest</dt>
-            <dd class="number">
-              {held === 0 ? '–' : duration(oldestMs)} <span class="dim">of {duration(limit.window_ms)}</span>
-            </dd>
-          </div>
-          <div>
-            <dt>Expired, last minute</dt>
-            <dd class={expired > 0 ? 'number bad-text' : 'number'}>{exact(expired)}</dd>
-          </div>
+          <Fact name="Held" class="number">
+            {exact(held)}{' '}
+            <span class="dim">
+              of {exact(slots)}
+              {isAdaptive && `, at most ${exact(max)}`}
+            </span>
+          </Fact>
+          <Fact name="Oldest" class="number">
+            {held === 0 ? '–' : duration(oldestMs)} <span class="dim">of {duration(limit.window_ms)}</span>
+          </Fact>
+          <Fact name="Expired, last minute" class={expired > 0 ? 'number bad-text' : 'number'}>
+            {exact(expired)}
+          </Fact>
         </dl>
       </div>
       {expired > 0 && (

@@ -3,7 +3,8 @@ import { get } from '../api.ts';
 import { exact } from '../format.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { ActionsHeading, Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -22,31 +23,14 @@ export function Unmatched() {
           <p>If a limit does not take effect, its descriptors appear here, with the nearest rule.</p>
         </Empty>
       )}
-      {groups.length > 0 && (
-        <table class="wide">
-          <thead>
-            <tr>
-              <th scope="col">Descriptor</th>
-              <th scope="col" class="number">
-                Requests
-              </th>
-              <th scope="col">Why it matched no rule</th>
-              <ActionsHeading />
-            </tr>
-          </thead>
-          <tbody>
-            {groups.map(({ name, list }) => (
-              <Row key={name} list={list} />
-            ))}
-          </tbody>
-        </table>
-      )}
+      {groups.length > 0 && <Table rows={groups} columns={columns} keyOf={({ name }) => name} />}
     </>
   );
 }
 
 interface Group {
   readonly name: string;
+  readonly first: UnmatchedDescriptor;
   /** The most frequent first. */
   readonly list: UnmatchedDescriptor[];
 }
@@ -58,7 +42,7 @@ function groupsOf(all: readonly UnmatchedDescriptor[]): readonly Group[] {
     const { domain, entries, reason, level = 0 } = one;
     const value = reason === 'no_such_key' ? undefined : entries[level - 1]?.value;
     const name = JSON.stringify([domain, reason, level, value, entries.map(({ key }) => key)]);
-    const group = groups.get(name) ?? { name, list: [] };
+    const group = groups.get(name) ?? { name, first: one, list: [] };
     groups.set(name, group);
     group.list.push(one);
   }
@@ -67,30 +51,38 @@ function groupsOf(all: readonly UnmatchedDescriptor[]): readonly Group[] {
 
 const requestsOf = ({ list }: Pick<Group, 'list'>): number => list.reduce((sum, { count }) => sum + count, 0);
 
-function Row({ list }: Pick<Group, 'list'>) {
-  const [first] = list;
-  if (!first) return null;
-  const { domain, entries, why, nearest = [] } = first;
-  const mayExplain = seesValues.value && !session.value?.hashKeys;
-  const sum = (field: 'error' | 'atMostTooLowBy'): number => list.reduce((total, one) => total + (one[field] ?? 0), 0);
-  return (
-    <tr>
-      <td>
-        {mayExplain ? (
-          <a href={linkToClient(domain, entries)}>
-            <Descriptor entries={entries} />
-          </a>
-        ) : (
-          <Descriptor entries={entries} />
-        )}
-        {list.length > 1 && <div class="dim">and {exact(list.length - 1)} more with the same keys</div>}
-        <OfDomain domain={domain} />
-      </td>
-      <td data-label="Requests" class="number">
-        {exact(requestsOf({ list }))}
-        <Bounds tooHighBy={sum('error')} tooLowBy={sum('atMostTooLowBy')} />
-      </td>
-      <td data-label="Why">
+const sumOf = ({ list }: Group, field: 'error' | 'atMostTooLowBy'): number =>
+  list.reduce((total, one) => total + (one[field] ?? 0), 0);
+
+const columns: readonly Column<Group>[] = [
+  {
+    name: 'Descriptor',
+    cell({ first: { domain, entries }, list }) {
+      const shown = <Descriptor entries={entries} />;
+      return (
+        <>
+          {seesValues.value && !session.value?.hashKeys ? <a href={linkToClient(domain, entries)}>{shown}</a> : shown}
+          {list.length > 1 && <div class="dim">and {exact(list.length - 1)} more with the same keys</div>}
+          <OfDomain domain={domain} />
+        </>
+      );
+    },
+  },
+  {
+    name: 'Requests',
+    class: 'number',
+    cell: (group) => (
+      <>
+        {exact(requestsOf(group))}
+        <Bounds tooHighBy={sumOf(group, 'error')} tooLowBy={sumOf(group, 'atMostTooLowBy')} />
+      </>
+    ),
+  },
+  {
+    name: 'Why it matched no rule',
+    label: 'Why',
+    cell: ({ first: { why, nearest = [] } }) => (
+      <>
         {why === undefined ? 'It would match a rule now: the rules have changed.' : <Value text={why} whole />}
         {nearest.slice(0, 1).map(({ rule, file, line }) => (
           <div key={rule} class="dim">
@@ -98,17 +90,20 @@ function Row({ list }: Pick<Group, 'list'>) {
             {file !== undefined && ` ${file}${line === undefined ? '' : `:${line}`}`}
           </div>
         ))}
-      </td>
-      <td class="actions">
-        <CopyButton
-          text={ruleFor(domain, entries)}
-          label="Copy rule"
-          of={`YAML that matches ${entries.map(({ key }) => key).join(', ')}`}
-        />
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  {
+    name: '',
+    cell: ({ first: { domain, entries } }) => (
+      <CopyButton
+        text={ruleFor(domain, entries)}
+        label="Copy rule"
+        of={`YAML that matches ${entries.map(({ key }) => key).join(', ')}`}
+      />
+    ),
+  },
+];
 
 /** A rule file that matches the descriptor, with a node per entry, for any value. */
 export function ruleFor(domain: string, entries: readonly { readonly key: string }[]): string {

@@ -2,8 +2,9 @@ import type { UsageAnswer } from '../../../src/operate/answers/usage.ts';
 import { get } from '../api.ts';
 import { amount, exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';
+import { Choice } from '../parts/choice.tsx';
 import { Plot } from '../parts/plot.tsx';
-import { RangeChoice } from '../parts/range-choice.tsx';
+import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
@@ -48,10 +49,10 @@ export function Usage() {
           <h2>
             <Value text={title} />
           </h2>
-          <RangeChoice
-            of="usage"
+          <Choice
+            of="Range of usage"
             names={names}
-            ranges={ranges}
+            texts={ranges}
             chosen={range}
             onChoose={(name) => replaceParams({ range: name })}
           />
@@ -85,42 +86,30 @@ export function Usage() {
 }
 
 function Keys({ data, range }: { readonly data: UsageAnswer; readonly range: string }) {
+  const columns: readonly Column<UsageAnswer['rows'][number]>[] = [
+    {
+      name: 'Key',
+      cell: ({ domain, rule = '', key = '' }) => (
+        <a href={linkTo('usage', { range, domain, rule, key })}>
+          <Value text={key} />
+        </a>
+      ),
+    },
+    { name: 'Rule', cell: ({ domain, rule }) => <Value text={rule || domain} /> },
+    { name: 'Hits', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
+    {
+      name: 'Share',
+      class: 'number',
+      cell: ({ hits, currency }) => shareOf(hits, currency === undefined ? data.hits : data.spent?.[currency]),
+    },
+  ];
   return (
     <>
-      <table class="wide">
-        <thead>
-          <tr>
-            <th scope="col">Key</th>
-            <th scope="col">Rule</th>
-            <th scope="col" class="number">
-              Hits
-            </th>
-            <th scope="col" class="number">
-              Share
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {data.rows.map(({ domain, rule = '', key = '', hits, currency }) => (
-            <tr key={`${domain} ${rule} ${key} ${currency}`}>
-              <td>
-                <a href={linkTo('usage', { range, domain, rule, key })}>
-                  <Value text={key} />
-                </a>
-              </td>
-              <td data-label="Rule">
-                <Value text={rule === '' ? domain : rule} />
-              </td>
-              <td class="number" data-label="Hits">
-                {amount(hits, currency)}
-              </td>
-              <td class="number" data-label="Share">
-                {shareOf(hits, currency === undefined ? data.hits : data.spent?.[currency])}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        rows={data.rows}
+        columns={columns}
+        keyOf={(row) => [row.domain, row.rule, row.key, row.currency].join(' ')}
+      />
       <p class="dim">
         {exact(data.hits)} hits{Object.entries(data.spent ?? {}).map(([of, sum]) => `, ${amount(sum, of)}`)} in total
         {data.more > 0 && `; ${exact(data.more)} more keys are not listed: weir usage --csv`}.
