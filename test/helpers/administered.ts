@@ -20,14 +20,17 @@ export interface AdminAnswer {
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
-/** @param env  environment variables of the service besides the token */
+/**
+ * @param rules  one file, or one per domain
+ * @param env  environment variables of the service besides the token
+ */
 export async function startAdministered(
-  rules: string,
+  rules: string | readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Administered> {
   const folder = mkdtempSync(join(tmpdir(), 'administered-'));
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, rules);
+  for (const [at, text] of [rules].flat().entries()) writeFileSync(join(folder, `rules${at || ''}.yaml`), text);
+  const path = typeof rules === 'string' ? join(folder, 'rules.yaml') : folder;
   const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false', ...env }, { args: ['--rules', path] });
   return {
     weir,

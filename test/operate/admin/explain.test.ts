@@ -33,12 +33,12 @@ import { until } from '../../helpers/until.ts';
 type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
 /** Rule sets with a few requests each; `EXPLAIN_RUNS` makes a longer search. */
-const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 1_000 : 5_000));
+const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 1_500));
 /**
  * Fewer by default: memcached expires counters in real time, while the test's clock stands still. A case whose counters
  * expire within milliseconds may fail without a defect.
  */
-const RUNS_OVER_NETWORK = process.env.EXPLAIN_RUNS === undefined ? 250 : Math.ceil(RUNS / 4);
+const RUNS_OVER_NETWORK = process.env.EXPLAIN_RUNS === undefined ? 100 : Math.ceil(RUNS / 4);
 /** Long, since the machine may be busy. */
 const TIMEOUT_MS = 300_000 + RUNS * 20;
 

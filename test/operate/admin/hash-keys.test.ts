@@ -1,9 +1,9 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashValue } from '../../../src/base/hashed.ts';
-import { startWeir, type Weir } from '../../helpers/weir.ts';
+import { type Administered, startAdministered } from '../../helpers/administered.ts';
 
 const RULES = `
 domain: demo
@@ -20,21 +20,14 @@ const hashed = (value: string): string => hashValue(value, 'a key');
 const HASH = /#[\w-]{16}/;
 
 let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hash-keys-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
   const env = {
-    ...{
-      ADMIN_TOKEN: 'token',
-      HASH_KEYS: 'true',
-      HASH_KEY: 'a key',
-      USE_STATSD: 'false',
-      AUDIT_LOG: join(folder, 'audit.jsonl'),
-    },
+    ...{ HASH_KEYS: 'true', HASH_KEY: 'a key', AUDIT_LOG: join(folder, 'audit.jsonl') },
     ...{ EXPLAIN_SAMPLE: '100', DECISION_LOG: 'all', LOG_LEVEL: 'debug', LOG_FORMAT: 'json' },
   };
-  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  service = await startAdministered(RULES, env);
   for (let times = 0; times < 4; times++) {
     await ask([{ entries: [pair('user', SECRET)] }, { entries: [pair('account', SECRET)] }]);
     await ask([{ entries: [pair('account', 'house')] }, { entries: [pair('usr', SECRET)] }]);
@@ -45,27 +38,16 @@ beforeAll(async () => {
   const descriptor = [pair('user', `${SECRET}@b`)];
   await call('PUT', '/api/v1/overrides', { domain: 'demo', descriptor, effect: 'block', until, reason: 'abuse' });
 });
-afterAll(async () => {
-  await weir.stop();
-});
+afterAll(() => service.stop());
 
 const pair = (key: string, value: string) => ({ key, value });
 
-const ask = (descriptors: readonly object[]) =>
-  fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
-    method: 'POST',
-    body: JSON.stringify({ domain: 'demo', descriptors }),
-  });
+const ask = (descriptors: readonly object[]) => service.ask({ domain: 'demo', descriptors });
 
 const page = async (path: string, headers: Record<string, string> = { authorization: 'Bearer token' }) =>
-  (await fetch(`http://127.0.0.1:${weir.debugPort}${path}`, { headers })).text();
+  (await fetch(`http://127.0.0.1:${service.weir.debugPort}${path}`, { headers })).text();
 
-async function call(method: string, path: string, body: object) {
-  const headers = { authorization: 'Bearer token' };
-  const url = `http://127.0.0.1:${weir.debugPort}${path}`;
-  const answer = await fetch(url, { method, headers, body: JSON.stringify(body) });
-  return { status: answer.status, body: JSON.parse(await answer.text()) };
-}
+const call: Administered['call'] = (...asked) => service.call(...asked);
 
 test.each([
   '/stats',
@@ -83,6 +65,11 @@ test.each([
   const shown = await page(path);
   expect(shown).toMatch(HASH);
   expect(shown).not.toContain(SECRET);
+});
+
+test('offenders cannot be listed without their addresses', async () => {
+  const detail = 'HASH_KEYS hides the addresses of callers: offenders cannot be listed';
+  expect(JSON.parse(await page('/api/v1/offenders'))).toMatchObject({ status: 409, detail });
 });
 
 test('views show the hash of each value, so that one view can be searched for what another shows', async () => {
@@ -118,18 +105,18 @@ test('statistics keep the values that a rule names', async () => {
 });
 
 test('logs and the audit log have hashes instead of values', async () => {
-  await weir.waitFor('"code":"OVER_LIMIT"');
-  await weir.waitFor('got descriptor: (user=#');
-  expect(weir.output()).toMatch(/"key":"[^"]*#[\w-]{16}/);
-  expect(weir.output()).toContain('the descriptor continues below the last rule');
-  expect(weir.output()).not.toContain(SECRET);
+  await service.weir.waitFor('"code":"OVER_LIMIT"');
+  await service.weir.waitFor('got descriptor: (user=#');
+  expect(service.weir.output()).toMatch(/"key":"[^"]*#[\w-]{16}/);
+  expect(service.weir.output()).toContain('the descriptor continues below the last rule');
+  expect(service.weir.output()).not.toContain(SECRET);
   const audit = readFileSync(join(folder, 'audit.jsonl'), 'utf8');
   expect(audit).toMatch(HASH);
   expect(audit).not.toContain(SECRET);
 });
 
 test('requests are still matched, counted and overridden by plain values', async () => {
-  expect((await ask([{ entries: [pair('user', `${SECRET}@b`)] }])).status).toBe(429);
+  expect(await ask([{ entries: [pair('user', `${SECRET}@b`)] }])).toBe(429);
   const explained = await call('POST', '/api/v1/explain', {
     domain: 'demo',
     descriptors: [{ entries: [pair('account', SECRET)] }],

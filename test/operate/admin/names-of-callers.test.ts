@@ -1,10 +1,7 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { NAMED_BY_CALLERS } from '../../../src/operate/console/rule-series.ts';
+import { type Administered, startAdministered } from '../../helpers/administered.ts';
 import { eventually } from '../../helpers/until.ts';
-import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `
 domain: demo
@@ -17,43 +14,35 @@ descriptors:
 /** Part of every value that a test sends. */
 const SECRET = 'anna.smith';
 
-let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'names-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  weir = await startWeir(
-    { ADMIN_TOKEN: 'token', USE_STATSD: 'false' },
-    { args: ['--rules', join(folder, 'rules.yaml')] },
-  );
+  service = await startAdministered(RULES);
   for (let times = 0; times < 3; times++) for (const key of ['user', 'account', 'path', 'ip']) await ask(key);
   await eventually(async () => (await page('/api/v1/series/rules', TOKEN)).includes(`demo.ip_${SECRET}`));
 });
-afterAll(async () => {
-  await weir.stop();
-});
+afterAll(() => service.stop());
 
 /** Sends a request with one descriptor; that of `ip` has its own limit. */
 const ask = (key: string) =>
-  fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
-    method: 'POST',
-    body: JSON.stringify({
-      domain: 'demo',
-      descriptors: [
-        { entries: [{ key, value: SECRET }], ...(key === 'ip' && { limit: { requests_per_unit: 1, unit: 'HOUR' } }) },
-      ],
-    }),
+  service.ask({
+    domain: 'demo',
+    descriptors: [
+      { entries: [{ key, value: SECRET }], ...(key === 'ip' && { limit: { requests_per_unit: 1, unit: 'HOUR' } }) },
+    ],
   });
 
 const TOKEN = { authorization: 'Bearer token' };
 
 const page = async (path: string, headers: Record<string, string> = {}) =>
-  (await fetch(`http://127.0.0.1:${weir.debugPort}${path}`, { headers })).text();
+  (await fetch(`http://127.0.0.1:${service.weir.debugPort}${path}`, { headers })).text();
 
 /** The first snapshot of the event stream. */
 async function snapshot(headers: Record<string, string> = {}): Promise<string> {
   const stop = new AbortController();
-  const { body } = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/events`, { headers, signal: stop.signal });
+  const { body } = await fetch(`http://127.0.0.1:${service.weir.debugPort}/api/v1/events`, {
+    headers,
+    signal: stop.signal,
+  });
   let text = '';
   for await (const chunk of body ?? []) {
     text += Buffer.from(chunk).toString();

@@ -67,15 +67,3 @@ test('overrides apply: an exempted address is no offender, and a blocked one is 
   await ask(10, ['remote_address', '203.0.113.5']);
   expect(await list('?rule=edge.shop.remote_address')).toEqual(['203.0.113.5 10 of 1, blocked by an override']);
 });
-
-test('addresses that HASH_KEYS hides are not listed', async () => {
-  const hashing = await startAdministered(RULES, { HASH_KEYS: 'true' });
-  try {
-    expect(await hashing.call('GET', '/api/v1/offenders')).toMatchObject({
-      status: 409,
-      body: { detail: 'HASH_KEYS hides the addresses of callers: offenders cannot be listed' },
-    });
-  } finally {
-    await hashing.stop();
-  }
-});

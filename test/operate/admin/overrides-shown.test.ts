@@ -1,9 +1,6 @@
 import '../../helpers/realm.ts';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { type Administered, startAdministered } from '../../helpers/administered.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `
 domain: demo
@@ -13,17 +10,13 @@ descriptors:
 `;
 
 let redis: Redis;
-let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
   redis = await startRedis();
-  folder = mkdtempSync(join(tmpdir(), 'overrides-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const env = { REDIS_URL: redis.url, ADMIN_TOKEN: 'token', USE_STATSD: 'false', WORKERS: '2' };
-  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  service = await startAdministered(RULES, { REDIS_URL: redis.url, WORKERS: '2' });
 });
 afterAll(async () => {
-  await weir.stop();
+  await service.stop();
   await redis.stop();
 });
 
@@ -32,18 +25,14 @@ const token = { authorization: 'Bearer token' };
 async function set(domain: string, key: string, value: string, effect: object): Promise<void> {
   const until = new Date(Date.now() + 3_600_000).toISOString();
   const body = { domain, descriptor: [{ key, value }], until, reason: 'case\n7', ...effect };
-  const url = `http://127.0.0.1:${weir.debugPort}/api/v1/overrides`;
-  const answer = await fetch(url, { method: 'PUT', headers: token, body: JSON.stringify(body) });
-  expect(answer.status).toBe(200);
+  expect(await service.call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });
 }
 
 const page = async (path: string, headers: Record<string, string> = {}) =>
-  (await fetch(`http://127.0.0.1:${weir.debugPort}${path}`, { headers })).text();
+  (await fetch(`http://127.0.0.1:${service.weir.debugPort}${path}`, { headers })).text();
 
-const ask = async (key: string, value: string): Promise<number> => {
-  const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value }] }] });
-  return (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body })).status;
-};
+const ask = (key: string, value: string): Promise<number> =>
+  service.ask({ domain: 'demo', descriptors: [{ entries: [{ key, value }] }] });
 
 test('overrides are shown with the rules and in metrics, with values only for clients with a token', async () => {
   await set('demo', 'user', 'alice', { effect: 'limit', requestsPerUnit: 5, unit: 'HOUR' });

@@ -9,7 +9,7 @@ import { numbers } from '../../helpers/numbers.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { noModes, requestOf, tryCandidate } from '../../helpers/trial.ts';
 
-const RUNS = 60;
+const RUNS = 30;
 const REQUESTS = 800;
 
 /** A rule for each kind of limit, all with the same number of requests. */

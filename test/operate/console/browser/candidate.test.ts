@@ -1,13 +1,12 @@
 import '../../../helpers/realm.ts';
-import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Locator, Page } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
+import { runCommand } from '../../../helpers/command.ts';
 import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
-import { MAIN, startWeir, type Weir } from '../../../helpers/weir.ts';
+import { startWeir, type Weir } from '../../../helpers/weir.ts';
 
 const docs = readFileSync('docs/change-a-limit.md', 'utf8');
 /** The live rules in the walkthrough of the docs. */
@@ -15,13 +14,16 @@ const [, RULES = ''] = /## A walk.*?```yaml\n(.*?)```/s.exec(docs) ?? [];
 
 let folder: string;
 let browser: TestBrowser;
+let weir: Weir;
 beforeAll(async () => {
-  browser = await startBrowser();
-});
-afterAll(() => browser.close());
-beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'candidate-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
+  browser = await startBrowser();
+  weir = await started();
+});
+afterAll(async () => {
+  await browser.close();
+  await weir.stop();
 });
 afterEach(() => {
   expect(browser.problems.splice(0)).toEqual([]);
@@ -76,75 +78,60 @@ async function users(weir: Weir, requests: Readonly<Record<string, number>>): Pr
 }
 
 test("an operator tries a lower limit as a candidate, sees which clients it would refuse, and applies the advisor's figure", async () => {
-  const weir = await started();
-  try {
-    const view = await openView(weir);
-    expect(await editorOf(view).inputValue()).toBe(RULES);
-    await load(view, 10);
-    expect(new Set(await users(weir, { alice: 45, bob: 12, carol: 5 }))).toEqual(new Set([200]));
-    await figure(view, 'Requests', '62');
-    await figure(view, 'Newly refused', '37');
-    const row = view.getByRole('row').filter({ hasText: 'demo.user' });
-    await row.getByText('2 keys would be refused').waitFor();
-    expect(await row.getByRole('listitem').allInnerTexts()).toEqual([
-      expect.stringMatching(/^35\s+user=alice$/),
-      expect.stringMatching(/^2\s+user=bob$/),
-    ]);
-    expect(await accessibilityViolations(view)).toEqual([]);
+  const view = await openView(weir);
+  expect(await editorOf(view).inputValue()).toBe(RULES);
+  await load(view, 10);
+  expect(new Set(await users(weir, { alice: 45, bob: 12, carol: 5 }))).toEqual(new Set([200]));
+  await figure(view, 'Requests', '62');
+  await figure(view, 'Newly refused', '37');
+  const row = view.getByRole('row').filter({ hasText: 'demo.user' });
+  await row.getByText('2 keys would be refused').waitFor();
+  expect(await row.getByRole('listitem').allInnerTexts()).toEqual([
+    expect.stringMatching(/^35\s+user=alice$/),
+    expect.stringMatching(/^2\s+user=bob$/),
+  ]);
+  expect(await accessibilityViolations(view)).toEqual([]);
 
-    const advised = await advisedOfWeek();
-    expect(advised).toBe(18);
-    await load(view, advised);
-    await users(weir, { alice: 1, bob: 1 });
-    await figure(view, 'Requests', '2');
-    await row.getByText('1 key would be refused').waitFor();
-    expect(await row.getByRole('listitem').allInnerTexts()).toEqual([expect.stringMatching(/^1\s+user=alice$/)]);
+  const advised = await advisedOfWeek();
+  expect(advised).toBe(18);
+  await load(view, advised);
+  await users(weir, { alice: 1, bob: 1 });
+  await figure(view, 'Requests', '2');
+  await row.getByText('1 key would be refused').waitFor();
+  expect(await row.getByRole('listitem').allInnerTexts()).toEqual([expect.stringMatching(/^1\s+user=alice$/)]);
 
-    await view.getByText('Replace the rules at their source').waitFor();
-    const downloaded = view.waitForEvent('download');
-    await view.getByRole('button', { name: 'Download' }).click();
-    const file = await downloaded;
-    expect(file.suggestedFilename()).toBe('demo.yaml');
-    await file.saveAs(join(folder, 'rules.yaml'));
-    expect(readFileSync(join(folder, 'rules.yaml'), 'utf8')).toBe(RULES.replace('50', String(advised)));
-    await weir.waitFor(async () => (await user(weir, 'alice')) === 429);
-    expect(await user(weir, 'bob')).toBe(200);
+  await view.getByText('Replace the rules at their source').waitFor();
+  const downloaded = view.waitForEvent('download');
+  await view.getByRole('button', { name: 'Download' }).click();
+  const file = await downloaded;
+  expect(file.suggestedFilename()).toBe('demo.yaml');
+  await file.saveAs(join(folder, 'rules.yaml'));
+  expect(readFileSync(join(folder, 'rules.yaml'), 'utf8')).toBe(RULES.replace('50', String(advised)));
+  await weir.waitFor(async () => (await user(weir, 'alice')) === 429);
+  expect(await user(weir, 'bob')).toBe(200);
 
-    await view.getByRole('button', { name: 'Clear…' }).click();
-    const dialog = view.getByRole('dialog', { name: 'Clear the candidate' });
-    await dialog.getByLabel('Reason').fill('in force');
-    await dialog.getByRole('button', { name: 'Clear the candidate' }).click();
-    await view.getByText('No candidate is tried.').waitFor();
-    await view.getByRole('link', { name: 'Audit' }).click();
-    for (const reason of ['try 10 a day', `try ${advised} a day`, 'in force'])
-      await view.getByRole('cell', { name: reason }).waitFor();
-  } finally {
-    await weir.stop();
-  }
+  await view.getByRole('button', { name: 'Clear…' }).click();
+  const dialog = view.getByRole('dialog', { name: 'Clear the candidate' });
+  await dialog.getByLabel('Reason').fill('in force');
+  await dialog.getByRole('button', { name: 'Clear the candidate' }).click();
+  await view.getByText('No candidate is tried.').waitFor();
+  await view.getByRole('link', { name: 'Audit' }).click();
+  for (const reason of ['try 10 a day', `try ${advised} a day`, 'in force'])
+    await view.getByRole('cell', { name: reason }).waitFor();
 });
 
 test("a candidate is shown on a phone, with callers' values as text", async () => {
-  const weir = await started();
-  try {
-    const view = await openView(weir, 360);
-    await load(view, 0);
-    const hostile = [
-      '<img src=x onerror=alert(1)>',
-      '\u202Egnp.exe\u2066abc',
-      'x'.repeat(16_000),
-      'javascript:alert(3)',
-    ];
-    for (const value of hostile) await user(weir, value);
-    await view.getByText('4 keys would be refused').waitFor();
-    await view.getByText('<img src=x onerror=alert(1)>').waitFor();
-    await view.getByText('\\u202egnp.exe').waitFor();
-    expect(await view.locator('main img, main script, main a[href^="javascript:"]').count()).toBe(0);
-    expect(await view.locator('body').innerText()).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
-    expect(await overflowOf(view)).toBe(0);
-    expect(await accessibilityViolations(view)).toEqual([]);
-  } finally {
-    await weir.stop();
-  }
+  const view = await openView(weir, 360);
+  await load(view, 0);
+  const hostile = ['<img src=x onerror=alert(1)>', '\u202Egnp.exe\u2066abc', 'x'.repeat(16_000), 'javascript:alert(3)'];
+  for (const value of hostile) await user(weir, value);
+  await view.getByText('4 keys would be refused').waitFor();
+  await view.getByText('<img src=x onerror=alert(1)>').waitFor();
+  await view.getByText('\\u202egnp.exe').waitFor();
+  expect(await view.locator('main img, main script, main a[href^="javascript:"]').count()).toBe(0);
+  expect(await view.locator('body').innerText()).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
+  expect(await overflowOf(view)).toBe(0);
+  expect(await accessibilityViolations(view)).toEqual([]);
 });
 
 test('keys are shown as hashes if values are hashed', async () => {
@@ -183,15 +170,10 @@ test('without a token, a text is checked but not loaded, and an invalid candidat
 });
 
 test('nothing is shown until a token is entered', async () => {
-  const weir = await started();
-  try {
-    const view = await browser.open();
-    await view.goto(viewAt(weir, 'candidate'));
-    await view.getByText('Candidate shows values that callers sent.').waitFor();
-    expect(await editorOf(view).count()).toBe(0);
-  } finally {
-    await weir.stop();
-  }
+  const view = await browser.open();
+  await view.goto(viewAt(weir, 'candidate'));
+  await view.getByText('Candidate shows values that callers sent.').waitFor();
+  expect(await editorOf(view).count()).toBe(0);
 });
 
 const DAY_MS = 86_400_000;
@@ -221,7 +203,7 @@ async function advisedOfWeek(): Promise<number> {
   const week = join(folder, 'week.ndjson');
   writeFileSync(week, weekOfRequests());
   const args = ['advise', '--rules', join(folder, 'rules.yaml'), '--rule', 'demo.user', '--json', week];
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...args], { maxBuffer: 16 * 1024 * 1024 });
+  const { stdout } = await runCommand(args);
   const { limits } = JSON.parse(stdout) as {
     readonly limits: readonly { readonly proposal?: { readonly requestsPerUnit: number } }[];
   };

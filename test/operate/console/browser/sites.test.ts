@@ -7,7 +7,7 @@ import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } f
 import { send, viewAt } from '../../../helpers/console.ts';
 import { type LinkedSites, startLinkedSites } from '../../../helpers/linked-sites.ts';
 import { eventually } from '../../../helpers/until.ts';
-import { startWeir, type Weir } from '../../../helpers/weir.ts';
+import type { Weir } from '../../../helpers/weir.ts';
 
 const RULES = `
 domain: edge
@@ -119,17 +119,5 @@ test('the view names the sites that are set as lost, and lists their parts as th
     expect(await overflowOf(page)).toBe(0);
   } finally {
     await left.close();
-  }
-});
-
-test('a service without other sites has no link to the view, which explains how to set sites', async () => {
-  const alone = await startWeir({ USE_STATSD: 'false' });
-  try {
-    const page = await browser.open();
-    await page.goto(viewAt(alone, 'sites'));
-    await page.getByText('This is the only site.').waitFor();
-    expect(await page.getByRole('navigation').getByRole('link', { name: 'Sites' }).count()).toBe(0);
-  } finally {
-    await alone.stop();
   }
 });

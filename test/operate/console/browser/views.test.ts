@@ -54,7 +54,7 @@ beforeAll(async () => {
       ['remote_address', '10.0.0.7'],
     ]);
     await send(weir, 'demo', [['usr', 'alice']]);
-    await sendUnmatched();
+    await sendRecent();
   }
   for (const job of ['a', 'b', 'c'])
     await send(weir, 'demo', [
@@ -73,12 +73,17 @@ afterAll(async () => {
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
-/** The view of unmatched descriptors has those of the last minute. */
-const sendUnmatched = (): Promise<number> =>
-  send(weir, 'shop', [
+/** Views show unmatched descriptors and held slots of the last minute. */
+async function sendRecent(): Promise<void> {
+  await send(weir, 'shop', [
     ['tenant', 'acme'],
     ['plan', 'gold'],
   ]);
+  await send(weir, 'demo', [
+    ['tenant', 'acme'],
+    ['job', 'a'], // holds its slot already
+  ]);
+}
 
 const alice = [['user', 'alice']] as const;
 const address = [
@@ -114,7 +119,7 @@ test.each([
   const page = await browser.open({ colorScheme, viewport: { width, height: 800 }, reducedMotion: 'reduce' });
   await signIn(page, weir);
   for (const [name, view, text] of views) {
-    await sendUnmatched();
+    await sendRecent();
     await page.goto(viewAt(weir, view));
     await page.locator('main').filter({ hasText: text }).or(page.getByAltText(text)).first().waitFor();
     await page.getByText('Live', { exact: true }).waitFor();
@@ -197,7 +202,7 @@ test('the copied rule makes an unmatched descriptor match', async () => {
   const page = await browser.open({ permissions: ['clipboard-read', 'clipboard-write'] });
   await signIn(page, weir);
   await page.goto(viewAt(weir, 'unmatched'));
-  await sendUnmatched();
+  await sendRecent();
   const row = page.getByRole('row', { name: 'tenant=acme' });
   await row.getByRole('button', { name: 'Copy rule' }).click();
   await row.getByRole('button', { name: 'Copied' }).waitFor();
