@@ -77,7 +77,10 @@ async function renderChart(folder: string, packed: string): Promise<void> {
   step('Rendering the chart');
   const rendered = join(folder, 'chart.yaml');
   writeFileSync(rendered, run(folder, await helm(), 'template', 'weir', packed, '--kube-version', KUBERNETES_VERSION));
-  const locations = schemaLocations(await schemaFolder(KUBERNETES_VERSION)).flatMap((location) => ['-schema-location', location]);
+  const locations = schemaLocations(await schemaFolder(KUBERNETES_VERSION)).flatMap((location) => [
+    '-schema-location',
+    location,
+  ]);
   const versions = ['-strict', '-summary', '-kubernetes-version', KUBERNETES_VERSION];
   console.log(run(folder, await kubeconform(), ...versions, ...locations, rendered).trim());
 }
