@@ -4,7 +4,7 @@ import { addAdminCommands } from './commands/admin.ts';
 import { addAdviseCommand } from './commands/advise.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
-import { addCheckCommands } from './commands/check.ts';
+import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addDoctor } from './commands/doctor.ts';
@@ -24,8 +24,7 @@ import { addUsageCommand } from './commands/usage.ts';
 import { version } from './process/process.ts';
 
 /** The parts of the process that the program uses. */
-export interface ProgramSurroundings extends ReplaySurroundings {
-  readonly cwd: string;
+export interface ProgramSurroundings extends ReplaySurroundings, CheckSurroundings {
   /** Runs the service with these variables; `rules` is the path of `--rules`. */
   readonly serve: (env: ProgramSurroundings['env'], rules: string | undefined) => Promise<void>;
 }

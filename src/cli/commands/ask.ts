@@ -46,7 +46,7 @@ async function askService(
   { clock, print, fail }: Surroundings,
 ): Promise<void> {
   const [{ ask, InvalidQuestion }, { InvalidDescriptor }, { CommandFailed, findGrpcAddress }] = await Promise.all([
-    import('../ask.ts'),
+    import('./run-ask.ts'),
     import('../../engine/rules/match/descriptor-text.ts'),
     import('./client.ts'),
   ]);

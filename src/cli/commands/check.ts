@@ -1,10 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { version } from '../process/process.ts';
-import type { ProgramSurroundings } from '../program.ts';
+import type { Surroundings } from './admin.ts';
+
+export interface CheckSurroundings extends Surroundings {
+  readonly cwd: string;
+}
 
 /** Adds the command that checks rule files, and the one that runs tests of them. */
-export function addCheckCommands(program: Command, surroundings: ProgramSurroundings): void {
+export function addCheckCommands(program: Command, surroundings: CheckSurroundings): void {
   program
     .command('check')
     .summary('check rule files and settings')
@@ -61,7 +65,7 @@ interface CheckFlags {
 async function checkRules(
   paths: readonly string[],
   { format, ...options }: CheckFlags,
-  { env, cwd, print, fail, exitWith }: ProgramSurroundings,
+  { env, cwd, print, fail, exitWith }: CheckSurroundings,
 ): Promise<void> {
   const { check, lineReader } = await import('../check/check.ts');
   const { formats, summarize } = await import('../check/formats.ts');
@@ -77,7 +81,7 @@ async function checkRules(
 async function testRules(
   files: readonly string[],
   rules: string | undefined,
-  { env, print, fail }: ProgramSurroundings,
+  { env, print, fail }: Surroundings,
 ): Promise<void> {
   const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
     import('../check/rule-tests.ts'),

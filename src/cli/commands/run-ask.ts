@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { type ChannelCredentials, Client, credentials, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
-import type { Clock } from '../base/clock.ts';
-import { printable, printableJson } from '../base/printable.ts';
-import { type FindResponse, findRules, shouldRateLimit } from '../edge/rls/proto.ts';
-import { parseDescriptor } from '../engine/rules/match/descriptor-text.ts';
-import { responseToJson } from '../engine/wire/json.ts';
+import type { Clock } from '../../base/clock.ts';
+import { printable, printableJson } from '../../base/printable.ts';
+import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
+import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { responseToJson } from '../../engine/wire/json.ts';
 import {
   codeNumbers,
   findName,
@@ -12,9 +12,9 @@ import {
   type WireRequest,
   type WireResponse,
   type WireStatus,
-} from '../engine/wire/wire.ts';
-import { type GrpcServerIdentity, serverIdentity } from '../h2/identity/grpc-tls.ts';
-import { systemCas } from '../h2/identity/system-cas.ts';
+} from '../../engine/wire/wire.ts';
+import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
+import { systemCas } from '../../h2/identity/system-cas.ts';
 
 /** A request to a running service. */
 interface Question {
