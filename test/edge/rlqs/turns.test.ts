@@ -74,7 +74,8 @@ test('the reports of all proxies are handled one slice per turn of the event loo
       slices++;
       step();
     });
-    for (const receiver of receivers) receiver.message(reportOf(MAX_BUCKETS));
+    const report = reportOf(MAX_BUCKETS);
+    for (const receiver of receivers) receiver.message(report);
     await until('all have shares', () => service.counts.assignments === 4 * MAX_BUCKETS);
   });
   expect(most).toBe(1);
@@ -87,7 +88,8 @@ test('the more proxies share buckets, the fewer of these are handled per turn of
     const { service, receivers } = open(proxies, (holders) => {
       for (let at = 0; at < holders; at++) step();
     });
-    for (const receiver of receivers) receiver.message(reportOf(MAX_BUCKETS));
+    const report = reportOf(MAX_BUCKETS);
+    for (const receiver of receivers) receiver.message(report);
     await until('all have shares', () => service.counts.assignments === proxies * MAX_BUCKETS);
   });
   expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
@@ -137,6 +139,7 @@ test('ended streams hold none of their reports, even if others are busy before t
   await nextTurn();
   expect(bufferBytes() - before).toBeLessThan(4 * MIB);
   expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
+  for (const receiver of receivers) receiver.close();
 });
 
 test('streams that end while their report is handled no longer hold it', async () => {
@@ -144,16 +147,18 @@ test('streams that end while their report is handled no longer hold it', async (
   const ended = 20;
   const busy = 200;
   const { service, receivers } = open(busy + ended);
+  const report = reportOf(MAX_BUCKETS);
   const before = bufferBytes();
   for (const receiver of receivers.slice(0, ended))
-    receiver.message(Buffer.concat([reportOf(MAX_BUCKETS), field(15, Buffer.alloc(3 * MIB))]));
-  for (const receiver of receivers.slice(ended)) receiver.message(reportOf(MAX_BUCKETS));
+    receiver.message(Buffer.concat([report, field(15, Buffer.alloc(3 * MIB))]));
+  for (const receiver of receivers.slice(ended)) receiver.message(report);
   for (let turn = 0; turn < 3 * ended; turn++) await nextTurn();
   expect(bufferBytes() - before).toBeGreaterThan(40 * MIB);
   for (const receiver of receivers.slice(0, ended)) receiver.close();
   await nextTurn();
   expect(bufferBytes() - before).toBeLessThan(8 * MIB);
   expect(service.counts.assignments).toBeLessThan(busy * MAX_BUCKETS);
+  for (const receiver of receivers) receiver.close();
 });
 
 test('the positions of usages are charged while a report is handled', async () => {
