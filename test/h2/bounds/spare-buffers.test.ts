@@ -1,4 +1,4 @@
-import { giveBack, takeBuffer } from '../../../src/h2/bounds/spare-buffers.ts';
+import { giveBack, JoinedParts, takeBuffer } from '../../../src/h2/bounds/spare-buffers.ts';
 
 const MIB = 1024 * 1024;
 
@@ -46,4 +46,14 @@ test('spare buffers are dropped after a second', () => {
   giveBack(buffer);
   jest.advanceTimersByTime(1_000);
   expect(takeBuffer(15_000)).not.toBe(buffer);
+});
+
+test('input in many parts is copied only as its buffer doubles', () => {
+  const allocate = jest.spyOn(Buffer, 'allocUnsafeSlow');
+  const parts = new JoinedParts();
+  for (let at = 0; at < 1_000; at++) parts.add(Buffer.alloc(100, at), 0, 100, 99_950);
+  expect(allocate.mock.calls.length).toBeLessThanOrEqual(8); // 1 KiB to 128 KiB
+  allocate.mockRestore();
+  expect(parts.length).toBe(99_950);
+  for (let at = 0; at < 99_950; at += 100) expect(parts.bytes[at]).toBe((at / 100) % 256);
 });

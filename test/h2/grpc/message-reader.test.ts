@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
+import { takeBuffer } from '../../../src/h2/bounds/spare-buffers.ts';
 import { isEncoding } from '../../../src/h2/grpc/compression.ts';
 import { GrpcError } from '../../../src/h2/grpc/grpc-status.ts';
 import { MessageReader, unpacked } from '../../../src/h2/grpc/message-reader.ts';
@@ -97,3 +98,14 @@ test('encodings are recognized by name', () =>
     'gzip',
     'deflate',
   ]));
+
+test('the buffer of a message that arrived in parts is used again', () => {
+  let joined: Buffer = Buffer.alloc(0);
+  const reader = new MessageReader(MAX_BYTES, (bytes) => {
+    joined = bytes;
+  });
+  const message = framed(Buffer.alloc(MAX_BYTES));
+  reader.push(message, 0, 100);
+  reader.push(message, 100, message.length);
+  expect(takeBuffer(joined.length)).toBe(joined);
+});
