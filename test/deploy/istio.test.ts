@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { loadAll } from 'js-yaml';
-import { accepts, freePort, type Running, start } from '../helpers/process.ts';
-import { envoy, helm } from '../helpers/tools.ts';
+import { runEnvoy } from '../helpers/envoy.ts';
+import { freePort } from '../helpers/process.ts';
+import { helm } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const CHART = fileURLToPath(new URL('../../deploy/helm/weir', import.meta.url));
@@ -119,12 +120,8 @@ function bootstrap(port: number, upstreamPort: number): object {
 
 test('the EnvoyFilters of the chart make a real Envoy limit each user', async () => {
   const port = await freePort();
-  const config = join(folder, 'envoy.json');
-  writeFileSync(config, JSON.stringify(bootstrap(port, await freePort())));
-  await promisify(execFile)(await envoy(), ['--mode', 'validate', '-c', config]);
-  const running: Running = await start(await envoy(), ['-c', config, '--use-dynamic-base-id', '--concurrency', '1']);
+  const running = await runEnvoy(JSON.stringify(bootstrap(port, await freePort())), [port]);
   try {
-    await running.waitFor(() => accepts(port));
     const get = (user?: string) =>
       fetch(`http://127.0.0.1:${port}/`, { headers: user === undefined ? {} : { 'x-user': user } });
     const statuses: number[] = [];

@@ -1,9 +1,8 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { accepts, freePort, type Running, start } from '../helpers/process.ts';
-import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { runEnvoy } from '../helpers/envoy.ts';
+import { freePort, type Running, start } from '../helpers/process.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
 
@@ -46,14 +45,7 @@ export async function openExample(name: string): Promise<Example> {
       const config = text
         .replaceAll(/(?<=port_value: )\d+/g, (written) => String(portFor.get(Number(written))))
         .replaceAll(/(?<=timeout: )(?:0\.25|1)s/g, '60s'); // the machine may be busy
-      const aside = await mkdtemp(join(tmpdir(), 'envoy-'));
-      const path = join(aside, 'envoy.yaml');
-      await writeFile(path, config);
-      const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2', '--log-level', 'warning'];
-      const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-      envoy.exited.then(() => rm(aside, { recursive: true }));
-      await envoy.waitFor(() => accepts(port));
-      return { ...envoy, port };
+      return { ...(await runEnvoy(config, [port], 2)), port };
     },
   };
 }

@@ -1,9 +1,7 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { accepts, freePort, type Running, start } from './process.ts';
-import { envoy as envoyBinary } from './tools.ts';
+import { runEnvoy } from './envoy.ts';
+import { freePort, type Running } from './process.ts';
 
 /** Envoy, running with the configuration of a page, and the port where it accepts requests. */
 export interface PageEnvoy {
@@ -30,15 +28,8 @@ export async function startPageEnvoy(
     ['8081', weirPort],
     ['10002', upstreamPort],
   ]);
-  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
-  const path = join(folder, 'envoy.yaml');
   const edited = edit(config)
     .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
     .replace('timeout: 0.25s', 'timeout: 60s'); // the machine may be busy
-  await writeFile(path, edited);
-  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
-  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  envoy.exited.then(() => rm(folder, { recursive: true }));
-  await envoy.waitFor(() => accepts(port));
-  return { envoy, port };
+  return { envoy: await runEnvoy(edited, [port], 2), port };
 }

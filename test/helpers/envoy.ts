@@ -18,6 +18,18 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
   stop(): Promise<void>;
 }
 
+/** Starts Envoy with this configuration, and this number of threads. It is ready when it accepts connections on the ports. */
+export async function runEnvoy(config: string, ports: readonly number[], threads = 1): Promise<Running> {
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const path = join(folder, 'envoy.yaml');
+  await writeFile(path, config);
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', String(threads), '--log-level', 'warning'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  for (const port of ports) await envoy.waitFor(() => accepts(port));
+  return envoy;
+}
+
 /**
  * Starts Envoy with envoy.yaml, on free ports and with longer timeouts for Weir; ready when every listener accepts
  * connections.
@@ -26,7 +38,6 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
  * @param edit      changes envoy.yaml before ports are replaced; a port written `port_value: =1234` is kept
  */
 export async function startEnvoy(weirPort: number, edit = (config: string): string => config): Promise<Envoy> {
-  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   const portFor = new Map([['8081', weirPort]]); // from ports in envoy.yaml to their replacements
   for (const port of ['9901', '10000', '10001', '10002', '10003']) portFor.set(port, await freePort());
   const portOf = (port: string): number => {
@@ -36,15 +47,10 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
   };
   const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 60s\n'); // the machine may be busy
   const config = patient(edit(await readFile(ENVOY_YAML, 'utf8')));
-  const path = join(folder, 'envoy.yaml');
-  await writeFile(
-    path,
-    config.replaceAll(/(?<=port_value: )(=?)(\d+)/g, (_, asItIs, port) => (asItIs ? port : String(portOf(port)))),
+  const withPorts = config.replaceAll(/(?<=port_value: )(=?)(\d+)/g, (_, asItIs, port) =>
+    asItIs ? port : String(portOf(port)),
   );
-  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
-  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  envoy.exited.then(() => rm(folder, { recursive: true }));
-  for (const port of portFor.values()) await envoy.waitFor(() => accepts(port));
+  const envoy = await runEnvoy(withPorts, [...portFor.values()]);
   return {
     waitFor: envoy.waitFor,
     get: (listener, where, user) =>

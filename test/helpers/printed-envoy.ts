@@ -1,10 +1,7 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { accepts, freePort, type Running, start } from './process.ts';
-import { envoy as envoyBinary } from './tools.ts';
+import { runEnvoy } from './envoy.ts';
+import { freePort, type Running } from './process.ts';
 import { MAIN } from './weir.ts';
 
 /** Envoy, running with the configuration that `weir envoy` prints. */
@@ -37,12 +34,6 @@ export async function startPrintedEnvoy(options: PrintedEnvoyOptions): Promise<P
     .replace('port_value: 9901', `port_value: ${adminPort}`)
     .replace('port_value: 8000', `port_value: ${upstreamPort}`)
     .replace('timeout: 0.25s', 'timeout: 60s');
-  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
-  const path = join(folder, 'envoy.yaml');
-  await writeFile(path, edit(config));
-  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
-  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  envoy.exited.then(() => rm(folder, { recursive: true }));
-  for (const one of [port, adminPort]) await envoy.waitFor(() => accepts(one));
-  return { port, adminPort, stop: envoy.stop };
+  const { stop } = await runEnvoy(edit(config), [port, adminPort]);
+  return { port, adminPort, stop };
 }

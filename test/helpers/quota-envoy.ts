@@ -1,13 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { quotaConfiguration } from '../../src/lab/envoy/quota-configuration.ts';
 import { httpListener } from '../../src/lab/envoy/whole-envoy.ts';
-import { accepts, freePort, type Running, start } from './process.ts';
+import { runEnvoy } from './envoy.ts';
+import { freePort, type Running } from './process.ts';
 import { rulesFrom } from './rules.ts';
-import { envoy as envoyBinary } from './tools.ts';
 
 /** Envoy with its rate limit quota filter. It answers a request that passes with 200 itself. */
 export interface QuotaEnvoy extends Pick<Running, 'output' | 'kill' | 'stop'> {
@@ -47,7 +44,6 @@ export async function startQuotaEnvoy(
     print = (tree, domain, at) => quotaConfiguration(tree, domain, { ...at, proxy: name }),
   }: QuotaEnvoyOptions = {},
 ): Promise<QuotaEnvoy> {
-  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   const [port, adminPort, upstreamPort] = [await freePort(), await freePort(), await freePort()];
   const tree = rulesFrom(rules);
   const [domain = ''] = tree.domains.keys();
@@ -56,12 +52,7 @@ export async function startQuotaEnvoy(
     .replace('port_value: 9901', `port_value: ${adminPort}`)
     .replace('port_value: 8000', `port_value: ${upstreamPort}`)
     .replace('  clusters:\n', `${upstream(upstreamPort)}  clusters:\n`);
-  const path = join(folder, 'envoy.yaml');
-  await writeFile(path, edit(printed));
-  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', String(workers), '--log-level', 'warning'];
-  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  envoy.exited.then(() => rm(folder, { recursive: true }));
-  await envoy.waitFor(() => accepts(port));
+  const envoy = await runEnvoy(edit(printed), [port], workers);
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const passes = (headers: Readonly<Record<string, string>> = {}): Promise<boolean> =>
     new Promise((resolve, reject) => {

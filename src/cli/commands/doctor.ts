@@ -31,7 +31,7 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
         const paint = paintFor(isTerminal, env.NO_COLOR);
         const findings = [
-          ...(await examine({ configDump, clusters, probe: probeAddress }, { rules })),
+          ...(await examine({ configDump, clusters, probe: probeAddress }, rules)),
           ...(target === undefined ? [] : await readFindings({ target, ...access })),
         ];
         for (const { isWrong, text } of findings)

@@ -74,14 +74,4 @@ export function identifyClients(descriptors: readonly Described[], seed: number)
   return descriptors.map(({ entries }) => (entries.some(namesClient) ? undefined : hash));
 }
 
-/** Maximum size of the cache by key; there are few distinct keys. */
-const known = new Map<string, boolean>();
-const MAX_KNOWN = 1_000;
-
-function namesClient({ key }: Entry): boolean {
-  const found = known.get(key);
-  if (found !== undefined) return found;
-  const names = NAMES_CLIENT.test(key);
-  if (known.size < MAX_KNOWN) known.set(key, names);
-  return names;
-}
+const namesClient = ({ key }: Entry): boolean => NAMES_CLIENT.test(key);

@@ -1,6 +1,5 @@
 import { type KeyAtTime, type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { SpaceSaving } from '../sketches/space-saving.ts';
-import { createTextName } from '../sketches/top-name.ts';
 import { KeyArrivals } from './key-arrivals.ts';
 import { KeySample } from './key-sample.ts';
 
@@ -266,7 +265,7 @@ class HeavyKeys {
   constructor(known: ReadonlyMap<string, KeyArrivals>) {
     const heaviest = [...known].sort(([, one], [, other]) => other.hits - one.hits).slice(0, HEAVY_KEYS);
     for (const [key, arrivals] of heaviest) {
-      this.#counts.addNew(createTextName(key), arrivals.hits, true);
+      this.#counts.addNew(key, arrivals.hits, true);
       this.#followed.set(key, arrivals);
     }
   }
@@ -277,9 +276,8 @@ class HeavyKeys {
 
   /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals if it is heavy */
   add(key: string, hits: number, sampled: KeyArrivals | undefined): KeyArrivals | undefined {
-    const name = createTextName(key);
-    if (!this.#counts.addToKnown(name, hits)) {
-      this.#counts.addNew(name, hits, this.#counts.size < HEAVY_KEYS);
+    if (!this.#counts.addToKnown(key, hits)) {
+      this.#counts.addNew(key, hits, this.#counts.size < HEAVY_KEYS);
       return undefined; // most keys end here
     }
     const known = this.#followed.get(key);

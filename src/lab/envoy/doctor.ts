@@ -13,10 +13,6 @@ interface EnvoyDumps {
   readonly probe: HostProbe;
 }
 
-interface Expectations {
-  readonly rules: RuleTree;
-}
-
 /** Envoy's timeout if the filter sets none. */
 const DEFAULT_TIMEOUT_MS = 20;
 
@@ -24,17 +20,18 @@ const DEFAULT_TIMEOUT_MS = 20;
  * Compares a live Envoy with the rules, including domains, descriptors, clusters, timeouts, and the handling of
  * requests while Weir does not answer.
  */
-export async function examine(patient: EnvoyDumps, expectations: Expectations): Promise<readonly Finding[]> {
-  const { configDump } = patient;
-  const { rules } = expectations;
+export async function examine(
+  { configDump, clusters: clusterDump, probe }: EnvoyDumps,
+  rules: RuleTree,
+): Promise<readonly Finding[]> {
   const filters = [...filtersIn(configDump)];
   if (filters.length === 0)
     return [wrong('Envoy has no rate limit filter, so it requests no decisions: add one with weir envoy')];
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
-  for (const filter of unique(filters)) findings.push(...examineFilter(filter, expectations));
+  for (const filter of unique(filters)) findings.push(...examineFilter(filter, rules));
   const clusters = unique(filters.flatMap(({ cluster }) => cluster ?? []));
-  for (const cluster of clusters) findings.push(await examineCluster(cluster, patient.clusters, patient.probe));
+  for (const cluster of clusters) findings.push(await examineCluster(cluster, clusterDump, probe));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
     findings.push(wrong('no route has rate_limits, so Envoy sends no descriptors and requests no decisions'));
@@ -72,7 +69,7 @@ function examineSlots(configDump: unknown, rules: RuleTree, domain: string): rea
   const ttlMs = minTtlMs(rules, domain);
   if (ttlMs === undefined) return [];
   const longest = Math.max(...routeTimeoutsIn(configDump));
-  const released = unique([...releasesIn(configDump)].map((shape) => shapeText(shape)));
+  const released = unique(releasesIn(configDump).map(shapeText));
   const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(shapeText(shape)));
   return [
     longest < ttlMs
@@ -95,7 +92,7 @@ interface Filter {
   readonly denies: boolean;
 }
 
-function examineFilter({ domain, timeoutMs, denies }: Filter, { rules }: Expectations): readonly Finding[] {
+function examineFilter({ domain, timeoutMs, denies }: Filter, rules: RuleTree): readonly Finding[] {
   const near = new NearestTexts().find(domain, rules.domains.keys(), (name) => name, 1)[0];
   const delays = (rules.domains.has(domain) ? [...rules.rules].filter((rule) => rule.domain === domain) : []).flatMap(
     ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
@@ -163,12 +160,11 @@ function* routeTimeoutsIn(dump: unknown): Iterable<number> {
 }
 
 /** Descriptors that are sent when streams end, and that refund hits. */
-function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
-  for (const found of objectsIn(dump))
-    for (const limit of asObjects(found.rate_limits))
-      if (limit.apply_on_stream_done === true && asObject(limit.hits_addend).is_negative_hits === true)
-        yield asObjects(limit.actions).flatMap((action) => parseEntry(action));
-}
+const releasesIn = (dump: unknown): readonly DescriptorShape[] =>
+  [...listsIn(dump)].flat().flatMap((limit) => {
+    const isRelease = limit.apply_on_stream_done === true && asObject(limit.hits_addend).is_negative_hits === true;
+    return isRelease ? [readShape(limit)] : [];
+  });
 
 /** The lists of rate limits of routes, virtual hosts and their filter configurations. */
 function* listsIn(dump: unknown): Iterable<readonly UncheckedObject[]> {
@@ -202,15 +198,15 @@ const always: ReadonlySet<string> = new Set([
 /** The descriptors that `rate_limits` of routes and virtual hosts produce. */
 function* shapesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump)) {
-    for (const limit of [
-      ...asObjects(found.rate_limits),
-      ...(found['@type'] === undefined ? [] : asObjects(found.rate_limits_per_route)),
-    ]) {
-      const shape = asObjects(limit.actions).flatMap((action) => parseEntry(action));
+    const perRoute = found['@type'] === undefined ? [] : asObjects(found.rate_limits_per_route);
+    for (const limit of [...asObjects(found.rate_limits), ...perRoute]) {
+      const shape = readShape(limit);
       if (shape.length > 0) yield shape;
     }
   }
 }
+
+const readShape = ({ actions }: UncheckedObject): DescriptorShape => asObjects(actions).flatMap(parseEntry);
 
 const keyOfAction: Readonly<Record<string, string>> = {
   remote_address: 'remote_address',

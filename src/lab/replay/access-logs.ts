@@ -5,13 +5,14 @@ import { inOrder, merged } from './order.ts';
 import type { LogFormatName } from './readers/format-names.ts';
 import { type LineParser, openLineParser, type ParsedLine, recognizeFormat } from './readers/formats.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
+import { readRequests, type TrafficCounts } from './traffic.ts';
 
 /** Default assumption for the longest time between a request's start and its log entry, written when it ends. */
 export const DEFAULT_REORDER_MS = 60_000;
 
 interface AccessLogsOptions {
-  readonly mapping: Mapping;
+  readonly mapping: Pick<Mapping, 'request'>;
+  /** Format; undefined to recognize it from the first line that matches one. */
   readonly format: LogFormatName | undefined;
   readonly reorderMs: number;
 }
@@ -22,11 +23,15 @@ export function openAccessLogs(
   { mapping, format, reorderMs }: AccessLogsOptions,
   counts: TrafficCounts,
 ): RecordedTraffic {
-  const onUnmapped = (): void => {
-    counts.unmapped++;
+  const toRequest = (parsed: ParsedLine): RecordedRequest | string | undefined => {
+    if (parsed === undefined || typeof parsed === 'string') return parsed;
+    const request = mapping.request(parsed);
+    if (request === undefined) counts.unmapped++;
+    return request;
   };
   const traffic = inputs.map((input) => {
-    const reader = new AccessLogReader({ mapping, format, onUnmapped });
+    const parser = format === undefined ? new RecognizingParser() : openLineParser(format);
+    const reader = { read: (lines: readonly string[]) => parser.parse(lines).map(toRequest) };
     return inOrder(readRequests(input, reader, counts), reorderMs, counts);
   });
   return merged(traffic);
@@ -48,52 +53,18 @@ export async function learnMapping(input: Input, format: LogFormatName | undefin
   return found === undefined || sample.lines === 0 ? undefined : sample.mapping(input.name, found);
 }
 
-interface AccessLogOptions {
-  readonly mapping: Pick<Mapping, 'request'>;
-  /** Format; undefined to recognize it from the first line that matches one. */
-  readonly format: LogFormatName | undefined;
-  /** Called for a request without descriptors, for which the proxy would not have called the service. */
-  onUnmapped(): void;
-}
-
-/** Reads the lines of an access log. */
-class AccessLogReader implements TrafficReader {
-  readonly #options: AccessLogOptions;
-  readonly #parser: LineParser;
-
-  constructor(options: AccessLogOptions) {
-    this.#options = options;
-    this.#parser = options.format === undefined ? new RecognizingParser() : openLineParser(options.format);
-  }
-
-  read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[] {
-    return this.#parser.parse(lines).map((parsed) => this.#toRequest(parsed));
-  }
-
-  #toRequest(parsed: ParsedLine): RecordedRequest | string | undefined {
-    if (parsed === undefined || typeof parsed === 'string') return parsed;
-    const request = this.#options.mapping.request(parsed);
-    if (request === undefined) this.#options.onUnmapped();
-    return request;
-  }
-}
-
 /** Parses by the format of the first line that matches one. */
 class RecognizingParser implements LineParser {
   #parser: LineParser | undefined;
-  #format: LogFormatName | undefined;
-
   /** Undefined until a line has matched a format. */
-  get format(): LogFormatName | undefined {
-    return this.#format;
-  }
+  format: LogFormatName | undefined;
 
   parse(lines: readonly string[]): readonly ParsedLine[] {
     if (this.#parser) return this.#parser.parse(lines);
     for (const [at, line] of lines.entries()) {
       const format = recognizeFormat(line);
       if (format === undefined) continue;
-      this.#format = format;
+      this.format = format;
       this.#parser = openLineParser(format);
       return [...lines.slice(0, at).map(unknown), ...this.#parser.parse(lines.slice(at))];
     }

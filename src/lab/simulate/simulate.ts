@@ -34,16 +34,12 @@ descriptors:
 
 /** The requests of a scenario, ordered by time; equal seeds give equal requests. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
-  const requests = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
-  let batch: RecordedRequest[] = [];
-  for (const { atMs, user, address, path, label } of requests) {
+  const sent = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
+  const requests = sent.flatMap(({ atMs, user, address, path, label }): RecordedRequest | [] => {
     const time = START_MS + Math.floor(atMs);
     const fields = { time, 'x-user': user, remote_address: address, ':method': 'GET', ':path': path, label };
     const request = mapping.request(fields);
-    if (typeof request !== 'object') continue; // no action has a value
-    if (batch.push(request) < BATCH_REQUESTS) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
+    return typeof request === 'object' ? request : []; // no action has a value
+  });
+  for (let from = 0; from < requests.length; from += BATCH_REQUESTS) yield requests.slice(from, from + BATCH_REQUESTS);
 }

@@ -1,5 +1,4 @@
 import { mergeTop, SpaceSaving, slotBytes, TABLE_BYTES, type TopList } from './space-saving.ts';
-import type { TopName } from './top-name.ts';
 
 /** A memory budget that several tables share. */
 export class ByteBudget {
@@ -57,7 +56,7 @@ export class RotatingTop {
   }
 
   /** @returns false if the budget allows no key at all */
-  add(name: TopName, by: number): boolean {
+  add(name: string, by: number): boolean {
     const table = this.#tables[0];
     if (table?.addToKnown(name, by)) return true;
     const bytes = slotBytes(name) + (table ? 0 : TABLE_BYTES);
@@ -78,7 +77,7 @@ export class RotatingTop {
     this.#tables.unshift(undefined);
   }
 
-  countOf(name: TopName): number {
+  countOf(name: string): number {
     return this.#counted.reduce((sum, table) => sum + table.countOf(name), 0);
   }
 

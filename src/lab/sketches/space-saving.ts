@@ -1,8 +1,7 @@
-import { encodedName, keptName, NameIndex, nameBytes, type TopName } from './top-name.ts';
+import { inOnePiece } from '../../engine/backends/key.ts';
 
 /** One of the most frequent names. */
 export interface TopEntry {
-  /** Name as written by `encodedName`. */
   readonly key: string;
   /** Upper bound of the true count. */
   readonly count: number;
@@ -10,10 +9,10 @@ export interface TopEntry {
   readonly error: number;
 }
 
-/** Approximate memory of a slot besides its name, for numbers in eight arrays and the name's object. */
+/** Approximate memory of a slot besides its name, for numbers in five arrays and an entry of the index. */
 const SLOT_BYTES = 160;
 
-export const slotBytes = (name: TopName): number => SLOT_BYTES + nameBytes(name);
+export const slotBytes = (name: string): number => SLOT_BYTES + 2 * name.length;
 
 /** Approximate memory of a table besides its slots on Node 26, with the minimum that each array reserves. */
 export const TABLE_BYTES = 1_450;
@@ -25,7 +24,9 @@ export const TABLE_BYTES = 1_450;
  * @see https://doi.org/10.1007/978-3-540-30570-5_27
  */
 export class SpaceSaving {
-  readonly #index = new NameIndex();
+  /** Slots by name, and names by slot. */
+  readonly #index = new Map<string, number>();
+  readonly #names: string[] = [];
   readonly #counts: number[] = [];
   readonly #errors: number[] = [];
   /** A heap of slots with the smallest count first, and the position of each slot in it. */
@@ -54,15 +55,15 @@ export class SpaceSaving {
   #isReplacing = false;
 
   /** Upper bound of a listed name's count; 0 if it is not listed. */
-  countOf(name: TopName): number {
-    const known = this.#index.find(name);
-    return known < 0 ? 0 : (this.#counts[known] ?? 0);
+  countOf(name: string): number {
+    const known = this.#index.get(name);
+    return known === undefined ? 0 : (this.#counts[known] ?? 0);
   }
 
   /** Adds to the count of a listed name. @returns false if the name is not listed */
-  addToKnown(name: TopName, by: number): boolean {
-    const known = this.#index.find(name);
-    if (known < 0) return false;
+  addToKnown(name: string, by: number): boolean {
+    const known = this.#index.get(name);
+    if (known === undefined) return false;
     this.#total += by;
     this.#counts[known] = (this.#counts[known] ?? 0) + by;
     this.#sink(this.#places[known] ?? 0);
@@ -70,19 +71,20 @@ export class SpaceSaving {
   }
 
   /** Lists a new name. @param mayGrow  whether it may have a counter of its own */
-  addNew(name: TopName, by: number, mayGrow: boolean): void {
+  addNew(name: string, by: number, mayGrow: boolean): void {
     this.#total += by;
-    if (mayGrow && !this.#isReplacing) this.#append(keptName(name), by);
-    else if (this.size > 0) this.#replace(keptName(name), by);
+    if (mayGrow && !this.#isReplacing) this.#append(inOnePiece(name), by);
+    else if (this.size > 0) this.#replace(inOnePiece(name), by);
   }
 
   *entries(): Iterable<TopEntry> {
-    for (const [slot, name] of this.#index.names().entries())
-      yield { key: encodedName(name), count: this.#counts[slot] ?? 0, error: this.#errors[slot] ?? 0 };
+    for (const [slot, key] of this.#names.entries())
+      yield { key, count: this.#counts[slot] ?? 0, error: this.#errors[slot] ?? 0 };
   }
 
-  #append(name: TopName, by: number): void {
-    const slot = this.#index.add(name);
+  #append(name: string, by: number): void {
+    const slot = this.#names.push(name) - 1;
+    this.#index.set(name, slot);
     this.#counts.push(by);
     this.#errors.push(0);
     this.#places.push(slot);
@@ -91,10 +93,13 @@ export class SpaceSaving {
     this.#rise(slot);
   }
 
-  #replace(name: TopName, by: number): void {
+  #replace(name: string, by: number): void {
     this.#isReplacing = true;
     const slot = this.#heap[0] ?? 0;
-    const old = this.#index.replace(slot, name);
+    const old = this.#names[slot] ?? '';
+    this.#index.delete(old);
+    this.#index.set(name, slot);
+    this.#names[slot] = name;
     this.#bytes += slotBytes(name) - slotBytes(old);
     this.#errors[slot] = this.#counts[slot] ?? 0;
     this.#counts[slot] = (this.#counts[slot] ?? 0) + by;

@@ -6,7 +6,7 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-import { createTextName, createTopName, SEPARATOR, type TopName } from '../../lab/sketches/top-name.ts';
+import { createTopName, SEPARATOR } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { countBounds, sampleConfidence, unlistedAtMost } from './sampling-error.ts';
@@ -123,22 +123,19 @@ export class TopKeys {
       const entries = list.entries.slice(0, keys);
       const unlistedAtMost = Math.max(list.unlistedAtMost, list.entries[keys]?.count ?? 0);
       const tables = this.#byRule.get(top.rule) ?? this.#shared;
-      const hits = entries.map(({ key }) => {
-        const name = nameOfKey(key);
-        return [tables.refusals.countOf(name), tables.hits.countOf(name)] as const;
-      });
+      const hits = entries.map(({ key }) => [tables.refusals.countOf(key), tables.hits.countOf(key)] as const);
       return { ...top, list: { ...list, entries, unlistedAtMost }, hits };
     });
   }
 
-  #add(rule: string, kind: TopKind, name: TopName, hits: number): void {
+  #add(rule: string, kind: TopKind, name: string, hits: number): void {
     let own = this.#byRule.get(rule);
     if (!own && this.#budget.hasRoomFor(ROOM_BYTES + ruleBytes(rule))) {
       own = tables(this.#budget);
       this.#byRule.set(rule, own);
       this.#budget.change(ruleBytes(rule));
     }
-    if (!own?.[kind].add(name, hits)) this.#shared[kind].add({ ...name, rule }, hits);
+    if (!own?.[kind].add(name, hits)) this.#shared[kind].add(`${rule}${SEPARATOR}${name}`, hits);
   }
 }
 
@@ -181,13 +178,6 @@ export function describeKey(key: string): DescribedKey {
     value: texts[2 * at + 1] ?? '',
   }));
   return { ...(start >= 0 && { rule: key.slice(0, start) }), entries, ...(isCut && { cut: true }) };
-}
-
-/** The name with this encoding. */
-function nameOfKey(key: string): TopName {
-  const { rule = '', entries, cut } = describeKey(key);
-  const name = cut ? createTextName(rule === '' ? key : key.slice(rule.length + 1)) : createTopName(entries);
-  return { ...name, rule };
 }
 
 /** Merges the lists of several processes: one list for each rule. */

@@ -8,7 +8,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
-import { createTopName, encodedEntries, type TopName } from '../../lab/sketches/top-name.ts';
+import { createTopName, encodedEntries } from '../../lab/sketches/top-name.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { countBounds } from './sampling-error.ts';
@@ -77,7 +77,7 @@ export class Unmatched {
 }
 
 /** The name of a descriptor: its first entry is the domain. */
-function createName(domain: string, entries: readonly Entry[]): TopName {
+function createName(domain: string, entries: readonly Entry[]): string {
   let length = domain.length;
   for (const { key, value } of entries) length += key.length + value.length;
   if (length <= MAX_LENGTH) return createTopName([{ key: domain, value: '' }, ...entries]);

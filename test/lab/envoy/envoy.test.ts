@@ -1,37 +1,17 @@
 import '../../helpers/realm.ts';
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { envoyConfiguration } from '../../../src/lab/envoy/configuration.ts';
 import { gatewayPolicy } from '../../../src/lab/envoy/gateway-policy.ts';
 import { canMatch, expectedShapes, servesRequirement } from '../../../src/lab/envoy/shapes.ts';
-import { startEnvoy } from '../../helpers/envoy.ts';
 import { anyRequest, anyRules } from '../../helpers/explained.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
-import { envoy as envoyBinary } from '../../helpers/tools.ts';
-import { MAIN, startWeir } from '../../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
-const CONFIG = join(PROJECT, 'config/rules.yaml');
-
-interface Run {
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly code: number;
-}
-
-/** Runs a command of `weir`; any exit code will do. */
-const weirCommand = (...args: readonly string[]): Promise<Run> =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
-    ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
-    ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
-  );
 
 test("a descriptor that matches a rule has one of the rule's shapes", () => {
   fc.assert(
@@ -153,47 +133,15 @@ descriptors:
   });
 });
 
-test.each([
-  'config/rules.yaml',
-  ...readdirSync(join(PROJECT, 'config/examples'))
-    .filter((name) => name.endsWith('.yaml'))
-    .map((name) => `config/examples/${name}`),
-])('Envoy accepts the configuration printed for %s', async (path) => {
-  const { stdout, code, stderr } = await weirCommand('envoy', join(PROJECT, path));
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  const folder = mkdtempSync(join(tmpdir(), 'envoy-'));
-  try {
-    const file = join(folder, 'envoy.yaml');
-    writeFileSync(file, stdout);
-    const validated = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', file]);
-    expect(validated.stdout + validated.stderr).toContain('OK');
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
-
-test('the doctor finds the problems of a running Envoy, and none with envoy.yaml', async () => {
-  const weir = await startWeir({ USE_STATSD: 'false' });
-  const right = await startEnvoy(weir.grpcPort);
-  const wrong = await startEnvoy(weir.grpcPort, (config) =>
-    config
-      .replaceAll('descriptor_key: user }', 'descriptor_key: usr }')
-      .replace('domain: demo\n', 'domain: dmo\n')
-      .replaceAll('timeout: 0.25s', 'timeout: 0.01s'),
-  );
-  try {
-    const doctor = (port: number) => weirCommand('doctor', '--envoy', `http://127.0.0.1:${port}`, '--rules', CONFIG);
-    const healthy = await doctor(right.portOf('9901'));
-    expect(healthy.stdout).toContain('right  domain demo: path,remote_address can match a rule');
-    expect(healthy.stdout).not.toContain('wrong');
-    expect(healthy.code).toBe(0);
-    const ill = await doctor(wrong.portOf('9901'));
-    expect(ill.stdout).toContain('wrong  domain dmo has no rules: every request passes; the nearest is demo');
-    expect(ill.stdout).toContain('wrong  domain demo: usr matches no rule; the nearest key is user');
-    expect(ill.stdout).toContain('right  domain demo: Envoy waits 10 ms, longer than the longest max_delay (0 ms)');
-    expect(ill.stdout).toContain('failure_mode_deny is true: while Weir is unreachable, requests are refused with 500');
-    expect(ill.code).toBe(1);
-  } finally {
-    await Promise.all([right.stop(), wrong.stop(), weir.stop()]);
-  }
+test('a configuration sends the keys of a node, and of its limit, with every request that passes the node', () => {
+  const rules = rulesFrom(`domain: d
+descriptors:
+  - key: generic_key
+    value: pay
+    require: { keys: [user], per: [remote_address], limit: { unit: day, requests_per_unit: 1 } }
+`);
+  expect(expectedShapes(rules, 'd').shapes.map((shape) => shape.map(({ key, value }) => value ?? key).join())).toEqual([
+    ...['pay', 'pay,remote_address'],
+    'user',
+  ]);
 });

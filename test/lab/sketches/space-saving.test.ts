@@ -1,14 +1,13 @@
 import '../../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../src/lab/sketches/rotating-top.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../../src/lab/sketches/space-saving.ts';
-import { createTextName } from '../../../src/lab/sketches/top-name.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
 import { describeTop, mergeRules, type RuleTop, SHARED_TABLE, TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { heapBytes } from '../../helpers/heap.ts';
 import { numbers, zipf } from '../../helpers/numbers.ts';
 import { ruleOf } from '../../helpers/rules.ts';
 
-const HITS = 1_000_000;
+const HITS = 200_000;
 const CAPACITY = 1_000;
 
 /** Expects the list to be within its bounds of the true counts, and nothing above W/k to be missing. */
@@ -27,8 +26,7 @@ function expectBounds(
   expect(total).toBe([...exact.values()].reduce((sum, count) => sum + count, 0));
 }
 
-function add(table: SpaceSaving, key: string, by: number, mayGrow: boolean): void {
-  const name = createTextName(key);
+function add(table: SpaceSaving, name: string, by: number, mayGrow: boolean): void {
   if (!table.addToKnown(name, by)) table.addNew(name, by, mayGrow);
 }
 
@@ -38,7 +36,7 @@ const toList = (table: SpaceSaving): TopList => ({
   unlistedAtMost: table.minimum,
 });
 
-test('every key above W/k of a million Zipf hits is listed, with errors within the bound', () => {
+test('every key above W/k of 200,000 Zipf hits is listed, with errors within the bound', () => {
   const random = numbers(1);
   const table = new SpaceSaving();
   const exact = new Map<string, number>();
@@ -64,17 +62,17 @@ test('the bounds hold for tables of several processes and slots of time together
   expectBounds(mergeTop(tables.map(toList)), exact, 200_000 / 100);
 });
 
-test('ten million distinct keys take no more than the budget', () => {
+test('a million distinct keys take no more than the budget', () => {
   const budget = new ByteBudget(200_000);
   const top = new RotatingTop(CAPACITY, budget);
-  for (let hit = 0; hit < 10_000_000; hit++) top.add(createTextName(`user=${hit}`), 1);
+  for (let hit = 0; hit < 1_000_000; hit++) top.add(`user=${hit}`, 1);
   expect(budget.usedBytes).toBeLessThanOrEqual(200_000 + CAPACITY * 30); // keys that take over a slot may be a little longer
-  expect(top.list()).toMatchObject({ total: 10_000_000 });
+  expect(top.list()).toMatchObject({ total: 1_000_000 });
 });
 
 test('a window older than a minute is dropped as a whole', () => {
   const top = new RotatingTop(10, new ByteBudget(10_000));
-  top.add(createTextName('a'), 5);
+  top.add('a', 5);
   for (let slot = 1; slot < WINDOW_SLOTS; slot++) top.rotate();
   expect(top.list()).toMatchObject({ total: 5, entries: [{ key: 'a', count: 5, error: 0 }] });
   top.rotate();
@@ -123,25 +121,26 @@ test('behind 20,000 requests in ten seconds a sample is counted, and no other de
   expect(await shown()).toMatchObject({ countedOneIn: 1, confidence: 1, keys: [{ hits: 3 * EXACT - 3 }] });
   expect((await shown()).keys[0]).not.toHaveProperty('atMostTooLowBy');
   hit('exact');
-  for (let request = 0; request < 400_000; request++) hit(request % 4 === 0 ? 'often' : 'oftener');
+  for (let request = 0; request < 100_000; request++) hit(request % 4 === 0 ? 'often' : 'oftener');
   expect(reads).toBeLessThan(EXACT + 8 * SAMPLED);
   const [often, oftener] = [await hitsOf('often'), await hitsOf('oftener')];
   const { countedOneIn, confidence } = await shown();
   expect(confidence).toBe(0.999);
-  expect(Math.abs(often + oftener - 1_200_000)).toBeLessThan(countedOneIn);
-  expect(Math.abs(often - 300_000)).toBeLessThan(4 * Math.sqrt(countedOneIn * 300_000));
+  expect(Math.abs(often + oftener - 300_000)).toBeLessThan(countedOneIn);
+  expect(Math.abs(often - 75_000)).toBeLessThan(4 * Math.sqrt(countedOneIn * 75_000));
   expect(await hitsOf('exact')).toBe(3 * EXACT);
 });
 
-/** A million Zipf hits in a minute, every fourth request with five, as counted and as listed. */
+/** Zipf hits in a minute, every fourth request with five, as counted and as listed. */
 async function sampledZipf(processes: number, seed: number) {
+  const requests = 250_000 * processes;
   const random = numbers(seed);
   const tables = Array.from({ length: processes }, (_, at) => new TopKeys(2 ** 24, new Sample(numbers(seed + at + 1))));
   const answers = [createAnswer(1), createAnswer(1), createAnswer(1), createAnswer(5)];
   const exact = new Map<string, number>();
   let total = 0;
-  for (let request = 0; request < HITS; request++) {
-    if (request > 0 && request % Math.ceil(HITS / WINDOW_SLOTS) === 0) for (const table of tables) table.rotate();
+  for (let request = 0; request < requests; request++) {
+    if (request > 0 && request % Math.ceil(requests / WINDOW_SLOTS) === 0) for (const table of tables) table.rotate();
     const key = zipf(random, 1_000_000);
     const hits = request % 4 === 3 ? 5 : 1;
     total += hits;
@@ -152,26 +151,24 @@ async function sampledZipf(processes: number, seed: number) {
   return { exact, total, shown: describeTop(merged as RuleTop, 100_000, undefined) };
 }
 
-test.each([1, 4])(
-  'sampled by %i processes, Zipf hits are within the stated bounds, and every key above W/k is listed',
-  async (processes) => {
-    const { exact, total, shown } = await sampledZipf(processes, 4);
-    const { keys, countedOneIn, unlistedAtMost } = shown;
-    expect(countedOneIn).toBeGreaterThan(4);
-    expect(Math.abs(shown.total - total)).toBeLessThan(processes * WINDOW_SLOTS * countedOneIn);
-    const listed = new Map(keys.map((one) => [one.entries?.[0]?.value, one]));
-    const frequent = [...exact].filter(([, hits]) => hits > total / CAPACITY);
-    expect(frequent.length).toBeGreaterThan(50);
-    expect(frequent.filter(([key]) => !listed.has(key))).toEqual([]);
-    const wrong = [...exact].filter(([key, own]) => {
-      const one = listed.get(key);
-      if (!one) return own > unlistedAtMost;
-      return own > one.hits + (one.atMostTooLowBy ?? 0) || own < one.hits - one.atMostTooHighBy;
-    });
-    expect(wrong.length).toBeLessThanOrEqual(exact.size * (1 - shown.confidence));
-    expect(wrong.filter(([, hits]) => hits > total / CAPACITY)).toEqual([]);
-  },
-);
+test('sampled by two processes, Zipf hits are within the stated bounds, and every key above W/k is listed', async () => {
+  const processes = 2;
+  const { exact, total, shown } = await sampledZipf(processes, 4);
+  const { keys, countedOneIn, unlistedAtMost } = shown;
+  expect(countedOneIn).toBeGreaterThan(4);
+  expect(Math.abs(shown.total - total)).toBeLessThan(processes * WINDOW_SLOTS * countedOneIn);
+  const listed = new Map(keys.map((one) => [one.entries?.[0]?.value, one]));
+  const frequent = [...exact].filter(([, hits]) => hits > total / CAPACITY);
+  expect(frequent.length).toBeGreaterThan(50);
+  expect(frequent.filter(([key]) => !listed.has(key))).toEqual([]);
+  const wrong = [...exact].filter(([key, own]) => {
+    const one = listed.get(key);
+    if (!one) return own > unlistedAtMost;
+    return own > one.hits + (one.atMostTooLowBy ?? 0) || own < one.hits - one.atMostTooHighBy;
+  });
+  expect(wrong.length).toBeLessThanOrEqual(exact.size * (1 - shown.confidence));
+  expect(wrong.filter(([, hits]) => hits > total / CAPACITY)).toEqual([]);
+});
 
 test('rules that do not fit share a table, and give memory back when they are quiet', async () => {
   const top = new TopKeys(140_000);

@@ -52,7 +52,7 @@ const HELD = {
 const LEFT_BYTES = 2_097_152 + STORE_BYTES;
 /** Several times as long as a process stalls. */
 const RETURN_MS = 20_000;
-const RUNS = 40;
+const RUNS = 15;
 const MAX_DATA_BYTES = 16_384;
 
 const rules = rulesFrom(`

@@ -1,6 +1,6 @@
 import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
-import { type ReadDescriptor, readDescriptor } from '../../mapping/actions.ts';
+import { readDescriptor } from '../../mapping/actions.ts';
 import { compileRegExp, type MappingBlock, parseBlock } from '../../mapping/mapping-block.ts';
 import { type LogFields, LogReaders, toText } from '../readers/fields.ts';
 import { parseTimeMs } from '../readers/times.ts';
@@ -22,31 +22,20 @@ export function parseMapping(
   text: string,
 ): { readonly mapping: Mapping } | { readonly problems: readonly Problem[] } {
   const problems = new Problems();
-  const mapping = readMapping(file, text, problems);
-  return mapping && !problems.hasErrors ? { mapping } : { problems: problems.all };
-}
-
-function readMapping(file: string, text: string, problems: Problems): Mapping | undefined {
   const block = parseBlock(file, text, { problems, compile: compileRegExp });
-  return block && buildMapping(block);
-}
-
-function buildMapping(block: MappingBlock): Mapping | undefined {
-  const domain = block.required('domain');
-  const readers = fieldReaders(block.block('fields'));
-  const label = readLabel(block.block('label'));
-  const descriptors = block.blocks('rate_limits').map((one) => readDescriptor(one, readers));
-  block.done();
-  return domain === undefined ? undefined : requestMapping(domain, descriptors, { readers, label });
+  const mapping = block && readMapping(block);
+  return mapping && !problems.hasErrors ? { mapping } : { problems: problems.all };
 }
 
 type ReadLabel = (fields: LogFields) => RecordedRequest['label'];
 
-function requestMapping(
-  domain: string,
-  reads: readonly ReadDescriptor[],
-  { readers, label }: { readonly readers: LogReaders; readonly label: ReadLabel },
-): Mapping {
+function readMapping(block: MappingBlock): Mapping | undefined {
+  const domain = block.required('domain');
+  const readers = fieldReaders(block.block('fields'));
+  const label = readLabel(block.block('label'));
+  const reads = block.blocks('rate_limits').map((one) => readDescriptor(one, readers));
+  block.done();
+  if (domain === undefined) return undefined;
   return {
     domain,
     request(fields) {

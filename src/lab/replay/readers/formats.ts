@@ -85,7 +85,7 @@ type Row = readonly string[];
 
 /** Parses a table with a header. Each line is a row, so a quoted value cannot contain a line break. */
 function tableParser(): LineParser {
-  let table: Table | undefined;
+  let table: LineParser | undefined;
   return {
     parse(lines) {
       if (table) return table.parse(lines);
@@ -95,7 +95,7 @@ function tableParser(): LineParser {
       const delimiter = findDelimiter(header);
       const names = parseRow(header, delimiter);
       if (typeof names === 'string') return lines.map((_, at) => (at === from ? names : undefined));
-      table = new Table(
+      table = rowParser(
         names.map((name) => name.trim()),
         delimiter,
       );
@@ -104,32 +104,22 @@ function tableParser(): LineParser {
   };
 }
 
-class Table {
-  readonly #names: Row;
-  readonly #delimiter: string;
-
-  constructor(names: Row, delimiter: string) {
-    this.#names = names;
-    this.#delimiter = delimiter;
-  }
-
-  parse(lines: readonly string[]): readonly ParsedLine[] {
-    const rows = lines.includes('') ? undefined : parseRows(lines, this.#delimiter);
-    if (rows) return rows.map((row) => this.#toFields(row));
-    return lines.map((line) => (line === '' ? undefined : this.#parseOne(line)));
-  }
-
-  #parseOne(line: string): ParsedLine {
-    const row = parseRow(line, this.#delimiter);
-    return typeof row === 'string' ? row : this.#toFields(row);
-  }
-
-  #toFields(row: Row): LogFields | string {
-    if (row.length !== this.#names.length) return `expected ${this.#names.length} values, got ${row.length}`;
+/** Parses the rows below a header. */
+function rowParser(names: Row, delimiter: string): LineParser {
+  const toFields = (row: Row | string): ParsedLine => {
+    if (typeof row === 'string') return row;
+    if (row.length !== names.length) return `expected ${names.length} values, got ${row.length}`;
     const fields: Record<string, string> = {};
-    for (let at = 0; at < row.length; at++) fields[this.#names[at] ?? ''] = row[at] ?? '';
+    for (let at = 0; at < row.length; at++) fields[names[at] ?? ''] = row[at] ?? '';
     return fields;
-  }
+  };
+  return {
+    parse(lines) {
+      const rows = lines.includes('') ? undefined : parseRows(lines, delimiter);
+      if (rows) return rows.map(toFields);
+      return lines.map((line) => (line === '' ? undefined : toFields(parseRow(line, delimiter))));
+    },
+  };
 }
 
 /** Parses all lines together, which is much cheaper than one by one; undefined if one is invalid. */
