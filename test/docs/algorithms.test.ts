@@ -7,12 +7,8 @@ import { type Decision, NEVER_MS, type Spend, spends } from '../../src/engine/al
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import type { Limit } from '../../src/engine/holds/limits.ts';
-import { openReady } from '../helpers/connection.ts';
-import { onStillClock } from '../helpers/lasting-counters.ts';
 import { operationOf } from '../helpers/operations.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
 import { loadText } from '../helpers/rules.ts';
 
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
@@ -276,33 +272,11 @@ const examples: readonly Example[] = [
   },
 ];
 
-/** A store on a clock that the test sets. */
-interface Twin {
-  readonly store: Backend;
-  setClock(nowMs: number): void;
-}
-
-let redis: Redis;
-let connection: Awaited<ReturnType<typeof openReady>>;
-beforeAll(async () => {
-  redis = await startRedis();
-  connection = await openReady(redis);
-});
-afterAll(async () => {
-  connection.disconnect();
-  await redis.stop();
-});
-
-const twins: readonly (readonly [name: string, make: () => Twin])[] = [
-  ['in memory', () => onClock((clock) => createMemoryBackend(clock, { maxCounters: 1_000 }))],
-  ['in Redis', () => onClock((clock) => new RedisBackend(connection, clock, onStillClock))],
-];
-
-function onClock(create: (clock: () => number) => Backend): Twin {
+/** A store on a clock that the test sets; test/engine/algorithms/twins.test.ts shows that Redis answers the same. */
+function make(): { readonly store: Backend; setClock(nowMs: number): void } {
   let nowMs = 0;
-  const store = create(() => nowMs);
   return {
-    store,
+    store: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }),
     setClock(toMs) {
       nowMs = toMs;
     },
@@ -310,7 +284,7 @@ function onClock(create: (clock: () => number) => Backend): Twin {
 }
 
 let counters = 0;
-/** Hits with separate counters for each test, although all share one Redis. */
+/** Hits with separate counters for each test. */
 const hitsOn = (limits: readonly Limit[], hits: number, counter: string) =>
   limits.map((limit) =>
     operationOf({ key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]) }, limit, hits, true),
@@ -322,7 +296,7 @@ const momentOf = (written: string): number => {
   return MIDNIGHT_MS + Math.round((hours * 3600 + minutes * 60 + seconds) * 1000);
 };
 
-describe.each(twins)('the worked examples %s', (_, make) => {
+describe('the worked examples', () => {
   test.each(examples)('$limit: $says', async ({ limit: written, rows }) => {
     const limits = limitsOf(`domain: docs\ndescriptors:\n  - key: user\n    rate_limit: ${written}\n`);
     const { store, setClock } = make();

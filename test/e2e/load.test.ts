@@ -5,7 +5,7 @@ import { runGhz } from '../../proof/bench/ghz.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWeir } from '../helpers/weir.ts';
 
-const CALLS = 20_000;
+const CALLS = 5_000;
 const RULES = `
 domain: demo
 descriptors:
@@ -29,7 +29,7 @@ afterAll(async () => {
 test.each([
   ['memory', () => ({ BACKEND_TYPE: 'memory' })],
   ['redis', () => ({ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.url, STORE_TIMEOUT: '15s' })],
-])('20,000 calls are answered without an error: %s', async (_store, env) => {
+])('5,000 calls are answered without an error: %s', async (_store, env) => {
   const weir = await startWeir(env(), { args: ['--rules', join(folder, 'rules.yaml')] });
   try {
     const load = { target: `127.0.0.1:${weir.grpcPort}`, calls: CALLS, concurrency: 50, connections: 4 };

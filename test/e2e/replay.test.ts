@@ -9,7 +9,7 @@ import { startRedis } from '../helpers/redis.ts';
 import { MAIN, startWeir } from '../helpers/weir.ts';
 
 /** Requests to a running service; `REPLAY_LIVE_REQUESTS=1000000` for the long form. */
-const REQUESTS = Number(process.env.REPLAY_LIVE_REQUESTS ?? 3_000);
+const REQUESTS = Number(process.env.REPLAY_LIVE_REQUESTS ?? 1_500);
 /** The seed of rules and requests. */
 const SEED = Number(process.env.REPLAY_SEED ?? 25);
 const CONCURRENCY = 32;

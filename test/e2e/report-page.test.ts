@@ -30,17 +30,12 @@ afterAll(async () => {
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
-test.each([
-  ['light', 1_280],
-  ['dark', 1_280],
-  ['light', 360],
-] as const)('the page of a simulation is accessible and fits its window: %s, %i px', async (colorScheme, width) => {
-  const opened = await browser.open({ offline: true, colorScheme, viewport: { width, height: 1_000 } });
+test('the page of a simulation is accessible and fits its window', async () => {
+  const opened = await browser.open({ offline: true, colorScheme: 'light', viewport: { width: 1_280, height: 1_000 } });
   await opened.setContent(page);
   expect(await opened.textContent('h1')).toMatch(/^The change refuses .* of requests that passed before/);
   expect(await accessibilityViolations(opened)).toEqual([]);
   expect(await overflowOf(opened)).toBe(0);
-  if (colorScheme === 'dark' || width !== 1_280) return;
   mkdirSync(pictures, { recursive: true });
   await opened.screenshot({ path: join(pictures, 'page.png') });
 });

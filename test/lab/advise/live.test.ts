@@ -64,10 +64,10 @@ async function traffic(weir: Weir): Promise<void> {
     await Promise.all(Array.from({ length: USERS }, (_, at) => ask(weir, `u${at}`)));
 }
 
-test.each(['1', '2'])('with %s workers, advice is based on the answers of all', async (WORKERS) => {
+test('advice is based on the answers of all workers', async () => {
   const redis = await startRedis();
   stops.push(redis.stop);
-  const weir = await service({ WORKERS, ADVISE_BYTES: '4000000', REDIS_URL: redis.url, STORE_TIMEOUT: '60s' });
+  const weir = await service({ WORKERS: '2', ADVISE_BYTES: '4000000', REDIS_URL: redis.url, STORE_TIMEOUT: '60s' });
   let advice: Awaited<ReturnType<typeof fetchAdvice>>;
   await until('all processes have reported enough', async () => {
     await traffic(weir);

@@ -69,7 +69,6 @@ test.each([
   ['light', 1_280],
   ['dark', 1_280],
   ['light', 360],
-  ['dark', 360],
 ] as const)('a %s report of %i px is accessible and fits its window', async (colorScheme, width) => {
   const rows = [...ROWS, ...HOSTILE.map((user): Row => ({ atMs: 4_000_000, user, before: 'OK', after: 'OVER_LIMIT' }))];
   const page = await open(pageOf(rows, HOSTILE), { colorScheme, viewport: { width, height: 900 } });
