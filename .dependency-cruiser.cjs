@@ -17,7 +17,7 @@ const packageOf = {
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
-  '^ipaddr.js$': '^src/engine/rules/read/',
+  '^ipaddr.js$': '^src/(engine/rules/read|lab/mapping)/',
   '^luxon$': '^src/engine/rules/time/',
   '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',
   '^@opentelemetry': '^src/operate/tracing/',

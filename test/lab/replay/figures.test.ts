@@ -163,6 +163,9 @@ test('the peak forgets hits that are a window old, and keys without recent hits 
   expect(peaks.peak?.hits).toBe(3);
   peaks.admitted('c', 7, 3_000);
   expect(peaks.peak).toEqual({ key: 'c', timeMs: 3_000, hits: 7 });
+  const again = new PeakHits(1_000, { left: 1 });
+  for (const atMs of [0, 1_000, 2_000, 2_010]) again.admitted('a', 1, atMs);
+  expect(again.peak?.hits).toBe(2);
 });
 
 test.each([
