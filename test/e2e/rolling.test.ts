@@ -19,7 +19,7 @@ const PLENTY = 1_000_000;
 
 /** Concurrent callers, and the time between an answer and the next request of each. */
 const CALLERS = 8;
-const PAUSE_MS = 10;
+const PAUSE_MS = 40;
 
 /**
  * Longer than Envoy takes to stop calling, even on a busy machine: it checks health every 0.1 s, and merges updates for
@@ -120,7 +120,7 @@ function load(envoy: Envoy) {
   });
   return {
     /** Resolves when each caller has received about `answers` more answers. */
-    async goesOn(answers = 50) {
+    async goesOn(answers = 25) {
       const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
       const target = total() + answers * CALLERS;
       await until(`${target} answers`, () => total() >= target);
