@@ -37,9 +37,10 @@ async function hitWith(env: Readonly<Record<string, string>>): Promise<unknown> 
 }
 
 describe('stores at IPv6 addresses', () => {
-  test.each(['[::1]:PORT', 'redis://[::1]:PORT', 'redis://[::1]:PORT/1'])('Redis answers at %s', async (url) => {
+  test('Redis answers at [::1]:PORT, also in a URL and with a database', async () => {
     const { port } = await redisOnBoth();
-    expect(await hitWith({ REDIS_URL: url.replace('PORT', String(port)) })).toMatchObject({ code: 'OK' });
+    for (const url of [`[::1]:${port}`, `redis://[::1]:${port}`, `redis://[::1]:${port}/1`])
+      expect(await hitWith({ REDIS_URL: url })).toMatchObject({ code: 'OK' });
   });
 
   test('Redis answers at rediss://[::1]:PORT, if the certificate has that address', async () => {

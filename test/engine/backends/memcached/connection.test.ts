@@ -13,32 +13,29 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
+/** A connection to a server on this machine, which is closed after the test. */
+function connectionTo(port: number, changes: Partial<ConstructorParameters<typeof Connection>[0]> = {}): Connection {
+  const none = { tls: undefined, onReady: () => {}, onError: () => {} };
+  const connection = new Connection({
+    ...none,
+    ...{ host: '127.0.0.1', port, monotonicMs: () => performance.now() },
+    ...changes,
+  });
+  closing.push(() => connection.close());
+  return connection;
+}
+
 test('a silent server is dropped after a second, however much is written to it, and used again when it answers', async () => {
   let isSilent = true;
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => {});
+  let losses = 0;
+  const port = await listen((socket) => {
     let isGreeted = false;
     socket.on('data', () => {
       if (!isSilent || !isGreeted) socket.write('VERSION 1\r\n');
       isGreeted = true;
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo; // of a server on TCP
-  let losses = 0;
-  const onError = (): void => {
-    losses++;
-  };
-  const connection = new Connection({
-    host: '127.0.0.1',
-    port,
-    tls: undefined,
-    monotonicMs: () => performance.now(),
-    onReady: () => {},
-    onError,
   });
+  const connection = connectionTo(port, { onError: () => losses++ });
   await eventually(() => connection.health().ready);
   await eventually(async () => {
     connection.call('version\r\n').catch(() => {});
@@ -48,45 +45,27 @@ test('a silent server is dropped after a second, however much is written to it, 
   expect(losses).toBe(1);
   isSilent = false;
   await eventually(async () => (await connection.call('version\r\n').catch(() => '')) === 'VERSION 1');
-  connection.close();
-  for (const socket of sockets) socket.destroy();
-  server.close();
 });
 
 test('after a first connection, an attempt without an answer is retried after half a second', async () => {
   const authority = createAuthority();
   let isSilent = false;
-  let attempts = 0;
-  const sockets = new Set<Socket>();
+  const sockets: Socket[] = [];
   const secure = createTlsServer(authority.issue('localhost', '127.0.0.1'), (socket) =>
     socket.on('error', () => {}).on('data', () => socket.write('VERSION 1\r\n')),
   );
-  const server = createServer((socket) => {
-    attempts++;
-    sockets.add(socket.on('error', () => {}));
+  const port = await listen((socket) => {
+    sockets.push(socket);
     if (!isSilent) secure.emit('connection', socket);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo; // of a server on TCP
-  const tls = { ca: authority.cert };
-  const connection = new Connection({
-    host: '127.0.0.1',
-    port,
-    tls,
-    monotonicMs: () => performance.now(),
-    onReady: () => {},
-    onError: () => {},
   });
+  const connection = connectionTo(port, { tls: { ca: authority.cert } });
   await eventually(() => connection.health().ready);
   isSilent = true;
   for (const socket of sockets) socket.destroy();
-  await eventually(() => attempts >= 5); // by default an operating system waits for minutes
+  await eventually(() => sockets.length >= 5); // by default an operating system waits for minutes
   expect(connection.health()).toMatchObject({ ready: false, reason: expect.stringMatching(/no reply within \d+ ms/) });
   isSilent = false;
   await eventually(() => connection.health().ready);
-  connection.close();
-  for (const socket of sockets) socket.destroy();
-  server.close();
 });
 
 test.each([

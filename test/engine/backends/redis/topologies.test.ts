@@ -123,7 +123,6 @@ describe('over TLS', () => {
 
   test.each<[string, string, (file: string) => void]>([
     ['a server', 'half written', (file) => writeFileSync(file, 'not written yet')],
-    ['a server', 'missing', (file) => rmSync(file)],
     ['a Cluster', 'missing', (file) => rmSync(file)],
   ])(
     'reads its files for each connection to %s: a rotation of certificate and authority, with %s meanwhile, needs no restart',
