@@ -27,12 +27,8 @@ class FlowIndenter {
   #lineStart = 0;
   /** Column of the key, `-` or `?` whose value is being read; one less than that of the root if there is none yet. */
   #parent = -1;
-  /**
-   * Like `#parent`, but without the anchor or tag before the key: lines of the value need more indentation than this.
-   */
-  #innerParent = -1;
-  /** Columns at which the current node on this line begins, with and without its anchor or tag; undefined before it. */
-  #node: { readonly start: number; content: number } | undefined;
+  /** Column at which the current node on this line begins, with its anchor or tag; undefined before it. */
+  #node: number | undefined;
   /** Tabs since the line's last indicator. They matter if brackets or braces follow. */
   #tabs: number[] = [];
   #isIndentation = true;
@@ -70,24 +66,21 @@ class FlowIndenter {
 
   #beginDocument(): void {
     this.#at += 3;
-    this.#parent = this.#innerParent = -1;
+    this.#parent = -1;
   }
 
   /** A `:` after a node makes it the key of what follows. */
   #indicator(char: string): void {
-    const key = char === ':' ? this.#node : undefined;
-    this.#parent = key?.start ?? this.#column();
-    this.#innerParent = key?.content ?? this.#column();
+    this.#parent = (char === ':' ? this.#node : undefined) ?? this.#column();
     this.#node = undefined;
     this.#tabs = [];
     this.#at++;
   }
 
   #readNode(char: string): void {
-    this.#node ??= { start: this.#column(), content: this.#column() };
-    if (this.#parent < 0) this.#parent = this.#innerParent = this.#spacesAt(this.#lineStart) - 1;
+    this.#node ??= this.#column();
+    if (this.#parent < 0) this.#parent = this.#spacesAt(this.#lineStart) - 1;
     if (char === '&' || char === '!') return this.#skipProperty(false);
-    this.#node.content = this.#column();
     if (char === '"' || char === "'") this.#readQuoted(char);
     else if (char === '[' || char === '{') this.#readFlow();
     else if (char === '|' || char === '>') this.#skipBlockScalar();
@@ -209,7 +202,7 @@ class FlowIndenter {
   #lineBreakInside(): void {
     this.#lineBreak();
     if (this.#isDocumentMark()) return; // invalid, and left invalid
-    const missing = this.#innerParent + 1 - this.#spacesAt(this.#at);
+    const missing = this.#parent + 1 - this.#spacesAt(this.#at);
     if (missing > 0) this.#edited.insert(this.#at, ' '.repeat(missing));
   }
 
