@@ -11,8 +11,7 @@ import {
   type UpstreamRun,
 } from '../../lab/simulate/upstream.ts';
 import { CommandFailed } from './client.ts';
-import { loadRulesAt, loadRulesText } from './load-rules.ts';
-import { loadSettings } from './run-replay.ts';
+import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** What happens to the upstream in the second of three phases. */
