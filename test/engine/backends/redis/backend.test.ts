@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
+import { monotonicMs } from '../../../../src/base/clock.ts';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
@@ -200,6 +201,21 @@ describe('a Redis store that loses its server', () => {
     const reason = expect.stringMatching(/^redis: ./);
     expect(await underWay).toEqual({ code: 'UNAVAILABLE', reason, isUnknown: true });
     expect(await applyWhenReady(store, hit)).toMatchObject({ code: 'OK', hitsBefore: 0 });
+  });
+
+  test('is silent while it owes a reply for much longer than replies take', async () => {
+    await store.close();
+    store = new RedisBackend(await openReady(fragile), Date.now);
+    const hit = fresh();
+    await applyWhenReady(store, hit);
+    expect(store.isSilent?.(hit, monotonicMs() + TIMEOUT_MS)).toBe(false);
+    fragile.pause();
+    const owed = apply(store, hit);
+    await eventually(() => store.isSilent?.(hit, monotonicMs() + TIMEOUT_MS) === true);
+    expect(store.isSilent?.(hit, 0)).toBe(false);
+    fragile.resume();
+    await owed;
+    expect(store.isSilent?.(hit, monotonicMs() + TIMEOUT_MS)).toBe(false);
   });
 
   test('fails a call after its timeout, and counts it once if it still arrives', async () => {
