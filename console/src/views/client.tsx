@@ -36,7 +36,7 @@ export function Client() {
       {seesValues.value && (
         <>
           <DescriptorForm
-            key={domain}
+            key={param('domain')} // not that of the rules, which may arrive while someone types
             initial={{ domain, entries: [] }}
             action="Show"
             onSubmit={(asked) => {

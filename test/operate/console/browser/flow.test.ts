@@ -133,10 +133,17 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
   const page = await browser.open();
   await signIn(page, guarded);
   for (let hit = 0; hit < 4; hit++) await send(guarded, 'demo', [['user', 'nina']]);
+  let arrive = (): void => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  await page.route('**/api/v1/rules', (asked) => arrived.then(() => asked.continue()));
   await page.goto(viewAt(guarded, 'client'));
-  await page.getByLabel('Domain').fill('demo');
-  await page.getByLabel('Key').fill('user');
+  await page.reload();
+  await page.getByLabel('Key').fill('user'); // stays when the rules arrive, with the domain
   await page.getByLabel('Value').fill('nina');
+  arrive();
+  await eventually(async () => (await page.getByLabel('Domain').inputValue()) === 'demo');
   await page.getByRole('button', { name: 'Show' }).click();
   const change = async (button: string, confirm: string): Promise<void> => {
     await page.getByRole('button', { name: button }).click();
