@@ -15,7 +15,7 @@ import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** What happens to the upstream in the second of three phases. */
-export const upstreamChanges = {
+const upstreamChanges = {
   halved: { working: 0.5 },
   slower: { slower: 2 },
   failing: { failing: 0.3 },

@@ -69,7 +69,7 @@ export function checkBucket(limit: Bucket, source: LimitSource): void {
 /**
  * A process's part of a bucket, with the same number of hits in a longer window, which is an exact part of the rate.
  */
-export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
+function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
 }

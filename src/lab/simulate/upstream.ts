@@ -43,7 +43,7 @@ export interface Phase {
 }
 
 /** A request that was refused or has ended. Times are in ms; `atMs` counts from the start. */
-export interface Ended {
+interface Ended {
   readonly source: Source;
   readonly atMs: number;
   readonly tookMs: number;

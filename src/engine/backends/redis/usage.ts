@@ -19,7 +19,7 @@ import { RedisRecords } from './records.ts';
 const text = readFileSync(new URL('./usage.lua', import.meta.url), 'utf8');
 
 /** The keys of the hash in which usage is counted, and of its log. */
-export type UsageKeys = readonly [hash: string, log: string];
+type UsageKeys = readonly [hash: string, log: string];
 
 /** @param start  precedes every key: the prefix of the counters, on a Cluster with the hash tag of their slot */
 export const usageKeys = (start: string): UsageKeys => [`${start}weir|usage`, `${start}weir|usage|log`];
