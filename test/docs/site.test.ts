@@ -9,6 +9,7 @@ import { sidebarOf } from '../../site/navigation.ts';
 import { inRepository } from '../../site/repository-links.ts';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../helpers/browser.ts';
 import { serveFolder } from '../helpers/static-server.ts';
+import { eventually } from '../helpers/until.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const REPOSITORY = 'https://github.com/weir-rls/weir';
@@ -114,7 +115,9 @@ test('a search needs no network, and leads to the section', async () => {
   ] as const) {
     await page.locator('.VPNavBarSearchButton, .DocSearch-Button').first().click();
     await page.locator('#localsearch-input').fill(query);
-    await page.locator('.VPLocalSearchBox .result').first().click();
+    const first = page.locator('.VPLocalSearchBox .result').first();
+    await eventually(async () => address.test((await first.getAttribute('href')) ?? '')); // not of the query before
+    await first.click();
     await page.waitForURL(address);
   }
   expect(browser.problems).toEqual([]);

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { algorithmNames } from '../../../src/engine/holds/limits.ts';
 
@@ -48,7 +48,11 @@ test('a new algorithm needs one row, one pair of files, and a line in each table
     'package.json',
     'jest.config.js',
   ])
-    cpSync(join(project, name), join(copy, name), { recursive: true, preserveTimestamps: true }); // newer pins rebuild tools
+    cpSync(join(project, name), join(copy, name), {
+      recursive: true,
+      preserveTimestamps: true, // newer pins rebuild tools
+      filter: (path) => basename(path) !== 'node_modules',
+    });
   cpSync(join(project, 'tsconfig.json'), join(copy, 'tsconfig.json'));
   symlinkSync(join(project, 'node_modules'), join(copy, 'node_modules'));
   symlinkSync(join(project, '.cache'), join(copy, '.cache'));
