@@ -1,8 +1,8 @@
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
 import type { Shape } from '../../engine/rules/read/format.ts';
 import { type Place, type Problem, Problems, pathOfKey } from '../../engine/rules/read/problem.ts';
-import type { Block } from '../../engine/rules/read/read.ts';
 import { type CheckedRules, checkBlocks, type LoadOptions } from '../../engine/rules/reload/load.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import { fromStruct, type WireStruct } from '../../protobuf/struct.ts';

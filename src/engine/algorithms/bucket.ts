@@ -146,6 +146,8 @@ export const describeBucket =
     };
   };
 
+const script: URL = new URL('./bucket.lua', import.meta.url); // inferred, its type would need that of Node in declarations
+
 /** What the rows of a token bucket and a leaky bucket have in common. */
 export const bucket = {
   capacity: ({ burst }: Bucket) => burst,
@@ -167,7 +169,7 @@ export const bucket = {
     const tickMs = refillTickMs(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
-  script: new URL('./bucket.lua', import.meta.url),
+  script,
   scriptArgs(limit: Bucket) {
     const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
     const numbers = [requestsPerUnit, windowMs, bucketSize(limit), refillTickMs(limit), maxDelayMs];

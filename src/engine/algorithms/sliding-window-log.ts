@@ -12,7 +12,7 @@ import {
 } from './limit.ts';
 import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
-interface SlidingWindowLogLimit extends AnyLimit {
+export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
   /** Refused hits are logged, so that callers that keep sending requests keep being refused. */
   readonly countDenied: boolean;

@@ -2,8 +2,8 @@ import { unitMs } from '../../algorithms/limit.ts';
 import { type AdaptiveLimit, adaptTargets } from '../../holds/concurrency.ts';
 import { MAX_HELD_SLOTS } from '../../holds/in-flight.ts';
 import type { Limit } from '../../holds/limits.ts';
+import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { durationMs } from '../time/duration.ts';
 
 const DEFAULT_MIN = 4;

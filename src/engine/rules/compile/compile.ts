@@ -14,6 +14,7 @@ import {
   type RuleTree,
   type UnitCost,
 } from '../match/tree.ts';
+import type { Block } from '../read/block.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import {
   childBlocks,
@@ -25,7 +26,6 @@ import {
 } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { buildChild, checkReserves, isShared } from './share.ts';

@@ -1,9 +1,9 @@
 import type { Spend } from '../../algorithms/limit.ts';
 import type { Limit } from '../../holds/limits.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
+import type { Block } from '../read/block.ts';
 import { listLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 
 /** The capabilities of the counters' store that rules may require. */
 export interface StoreTraits {

@@ -1,7 +1,7 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import type { Spend } from '../../algorithms/limit.ts';
+import type { Block } from '../read/block.ts';
 import { format } from '../read/format.ts';
-import type { Block } from '../read/read.ts';
 import type { StoreTraits } from './fit.ts';
 
 /**

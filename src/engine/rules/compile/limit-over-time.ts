@@ -1,8 +1,8 @@
 import { fullCapacity, hasHolders } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
+import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { type ActiveTimes, readActive } from '../time/active-times.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 

@@ -24,9 +24,9 @@ import {
 import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
+import type { Block } from '../read/block.ts';
 import { type Field, format, referenceKeys } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { durationMs } from '../time/duration.ts';

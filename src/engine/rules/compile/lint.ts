@@ -5,9 +5,9 @@ import { BlockTable } from '../match/block-table.ts';
 import type { Matcher } from '../match/matcher.ts';
 import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
 import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
+import type { Block } from '../read/block.ts';
 import { compositeName, listLimits } from '../read/node-source.ts';
 import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 
 /**
  * Finds probable mistakes in valid rule files: limits that are 0 by omission, nodes that nothing reaches, keys and

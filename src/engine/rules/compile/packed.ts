@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
+import { type Block, createBlock } from '../read/block.ts';
 import { type Field, format, type Shape } from '../read/format.ts';
 import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
-import { type Block, createBlock } from '../read/read.ts';
 import {
   type Above,
   buildNodeRule,

@@ -3,8 +3,8 @@ import { type ChildNumbers, type FairShareLimit, priorities, readPriority } from
 import type { Limit } from '../../holds/limits.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
+import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
 type NodeValues = Block<'node'>['values'];

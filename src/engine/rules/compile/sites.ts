@@ -2,8 +2,8 @@ import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
 import type { Limit } from '../../holds/limits.ts';
 import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
 import { maxError } from '../../holds/site-share-state.ts';
+import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { findExcluded } from './share.ts';
 
 /** The shortest window within which hits can be moved. */

@@ -1,5 +1,5 @@
+import type { Block } from '../read/block.ts';
 import { type Field, format } from '../read/format.ts';
-import type { Block } from '../read/read.ts';
 
 type LimitBlock = Block<'rate_limit'>;
 type LimitKey = keyof LimitBlock['values'];

@@ -1,8 +1,9 @@
 import { mergeObjects } from '../../../base/json.ts';
+import type { Block } from '../read/block.ts';
 import { compositeName, listLimits, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
-import { type Block, readText } from '../read/read.ts';
+import { readText } from '../read/read.ts';
 import { laidLimit } from './laid-limit.ts';
 import { NearestNode } from './nearest-node.ts';
 

@@ -1,4 +1,4 @@
-import { type Alternatives, type Block, createBlock } from './read.ts';
+import { type Alternatives, type Block, createBlock } from './block.ts';
 
 /** The part of a node that determines its key, its name, and whether it has limits. */
 export interface NodeHead {

@@ -1,6 +1,6 @@
+import { type Alternatives, type Block, createBlock } from './block.ts';
 import type { Requirement } from './node-source.ts';
 import { type Place, type Problems, shown } from './problem.ts';
-import { type Alternatives, type Block, createBlock } from './read.ts';
 
 /** The key of the nodes that count requests without required keys: `missing=customer`. */
 export const MISSING = 'missing';

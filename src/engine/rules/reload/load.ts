@@ -5,9 +5,10 @@ import { lint } from '../compile/lint.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
+import type { Block } from '../read/block.ts';
 import { NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
-import { type Block, readText } from '../read/read.ts';
+import { readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
 import { YamlError } from '../read/yaml.ts';
 

@@ -1,6 +1,6 @@
+import type { Block } from '../read/block.ts';
 import { HOURS } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { isTimeZone } from './calendar.ts';
 import { readTime, type WallClock, wallClock } from './zone-time.ts';
 

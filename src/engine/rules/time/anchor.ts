@@ -1,6 +1,6 @@
 import { type Anchored, type AnchoredWindows, type Unit, unitMs } from '../../algorithms/limit.ts';
+import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
-import type { Block } from '../read/read.ts';
 import { calendarLengths, createAnchoredCalendar, isTimeZone } from './calendar.ts';
 import { readTime, wallClock } from './zone-time.ts';
 

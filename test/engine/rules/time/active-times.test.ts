@@ -1,6 +1,6 @@
 import { DateTime } from 'luxon';
+import type { Block } from '../../../../src/engine/rules/read/block.ts';
 import { Problems } from '../../../../src/engine/rules/read/problem.ts';
-import type { Block } from '../../../../src/engine/rules/read/read.ts';
 import { type ActiveTimes, readActive } from '../../../../src/engine/rules/time/active-times.ts';
 import { wallClock } from '../../../../src/engine/rules/time/zone-time.ts';
 import fc from '../../../helpers/property.ts';
