@@ -83,53 +83,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
 
   memcached: () => startOneMemcached(),
 
-  async sentinel() {
-    const proxies: LossyProxy[] = [];
-    const { name, master, replica, sentinelPort, stop } = await startWatched('', [], {
-      downAfterMs: DOWN_AFTER_MS,
-      async portOf({ port }) {
-        const proxy = await startLossyProxy(port);
-        proxies.push(proxy);
-        return proxy.port;
-      },
-    });
-    const env = { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` };
-    const servers = [master, replica];
-    const sentinel = { port: sentinelPort };
-    const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
-    return {
-      env,
-      lossyEnv: env,
-      proxies,
-      masters: () => those(servers, isMaster),
-      flush: () => flushEach(() => those(servers, isMaster)),
-      ...withoutForgetting,
-      whole: () =>
-        recovered('a replica that the sentinel knows', async () => {
-          const replicas = (await ask(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
-          const has = (fields: readonly string[], field: string, value: string) =>
-            fields[fields.indexOf(field) + 1] === value;
-          return replicas.some((fields) => has(fields, 'flags', 'slave') && has(fields, 'master-link-status', 'ok'));
-        }),
-      replaced: (dead) =>
-        recovered('another master', async () => {
-          const address = await ask(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
-          const other = otherThan(dead);
-          const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
-          return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
-        }),
-      async rejoined(server) {
-        await recovered('a replica again', async () => {
-          if (await isReplica(server)) return true;
-          // else a running failover would undo it
-          if (await isMaster(otherThan(server)))
-            await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
-          return false;
-        });
-      },
-      stop: closing(proxies, stop),
-    };
-  },
+  sentinel: () => startSentinel(true),
 
   async cluster(folder) {
     const data = join(folder, 'redis');
@@ -168,6 +122,60 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     };
   },
 };
+
+/**
+ * Starts a master, its replica and a sentinel.
+ *
+ * @param isProxied  whether clients reach the master through a proxy, for one failover at most: the sentinel knows the
+ *                   former master under two addresses then, and would demote it when it is the master again
+ */
+export async function startSentinel(isProxied: boolean): Promise<ChaosStore> {
+  const proxies: LossyProxy[] = [];
+  const { name, master, replica, sentinelPort, stop } = await startWatched('', [], {
+    downAfterMs: DOWN_AFTER_MS,
+    async portOf({ port }) {
+      if (!isProxied) return port;
+      const proxy = await startLossyProxy(port);
+      proxies.push(proxy);
+      return proxy.port;
+    },
+  });
+  const env = { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` };
+  const servers = [master, replica];
+  const sentinel = { port: sentinelPort };
+  const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
+  return {
+    env,
+    lossyEnv: env,
+    proxies,
+    masters: () => those(servers, isMaster),
+    flush: () => flushEach(() => those(servers, isMaster)),
+    ...withoutForgetting,
+    whole: () =>
+      recovered('a replica that the sentinel knows', async () => {
+        const replicas = (await ask(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
+        const has = (fields: readonly string[], field: string, value: string) =>
+          fields[fields.indexOf(field) + 1] === value;
+        return replicas.some((fields) => has(fields, 'flags', 'slave') && has(fields, 'master-link-status', 'ok'));
+      }),
+    replaced: (dead) =>
+      recovered('another master', async () => {
+        const address = await ask(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
+        const other = otherThan(dead);
+        const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
+        return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
+      }),
+    async rejoined(server) {
+      await recovered('a replica again', async () => {
+        if (await isReplica(server)) return true;
+        // else a running failover would undo it
+        if (await isMaster(otherThan(server))) await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
+        return false;
+      });
+    },
+    stop: closing(proxies, stop),
+  };
+}
 
 /** Starts a proxy for each node of a Cluster, to which other nodes and clients are sent from now on. */
 async function announceProxies(nodes: readonly Redis[]): Promise<readonly LossyProxy[]> {

@@ -19,7 +19,7 @@ import { until } from '../../test/helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../../test/helpers/weir.ts';
 import { parseCount } from '../options.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
-import { type ChaosServer, startStore } from './stores.ts';
+import { type ChaosServer, startSentinel } from './stores.ts';
 
 export const usage = `Usage: npm run proof -- usage [options]
 
@@ -124,8 +124,8 @@ async function startLasting(folder: string): Promise<FaultyRedis> {
   };
 }
 
-async function startReplicated(folder: string): Promise<FaultyRedis> {
-  const store = await startStore.sentinel(folder);
+async function startReplicated(): Promise<FaultyRedis> {
+  const store = await startSentinel(false);
   const master = async () => {
     let found: ChaosServer | undefined;
     await until('there is a master', async () => {
