@@ -126,8 +126,8 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
 /**
  * Starts a master, its replica and a sentinel.
  *
- * @param isProxied  whether clients reach the master through a proxy, for one failover at most: the sentinel knows the
- *                   former master under two addresses then, and would demote it when it is the master again
+ * @param isProxied  whether clients reach the master through a proxy. Only one failover is possible then, since the
+ *                   sentinel knows the former master under two addresses, and demotes it once it is the master again
  */
 export async function startSentinel(isProxied: boolean): Promise<ChaosStore> {
   const proxies: LossyProxy[] = [];

@@ -58,8 +58,8 @@ const WORD_BITS = 32;
 const WORD_MAX = 0xffff_ffff;
 
 /**
- * Counts the edits between one text and many others: the same number as `editsBetween`, but with a whole column of its
- * table at a time, as the bits of two words, so that each character of the other text costs the same few operations.
+ * Counts the edits between one text and many others, as `editsBetween` does. It computes a whole column of the table at a
+ * time, as the bits of two words, so that each character of the other text costs the same few operations.
  *
  * @see https://doi.org/10.1007/3-540-36078-6_15  "Bit-parallel approximate string matching with transposition"
  */

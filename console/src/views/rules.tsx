@@ -144,7 +144,7 @@ function Problems() {
 /** A row of the table. */
 interface ShownRule {
   readonly rule: ListedRule;
-  /** How many levels the row before has too: they are not repeated, nor is the domain. */
+  /** Number of levels that the row before has too. Neither they nor the domain are repeated. */
   readonly known: number;
   readonly depth: number;
   readonly series: Columns | undefined;

@@ -1,9 +1,9 @@
 import { printableJson } from '../../base/printable.ts';
-import { type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
+import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { table } from '../../lab/replay/report.ts';
+import { upstreamChanges } from '../../lab/simulate/scenario-names.ts';
 import {
-  type Phase,
   runUpstream,
   type Source,
   servedP99Ms,
@@ -13,13 +13,6 @@ import {
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
-
-/** What happens to the upstream in the second of three phases. */
-const upstreamChanges = {
-  halved: { working: 0.5 },
-  slower: { slower: 2 },
-  failing: { failing: 0.3 },
-} as const satisfies Readonly<Record<string, Omit<Phase, 'forMs'>>>;
 
 /** Options of `weir simulate --upstream`. */
 export interface UpstreamFlags {
@@ -72,7 +65,7 @@ export async function runUpstreamSimulation(
     }
     const { limit } = one;
     const run = runUpstream({ ...upstream, limit, isEven: true, sources: [source], phases, seed });
-    return { limit: describeLimit(one), phases: phases.map((_, phase) => figuresOf(run, limit, phase)) };
+    return { limit: describeLimit(one), phases: phases.map((_, phase) => figuresOf(run, phase)) };
   });
   if (json) return print(printableJson({ capacity, ...source, change, limits: reports }));
   const load = 'clients' in source ? `${source.clients} clients` : `${source.arrivals} requests per second arrive`;
@@ -93,7 +86,10 @@ export async function runUpstreamSimulation(
 
 const HEAD = ['', 'served/s', 'after 10 s', 'refused/s', 'failed/s', 'p99', 'slots'];
 
-/** Rates per second in a phase, and after its first ten seconds the p99 of served requests and the lowest and highest number of slots. */
+/**
+ * Rates per second in a phase; and after its first ten seconds the p99 of served requests, and the lowest and highest
+ * number of slots.
+ */
 interface PhaseFigures {
   readonly served: number;
   readonly servedAfter10s: number;
@@ -103,7 +99,7 @@ interface PhaseFigures {
   readonly slots: readonly [number, number];
 }
 
-function figuresOf({ ended, limits }: UpstreamRun, limit: Limit, phase: number): PhaseFigures {
+function figuresOf({ ended, limits }: UpstreamRun, phase: number): PhaseFigures {
   const [fromMs, toMs] = [phase * PHASE_MS, (phase + 1) * PHASE_MS];
   const count = (outcome: 'refused' | 'failed'): number =>
     ended.filter((one) => one.outcome === outcome && one.atMs >= fromMs && one.atMs < toMs).length;
@@ -114,10 +110,7 @@ function figuresOf({ ended, limits }: UpstreamRun, limit: Limit, phase: number):
     refused: count('refused') / (PHASE_MS / 1_000),
     failed: count('failed') / (PHASE_MS / 1_000),
     p99Ms: servedP99Ms(ended, fromMs + FINDS_MS, toMs),
-    slots:
-      limit.algorithm === 'adaptive'
-        ? [Math.min(...later), Math.max(...later)]
-        : [limit.requestsPerUnit, limit.requestsPerUnit],
+    slots: [Math.min(...later), Math.max(...later)],
   };
 }
 

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { scenarioNames } from '../../lab/simulate/scenario-names.ts';
+import { scenarioNames, upstreamChanges } from '../../lab/simulate/scenario-names.ts';
 import { whole } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
@@ -31,7 +31,7 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
     )
     .addOption(
       new Option('--change <what>', 'what happens to the upstream after 30 seconds, for 30 seconds')
-        .choices(['halved', 'slower', 'failing'])
+        .choices(Object.keys(upstreamChanges))
         .default('halved'),
     )
     .option(

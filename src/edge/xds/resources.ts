@@ -107,7 +107,7 @@ const errorIn = (file: string, message: string): Problem => ({
 });
 
 const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
-  createBlock<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
+  decodedBlock<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
 function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
   const {
@@ -120,7 +120,7 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
     quota_mode,
     metadata,
   } = descriptor;
-  return createBlock<'node'>(
+  return decodedBlock<'node'>(
     {
       key,
       value,
@@ -136,13 +136,13 @@ function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'
 }
 
 function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
-  return createBlock<'rate_limit'>(
+  return decodedBlock<'rate_limit'>(
     {
       requests_per_unit,
       unlimited,
       name,
       unit: String(unit),
-      replaces: readAll('replaces', replaces, place, (replaced, at) => createBlock<'replaces'>(replaced, at)),
+      replaces: readAll('replaces', replaces, place, (replaced, at) => decodedBlock<'replaces'>(replaced, at)),
     },
     place,
   );
@@ -159,7 +159,7 @@ const readAll = <M, B>(
 const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
 
 /** A block whose values have the right types, as decoded. */
-const createBlock = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
+const decodedBlock = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
   values,
   invalid: new Set(),
   place: (key) => (key === undefined ? place : below(place, String(key))),

@@ -39,7 +39,7 @@ export function bucketRefillMs(limit: Bucket): number {
   return emptyMs + limit.windowMs + limit.maxDelayMs;
 }
 
-/** The unit in which time advances: a millisecond, or a window if the refill is by interval. */
+/** The unit in which time advances, which is a window if the refill is by interval, and otherwise a millisecond. */
 const refillTickMs = ({ refill: how, windowMs }: Bucket): number => (how === 'interval' ? windowMs : 1);
 
 /** Reports numbers whose products would not be exact integers. */
@@ -80,8 +80,8 @@ function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L,
  *
  * The state has the amount spent that has not been refilled, so that a bucket of another size has the same debt. It is
  * in hit-milliseconds, hits times the window's length, so that refilling multiplies and never divides: exact integers
- * in both twins. With a `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised
- * their turn in their order of arrival.
+ * in both twins. With a `maxDelayMs` more may be spent than the bucket holds, by requests that
+ * were promised their turn in order of arrival.
  *
  * @param nowMs   may run backwards (clock skew); that refills nothing and forgets nothing
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never beyond full
@@ -146,7 +146,7 @@ export const describeBucket =
     };
   };
 
-const script: URL = new URL('./bucket.lua', import.meta.url); // inferred, its type would need that of Node in declarations
+const script: URL = new URL('./bucket.lua', import.meta.url); // its inferred type would need Node's in declarations
 
 /** What the rows of a token bucket and a leaky bucket have in common. */
 export const bucket = {

@@ -280,7 +280,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    */
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
   readonly state: StateFormat<L>;
-  /** The Lua twin: a file beside the TypeScript one that defines a local function with the file's name. */
+  /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
   readonly script: URL;
   /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];

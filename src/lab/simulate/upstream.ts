@@ -26,7 +26,6 @@ export type Source = (
       readonly clients: number;
     }
 ) & {
-  readonly name?: string;
   /** Part of the slots that its requests may use, in percent. Default: all. */
   readonly threshold?: number;
 };
@@ -99,7 +98,7 @@ class Upstream {
   #tick(): void {
     for (const event of this.#events.get(this.#nowMs) ?? []) event(); // one that adds another adds it to a later time
     this.#events.delete(this.#nowMs);
-    if (this.#nowMs % 1_000 === 999) this.#limits.push(this.#use(0, 0).report?.[0] ?? 0);
+    if (this.#nowMs % 1_000 === 999) this.#limits.push(this.#slots());
   }
 
   #after(ms: number, event: () => void): void {
@@ -152,6 +151,11 @@ class Upstream {
       });
     });
     this.#startNext();
+  }
+
+  #slots(): number {
+    const { limit } = this.#model;
+    return limit.algorithm === 'adaptive' ? (this.#use(0, 0).report?.[0] ?? 0) : limit.requestsPerUnit;
   }
 
   #startNext(): void {

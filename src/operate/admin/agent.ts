@@ -68,7 +68,7 @@ interface Questions {
   readonly end_profile: Asked<void>;
   /** Read or change operators' records. */
   readonly records: Asked<Finding<unknown>, { readonly call: RecordsCall }>;
-  /** Take usage from the store: see `UsageSource`. `batches`: those set aside. `page`: of the batch, if it is here. */
+  /** Takes usage from the store, as `UsageSource` does. `page` is absent if the batch is elsewhere. */
   readonly usage: Asked<
     { readonly batches: readonly UsageBatch[]; readonly page: UsagePage | undefined },
     { readonly call: UsageCall }

@@ -45,7 +45,7 @@ type Answer<O extends string> = O extends keyof Answers ? Answers[O] : Page;
  * An operation whose parameters, body and answer are typed by their shapes.
  *
  * @param name  `GET /api/v1/top`
- * @param declared.query  absent: it takes no parameters
+ * @param declared.query  parameters of the query; none if absent
  */
 export function operation<O extends `${ApiOperation['method']} ${string}`, Q extends object = object, B = undefined>(
   name: O,

@@ -14,8 +14,8 @@ const MAX_LEVELS = 3;
 const MAX_WEIGHT = 1_000;
 
 /**
- * The first key that cannot be used beside `share` or `sites`: it could let a part exceed its share of the limit, or
- * answer without it.
+ * The first key that cannot be used beside `share` or `sites`, since it could let a part exceed its share of the limit,
+ * or answer without it.
  */
 export function findExcluded(values: LimitValues, beside: 'share' | 'sites'): keyof LimitValues | undefined {
   const isAllowed = {

@@ -6,7 +6,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const FIRST_MONDAY_MS = 4 * DAY_MS;
 
-/** The length of calendar windows: a number of days, or of months. */
+/** The length of calendar windows, in days or in months. */
 interface CalendarLength {
   readonly days: number;
   readonly months: number;

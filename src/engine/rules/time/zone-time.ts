@@ -86,7 +86,7 @@ interface ClockOffsets {
 /** A clock in UTC. */
 const neverMoved: ClockOffsets = { offsetMs: () => 0, nextMove: () => undefined };
 
-/** A day in UTC: the offset at its first moment, and the clock changes until the next day, each with its offset. */
+/** The offset at the first moment of a day in UTC, and the clock changes until the next day, each with its offset. */
 interface Day {
   readonly offsetMs: number;
   readonly moves: readonly { readonly atMs: number; readonly offsetMs: number }[];
