@@ -206,7 +206,7 @@ describe('with counters in Redis', () => {
       process.kill(Number(/process (\d+)/.exec(name)?.[1]), 'SIGKILL');
       await page.getByText(name, { exact: true }).waitFor({ state: 'detached' });
       await page
-        .locator('div', { has: page.getByText('Worker restarts', { exact: true }) })
+        .locator('dl > div', { has: page.getByText('Worker restarts', { exact: true }) })
         .getByText('1', { exact: true })
         .waitFor();
       await page.getByText('2 of 2').waitFor();
