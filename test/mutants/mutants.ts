@@ -169,12 +169,15 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/reservation.lua',
+    tests: [operations],
+    only: 'end of its reservation',
+    changes: [['entries[own + 2] <= now_ms and LATE', 'entries[own + 2] < now_ms and LATE']],
+  },
+  {
+    file: 'src/engine/holds/reservation.lua',
     tests: [twins],
     only: 'about reservation',
-    changes: [
-      ['entries[own + 2] <= now_ms and LATE', 'entries[own + 2] < now_ms and LATE'],
-      ['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)'],
-    ],
+    changes: [['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)']],
   },
   {
     file: 'src/engine/holds/hold-list.lua',
@@ -303,7 +306,7 @@ const stores: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/batch-reply.ts',
     tests: [operations],
-    only: 'of fixed_window|a receipt has',
+    only: 'of token_bucket|a receipt has',
     changes: [
       ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
       ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
@@ -339,7 +342,7 @@ const stores: readonly Mutants[] = [
   {
     file: 'src/engine/backends/memory/backend.ts',
     tests: [operations],
-    only: 'of fixed_window|by fixed_window',
+    only: 'of fixed_window|all its hits together',
     changes: [
       ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
       ['if (!isAlone && step.accepted) return undefined;', ''],

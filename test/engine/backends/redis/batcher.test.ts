@@ -31,14 +31,18 @@ async function turns(): Promise<void> {
 
 /** A node that answers each call on command. @param stoodShare  the part of the time in which this process does not run */
 function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
-  const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
+  const calls: {
+    readonly requests: readonly BatchRequest[];
+    readonly answer: () => void;
+    readonly fail: (error: Error) => void;
+  }[] = [];
   const monotonicMs = () => performance.now();
   const breaker = new Breaker(monotonicMs, () => 0.5);
   const batcher = new Batcher({
     send: (requests) =>
-      new Promise((resolve) => {
+      new Promise((resolve, fail) => {
         const answer = () => resolve(requests.map(({ operations }) => operations.map(() => decided)));
-        calls.push({ requests, answer });
+        calls.push({ requests, answer, fail });
       }),
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
@@ -51,7 +55,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
       stoodAtMs: (nowMs) => nowMs * stoodShare,
     },
     breaker: () => breaker,
-    isAnswer: () => false,
+    isAnswer: (error) => String(error).startsWith('Error: ERR'),
     monotonicMs,
     inNextTurn: setImmediate,
   });
@@ -96,6 +100,18 @@ test('a request without a reply in time becomes unavailable, sent or not, and an
   expect(await Promise.all(other)).toEqual([decided]);
   await turns();
   expect(sizes()).toEqual([1, 1]);
+});
+
+test.each([
+  { error: 'ERR of the script', reason: 'ERR of the script', outcome: {}, which: 'that the server answered' },
+  { error: "Stream isn't writeable", reason: 'not connected', outcome: {}, which: 'that was never sent' },
+  { error: 'ECONNRESET', reason: 'ECONNRESET', outcome: { isUnknown: true }, which: 'whose reply was lost' },
+])('whether a failed call may have counted: one $which', async ({ error, reason, outcome }) => {
+  const { calls, ask } = started();
+  const failed = ask(1, 1_000);
+  await turns();
+  calls[0]?.fail(new Error(error));
+  expect(await Promise.all(failed)).toEqual([{ code: 'UNAVAILABLE', reason, ...outcome }]);
 });
 
 test('after two slow calls the circuit opens, waiting requests are refused, and one trial call tests the server', async () => {

@@ -8,8 +8,8 @@ import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { lastingCounters } from '../../../helpers/lasting-counters.ts';
-import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../../helpers/limits.ts';
-import { operationOf } from '../../../helpers/operations.ts';
+import { fixedWindowOf, inFlightOf, limitsOfEach, reservationOf } from '../../../helpers/limits.ts';
+import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 
@@ -79,34 +79,60 @@ const anyTurn = fc.array(
   fc.record({
     counter: fc.constantFrom(0, 0, 0, 1),
     hits: fc.constantFrom(1, 1, 1, 1, 2, -1, 0),
-    besides: fc.constantFrom(false, false, false, true),
+    besides: fc.constantFrom(undefined, undefined, undefined, 0, 1), // the counter of another spend
     spend: fc.constantFrom('each', 'each', 'each', 'all_or_nothing', 'spare_others'),
   } as const),
   { minLength: 1, maxLength: 30 },
 );
 
-test.each(
-  [...limitsOfEach(20, WINDOW_MS), inFlightOf(20, WINDOW_MS)].map((limit) => ({ limit, name: limit.algorithm })),
-)('Redis answers concurrent requests like memory answers them one by one, by $name', async ({ limit }) => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
-      clock.set(START_MS);
-      const memory = createMemoryBackend(clock, { maxCounters: 100 });
-      const keyOf = createCounterKeys(`${randomUUID()}:`);
-      const debits = (counter: number, hits: number) =>
-        operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
-      for (const turn of turns) {
-        clock.advance(1_000);
-        const requests = turn.map(({ counter, hits, besides, spend }) => ({
-          operations: [debits(counter, hits), ...(besides ? [debits(1 - counter, 1)] : [])],
-          how: { spend, timeoutMs: 10_000, receipts: besides },
-        }));
-        const answers = await Promise.all(requests.map((one) => redis.run(one.operations, one.how)));
-        expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
-      }
-    }),
-    { numRuns: 30 },
-  );
+test.each([...limitsOfEach(5, WINDOW_MS), inFlightOf(5, WINDOW_MS)].map((limit) => ({ limit, name: limit.algorithm })))(
+  'Redis answers concurrent requests like memory answers them one by one, by $name',
+  async ({ limit }) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
+        clock.set(START_MS);
+        const memory = createMemoryBackend(clock, { maxCounters: 100 });
+        const keyOf = createCounterKeys(`${randomUUID()}:`);
+        const debits = (counter: number, hits: number) =>
+          operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
+        for (const turn of turns) {
+          clock.advance(1_000);
+          const requests = turn.map(({ counter, hits, besides, spend }) => ({
+            operations: [debits(counter, hits), ...(besides === undefined ? [] : [debits(besides, 1)])],
+            how: { spend, timeoutMs: 10_000, receipts: besides !== undefined },
+          }));
+          const answers = await Promise.all(requests.map((one) => redis.run(one.operations, one.how)));
+          expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
+        }
+      }),
+      { numRuns: 30 },
+    );
+  },
+);
+
+test('a commit at the very end of its reservation is late, as in memory', async () => {
+  const limit = reservationOf(fixedWindowOf(5, WINDOW_MS), { ttlMs: 1_000 });
+  const key = createCounterKeys('late:')(limit, randomUUID(), []);
+  clock.set(START_MS);
+  for (const store of [redis, createMemoryBackend(clock, { maxCounters: 10 })]) {
+    const reserve = heldBy(operationOf({ key }, limit, 3, true), 1);
+    await store.run([reserve], how);
+    clock.advance(1_000);
+    const [reply] = await store.run([{ ...reserve, kind: 'spend', blocks: false, commits: true }], how);
+    expect(reply).toMatchObject({ reservation: { event: 'late', charged: 3 } });
+  }
+});
+
+test('a refused request charges no counter that refuses only all its hits together, as in memory', async () => {
+  const limit = fixedWindowOf(5, WINDOW_MS);
+  const key = createCounterKeys('together:')(limit, randomUUID(), []);
+  const hits = (count: number) => operationOf({ key }, limit, count, true);
+  for (const store of [redis, createMemoryBackend(clock, { maxCounters: 10 })]) {
+    await store.run([hits(4)], how);
+    const replies = await store.run([hits(1), hits(1)], { ...how, spend: 'spare_others' });
+    expect(replies).toMatchObject([{ code: 'OK' }, { code: 'OVER_LIMIT' }]);
+    expect(await store.run([{ ...hits(0), kind: 'peek' }], how)).toMatchObject([{ hitsBefore: 4 }]);
+  }
 });
 
 const on = (limit: Limit, hits: number): Operation =>

@@ -19,6 +19,12 @@ test('a wildcard matches the same texts as an equivalent regular expression', ()
   );
 });
 
+test('the beginning and the end of a wildcard do not overlap in the text', () => {
+  expect(textMatcher('ab*ba').matches('aba')).toBe(false);
+  expect(textMatcher('ab*ba').matches('abba')).toBe(true);
+  expect(textMatcher('a*b*b').matches('ab')).toBe(false);
+});
+
 test('a wildcard matches itself with any text in place of each `*`', () => {
   fc.assert(
     fc.property(pattern, fc.array(candidate, { minLength: 8, maxLength: 8 }), (text, fillings) => {
