@@ -1,3 +1,5 @@
+import { RequestWork } from './request-work.ts';
+
 /**
  * The name that a mistyped one most likely means, or undefined. It is equal except for case, blanks and punctuation, or
  * the only name that it abbreviates, or the one with the fewest edits.
@@ -6,15 +8,16 @@
  */
 export function nearest(written: string, names: readonly string[]): string | undefined {
   const plain = normalized(written);
-  if (plain === '' || plain.length > MAX_LENGTH) return undefined;
+  if (plain === '' || plain.length > MAX_COMPARED_CHARACTERS) return undefined;
   const same = names.find((name) => normalized(name) === plain);
   if (same !== undefined) return same;
   const abbreviated = names.filter((name) => normalized(name).startsWith(plain));
   if (abbreviated.length > 0) return abbreviated.length === 1 ? abbreviated[0] : undefined;
   let best: string | undefined;
   let fewest = Math.max(1, Math.floor(plain.length * MAX_EDITS_PER_CHARACTER)) + 1;
+  const distance = new TextDistance(plain);
   for (const name of names) {
-    const edits = editsBetween(plain, normalized(name));
+    const edits = distance.to(normalized(name), fewest);
     if (edits >= fewest || edits >= plain.length) continue;
     best = name;
     fewest = edits;
@@ -23,43 +26,20 @@ export function nearest(written: string, names: readonly string[]): string | und
 }
 
 const MAX_EDITS_PER_CHARACTER = 0.3;
-const MAX_LENGTH = 64;
 
 const normalized = (name: string): string => name.toLowerCase().replace(/[^a-z0-9*]/g, '');
 
-/** Number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
-export function editsBetween(one: string, other: string): number {
-  let beforeLast: readonly number[] = [];
-  let last: readonly number[] = Array.from({ length: other.length + 1 }, (_, at) => at);
-  for (let row = 1; row <= one.length; row++) {
-    const current = [row];
-    for (let column = 1; column <= other.length; column++) {
-      const isSame = one[row - 1] === other[column - 1];
-      let edits = Math.min(
-        (last[column] ?? 0) + 1,
-        (current[column - 1] ?? 0) + 1,
-        (last[column - 1] ?? 0) + (isSame ? 0 : 1),
-      );
-      const isSwapped = column > 1 && one[row - 1] === other[column - 2] && one[row - 2] === other[column - 1];
-      if (isSwapped) edits = Math.min(edits, (beforeLast[column - 2] ?? 0) + 1);
-      current.push(edits);
-    }
-    beforeLast = last;
-    last = current;
-  }
-  return last[other.length] ?? 0;
-}
-
 /** The number of characters that are compared; longer texts are cut. */
-export const MAX_COMPARED_CHARACTERS = 48;
+const MAX_COMPARED_CHARACTERS = 48;
 
 const ASCII_CODES = 128;
 const WORD_BITS = 32;
 const WORD_MAX = 0xffff_ffff;
 
 /**
- * Counts the edits between one text and many others, as `editsBetween` does. It computes a whole column of the table at a
- * time, as the bits of two words, so that each character of the other text costs the same few operations.
+ * Counts the edits between one text and many others: insertions, deletions, replacements and swaps of neighbours
+ * (optimal string alignment). It computes a whole column of the table at a time, as the bits of two words, so that each
+ * character of the other text costs the same few operations.
  *
  * @see https://doi.org/10.1007/3-540-36078-6_15  "Bit-parallel approximate string matching with transposition"
  */
@@ -134,3 +114,52 @@ export class TextDistance {
     return edits;
   }
 }
+
+/** Maximum number of texts that one search compares. */
+const MAX_OF_A_SEARCH = 2_000;
+/** Maximum number of texts that the searches for one descriptor compare in total, a few milliseconds of work. */
+const MAX_OF_A_DESCRIPTOR = 8_000;
+
+/** Finds likely corrections of misspelt texts. The work of all searches is bounded; beyond it, they find nothing. */
+export class NearestTexts {
+  #left: number;
+  readonly work: RequestWork;
+
+  /** @param mostCompared  the maximum number of texts that all searches compare in total */
+  constructor(mostCompared = MAX_OF_A_DESCRIPTOR, work = new RequestWork()) {
+    this.#left = mostCompared;
+    this.work = work;
+  }
+
+  get isUsedUp(): boolean {
+    return this.#left <= 0;
+  }
+
+  /** Uses up one comparison, for work that costs as much. @returns whether one was left */
+  take(): boolean {
+    return this.#left-- > 0;
+  }
+
+  /**
+   * The items whose text is most similar to the given one, in order of similarity. Case and punctuation hardly count.
+   */
+  find<T>(to: string, items: Iterable<T>, text: (item: T) => string, count: number): readonly T[] {
+    const found: { readonly item: T; readonly distance: number }[] = [];
+    const first = to.slice(0, MAX_COMPARED_CHARACTERS);
+    const edits = new TextDistance(plain(first));
+    let compared = 0;
+    for (const item of items) {
+      if (compared++ >= MAX_OF_A_SEARCH || !this.take()) break;
+      const most = found.length < count ? Number.POSITIVE_INFINITY : (found.at(-1)?.distance ?? 0);
+      const second = text(item).slice(0, MAX_COMPARED_CHARACTERS);
+      const distance = edits.to(plain(second), most) + (first === second ? 0 : 0.5); // 0.5: case, punctuation
+      if (distance >= most) continue;
+      if (found.length === count) found.pop();
+      const at = found.findIndex((one) => one.distance > distance);
+      found.splice(at < 0 ? found.length : at, 0, { item, distance });
+    }
+    return found.map(({ item }) => item);
+  }
+}
+
+const plain = (text: string): string => text.toLowerCase().replace(/[-_. ]/g, '');

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
+import { NearestTexts } from '../../base/nearest.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';

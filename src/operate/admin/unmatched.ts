@@ -1,6 +1,6 @@
+import { NearestTexts } from '../../base/nearest.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import { type Entry, findNode, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
-import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import type { Stop } from '../../engine/rules/match/shapes.ts';
 import { findStop, type Searched, search } from '../../engine/rules/match/stop.ts';

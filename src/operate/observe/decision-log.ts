@@ -1,11 +1,11 @@
 import type { Monotonic } from '../../base/clock.ts';
+import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeLimit, describeRulePlace } from '../../engine/rules/match/describe.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
-import { NearestTexts } from '../../engine/rules/match/nearest-of.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';

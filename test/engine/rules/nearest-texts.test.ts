@@ -1,9 +1,30 @@
-import { editsBetween } from '../../../src/base/nearest.ts';
-import { NearestTexts } from '../../../src/engine/rules/match/nearest-of.ts';
+import { NearestTexts } from '../../../src/base/nearest.ts';
 import fc from '../../helpers/property.ts';
 
 /** The number of characters that are compared. */
 const COMPARED = 48;
+
+/** Insertions, deletions, replacements and swaps of neighbours, by the definition. */
+function editsBetween(one: string, other: string): number {
+  if (one === '' || other === '') return one.length + other.length;
+  const [shorter, short] = [one.slice(0, -1), other.slice(0, -1)];
+  const isSwapped = one.length > 1 && short !== '' && one.at(-1) === other.at(-2) && one.at(-2) === other.at(-1);
+  return Math.min(
+    edits(shorter, other) + 1,
+    edits(one, short) + 1,
+    edits(shorter, short) + (one.at(-1) === other.at(-1) ? 0 : 1),
+    isSwapped ? edits(one.slice(0, -2), other.slice(0, -2)) + 1 : Number.POSITIVE_INFINITY,
+  );
+}
+
+const known = new Map<string, number>();
+
+function edits(one: string, other: string): number {
+  const pair = `${one}\n${other}`;
+  const found = known.get(pair) ?? editsBetween(one, other);
+  known.set(pair, found);
+  return found;
+}
 
 const same = (one: string): string => one;
 
@@ -11,7 +32,7 @@ const same = (one: string): string => one;
 function sorted(to: string, texts: readonly string[], count: number): readonly string[] {
   const first = to.slice(0, COMPARED);
   const distanceTo = (one: string): number =>
-    editsBetween(first, one.slice(0, COMPARED)) + (one.slice(0, COMPARED) === first ? 0 : 0.5);
+    edits(first, one.slice(0, COMPARED)) + (one.slice(0, COMPARED) === first ? 0 : 0.5);
   return texts.toSorted((one, other) => distanceTo(one) - distanceTo(other)).slice(0, count);
 }
 

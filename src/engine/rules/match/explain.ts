@@ -1,7 +1,7 @@
+import type { NearestTexts } from '../../../base/nearest.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
 import { describeRulePlace } from './describe.ts';
 import type { Descriptor, StopReason } from './match.ts';
-import type { NearestTexts } from './nearest-of.ts';
 import { findStop, search } from './stop.ts';
 import type { Rule, RuleTree } from './tree.ts';
 

@@ -1,10 +1,10 @@
+import { NearestTexts } from '../../../base/nearest.ts';
 import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
 import { take } from '../../../base/slices.ts';
 import { shown } from '../read/problem.ts';
 import { placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
 import { type Descriptor, type Entry, type Match, match, missAt } from './match.ts';
-import { NearestTexts } from './nearest-of.ts';
 import type { NearRule, Stop } from './shapes.ts';
 import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 

@@ -1,9 +1,9 @@
+import { NearestTexts } from '../../../base/nearest.ts';
 import { shown } from '../read/problem.ts';
 import { comparedWith } from './level.ts';
 import type { Descriptor, Entry, Match } from './match.ts';
 import type { Matcher } from './matcher.ts';
 import { isFixed } from './matchers.ts';
-import { NearestTexts } from './nearest-of.ts';
 import type { Candidate, Stop, TracedLevel } from './shapes.ts';
 import { findStop, search } from './stop.ts';
 import type { Level, Node, RuleTree } from './tree.ts';

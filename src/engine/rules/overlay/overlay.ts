@@ -1,11 +1,11 @@
 import { mergeObjects } from '../../../base/json.ts';
+import { NearestTexts } from '../../../base/nearest.ts';
 import type { Block } from '../read/block.ts';
 import { compositeName, listLimits, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
 import { readText } from '../read/read.ts';
 import { laidLimit } from './laid-limit.ts';
-import { NearestNode } from './nearest-node.ts';
 
 /** An overlay file: its name in messages, and its content. */
 export interface OverlayFile {
@@ -141,9 +141,12 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
   return laidLimit(lower, upper);
 }
 
+/** Maximum number of texts that one overlay is compared with, a fraction of a second. */
+const MAX_COMPARED = 100_000;
+
 /** Warns of overlay nodes that no rule matches, once for each topmost one, and names the nearest path. */
 function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[], problems: Problems): void {
-  const nearest = new NearestNode();
+  const nearest = new NearestTexts(MAX_COMPARED);
   for (const [domain, { place, nodes }] of domains) {
     const files = rules.filter(({ values }) => values.domain === domain);
     if (files.length > 0) {
@@ -152,9 +155,8 @@ function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[],
       if (first) warnLevel(nodes, level, { path: domain, place: first.place() }, { nearest, problems });
       continue;
     }
-    const named = rules.map((file) => ({ key: file.values.domain ?? '', value: '', file }));
-    const found = nearest.find({ key: domain, value: '' }, named);
-    const hint = found ? `; the nearest is '${shown(found.key)}' (${formatLine(found.file.place())})` : '';
+    const [found] = nearest.find(domain, rules, ({ values }) => values.domain ?? '', 1);
+    const hint = found ? `; the nearest is '${shown(found.values.domain ?? '')}' (${formatLine(found.place())})` : '';
     problems.warn(place, `no rules have the domain '${shown(domain)}'${hint}`);
   }
 }
@@ -168,7 +170,7 @@ function warnLevel(
   level: OverlayLevel,
   nodes: readonly Block<'node'>[],
   parent: Parent,
-  report: { readonly nearest: NearestNode; readonly problems: Problems },
+  report: { readonly nearest: NearestTexts; readonly problems: Problems },
 ): void {
   if (level.size === 0) return;
   const byId = new Map(nodes.map((node) => [nodeId(node.values), node]));
@@ -181,17 +183,35 @@ function warnLevel(
       warnLevel(over.children, found.values.descriptors ?? [], below, report);
       continue;
     }
-    const near = report.nearest.find(over, named);
+    const near = findNearest(report.nearest, over, named);
     const hint = near
-      ? `the nearest is '${shown(`${parent.path}.${compositeName(near)}`)}' (${describeEntry(near)}; ${formatLine(near.place())})`
-      : `the nearest is '${shown(parent.path)}' (${formatLine(parent.place)}), which has no descriptors`;
-    const message = `no rule has the path '${shown(path)}' (${describeEntry(over)}); ${hint}`;
+      ? `; the nearest is '${shown(`${parent.path}.${compositeName(near)}`)}' (${describeEntry(near)}; ${formatLine(near.place())})`
+      : nodes.length > 0
+        ? '' // too much has been compared
+        : `; the nearest is '${shown(parent.path)}' (${formatLine(parent.place)}), which has no descriptors`;
+    const message = `no rule has the path '${shown(path)}' (${describeEntry(over)})${hint}`;
     report.problems.warn(over.place, message);
   }
 }
 
+interface Keyed {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** The node with the nearest key and, among those with this key, the nearest value. */
+function findNearest<N extends Keyed>(
+  nearest: NearestTexts,
+  { key, value }: Keyed,
+  nodes: readonly N[],
+): N | undefined {
+  const [found] = nearest.find(key, nodes, (node) => node.key, 1);
+  const alike = nodes.filter((node) => node.key === found?.key);
+  return nearest.find(value, alike, (node) => node.value, 1)[0];
+}
+
 /** Shows key and value separately: in a path it is unclear where the key ends. */
-const describeEntry = ({ key, value }: { readonly key: string; readonly value: string }): string =>
+const describeEntry = ({ key, value }: Keyed): string =>
   value === '' ? `key '${shown(key)}' without a value` : `key '${shown(key)}', value '${shown(value)}'`;
 
 /** The content of overlay files by domain, as trees with the keys and values of the rules. */
