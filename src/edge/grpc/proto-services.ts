@@ -44,36 +44,24 @@ function outcomeOfFind(
 }
 
 /** `weir.v1.Holds`. */
-export function holdsMethods(holds: HoldsService, overload: Overload): readonly Method[] {
-  const method = hostedMethods(holdsService, overload);
-  return [
-    method('Acquire', holds.acquire),
-    method('Renew', holds.renew),
-    method('Release', holds.release),
-    method('Reserve', holds.reserve),
-    method('Commit', holds.commit),
-  ];
-}
+export const holdsMethods = (holds: HoldsService, overload: Overload): readonly Method[] =>
+  hostedMethods(holdsService, holds, overload);
 
 /** `kuadrant.service.ratelimit.v1.RateLimitService`. */
-export function kuadrantMethods(kuadrant: KuadrantService, overload: Overload): readonly Method[] {
-  const method = hostedMethods(kuadrantService, overload);
-  return [
-    method('CheckRateLimit', kuadrant.checkRateLimit),
-    method('Report', kuadrant.report),
-    method('Reserve', kuadrant.reserve),
-    method('Commit', kuadrant.commit),
-  ];
-}
+export const kuadrantMethods = (kuadrant: KuadrantService, overload: Overload): readonly Method[] =>
+  hostedMethods(kuadrantService, kuadrant, overload);
 
-/** Creates the unary methods of a service whose outcomes are promised. */
-const hostedMethods = (service: ServiceDefinition, overload: Overload) => {
+type Hosted = Readonly<Record<string, (request: never, caller: OpenCall) => Promise<HoldOutcome<object>>>>;
+
+/** Creates the unary methods of a service, whose outcomes are promised by handlers with the names of the methods. */
+function hostedMethods(service: ServiceDefinition, handlers: Hosted, overload: Overload): readonly Method[] {
   const method = unaryMethods(service, { overload, measureCost: hostedCost });
-  return <Q, R>(name: string, run: (request: Q, caller: OpenCall<R>) => Promise<HoldOutcome<R>>): Method<Q, R> =>
-    method<Q, R>(name, (request, call) => {
-      void run(request, call).then((outcome) => finish(call, outcome));
-    });
-};
+  return Object.entries(service).map(([name, { originalName = name }]) =>
+    method<never, object>(name, (request, call) => {
+      void handlers[originalName]?.(request, call).then((outcome) => finish(call, outcome));
+    }),
+  );
+}
 
 const unaryMethods =
   (service: ServiceDefinition, turns: MethodTurns) =>

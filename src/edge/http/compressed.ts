@@ -32,9 +32,16 @@ export function compressed(route: Route): Route {
   };
 }
 
-/** @see https://www.rfc-editor.org/rfc/rfc9110#name-accept-encoding */
-export function acceptsGzip({ headers }: HttpRequest): boolean {
-  return String(headers['accept-encoding'] ?? '')
-    .split(',')
-    .some((coding) => /^\s*(gzip|\*)\s*(;(?!\s*q=0(\.0*)?\s*$).*)?$/i.test(coding));
-}
+export const acceptsGzip = ({ headers }: HttpRequest): boolean =>
+  isListed(String(headers['accept-encoding'] ?? ''), ['gzip', '*']);
+
+/**
+ * Whether a header such as `accept` lists one of these names, with a weight above 0.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9110#name-content-negotiation-fields
+ */
+export const isListed = (header: string, names: readonly string[]): boolean =>
+  header.split(',').some((item) => {
+    const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    return names.includes(name) && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  });

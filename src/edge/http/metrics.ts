@@ -1,4 +1,4 @@
-import type { HttpRequest } from './request.ts';
+import { isListed } from './compressed.ts';
 import type { Page, Route } from './server.ts';
 
 /** Renders metrics in Prometheus' text format or in OpenMetrics. */
@@ -11,20 +11,12 @@ type RenderedMetrics = Pick<Page, 'contentType' | 'body'>;
 export function metricsRoute(render: RenderMetrics): Route {
   return {
     help: 'metrics for Prometheus, or in OpenMetrics for clients that accept it',
-    answer: async (request) => ({
+    answer: async ({ headers: { accept = '' } }) => ({
       status: 200,
       headers: { vary: 'accept' },
-      ...(await render(acceptsOpenMetrics(request) ? 'openmetrics' : 'text')),
+      ...(await render(isListed(accept, ['application/openmetrics-text']) ? 'openmetrics' : 'text')),
     }),
   };
-}
-
-/** Prometheus lists OpenMetrics first, with a weight. @see https://www.rfc-editor.org/rfc/rfc9110#name-accept */
-function acceptsOpenMetrics({ headers: { accept = '' } }: HttpRequest): boolean {
-  return accept.split(',').some((range) => {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    return type === 'application/openmetrics-text' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
-  });
 }
 
 /**

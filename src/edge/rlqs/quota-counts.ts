@@ -1,24 +1,16 @@
 /** Counts of the rate limit quota service in this process. */
-export interface QuotaCounts {
-  /** Currently open streams and buckets. */
-  streams: number;
-  buckets: number;
-  /** Counts since the process started. */
-  reports: number;
-  assignments: number;
-  abandoned: number;
-  /** Reports of buckets to which no rule applies. */
-  unknown: number;
-  /** Reports that the store could not accept. */
-  unavailable: number;
-}
+export type QuotaCounts = ReturnType<typeof noQuotaCounts>;
 
-export const noQuotaCounts = (): QuotaCounts => ({
+export const noQuotaCounts = () => ({
+  /** Currently open streams and buckets. */
   streams: 0,
   buckets: 0,
+  /** Counts since the process started. */
   reports: 0,
   assignments: 0,
   abandoned: 0,
+  /** Reports of buckets to which no rule applies. */
   unknown: 0,
+  /** Reports that the store could not accept. */
   unavailable: 0,
 });

@@ -19,38 +19,30 @@ import { type Extras, type GrpcStatus, toStatus } from './service.ts';
 /** Maximum time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
-/** `weir.v1.Holds`, independent of the transport. Never rejects. */
-export interface HoldsService {
-  acquire(request: AcquireRequest, caller: HoldsCaller): Promise<HoldOutcome<HoldResponse>>;
-  renew(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<HoldResponse>>;
-  release(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<object>>;
-  reserve(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<ReserveResponse>>;
-  commit(request: HoldRequest, caller: TimedCaller): Promise<HoldOutcome<CommitResponse>>;
-}
+/** `weir.v1.Holds`, independent of the transport. Its methods never reject. */
+export type HoldsService = ReturnType<typeof createHoldsService>;
+
+export const createHoldsService = (slots: Slots, reservations: Reservations) => ({
+  acquire: (request: AcquireRequest, caller: HoldsCaller) =>
+    toOutcome(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), caller))),
+  renew: (request: HoldRequest, caller: TimedCaller) =>
+    toOutcome(async () => {
+      const patient = { timeLeftMs: () => caller.timeLeftMs(), onGone: () => {} };
+      return encode(await slots.acquire(decodeHold(request), 0, patient));
+    }),
+  release: (request: HoldRequest, caller: TimedCaller) =>
+    toOutcome(async (): Promise<object> => {
+      await slots.release(decodeHold(request), caller);
+      return {};
+    }),
+  reserve: (request: HoldRequest, caller: TimedCaller) =>
+    toOutcome(async () => encodeReserve(await reservations.reserve(decodeHold(request), caller))),
+  commit: (request: HoldRequest, caller: TimedCaller) =>
+    toOutcome(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
+});
 
 /** The methods of the service. */
 export const holdMethods = ['acquire', 'renew', 'release', 'reserve', 'commit'] as const;
-
-export function createHoldsService(slots: Slots, reservations: Reservations): HoldsService {
-  return {
-    acquire: (request, caller) =>
-      toOutcome(async () => encode(await slots.acquire(decodeHold(request), maxDelayMs(request), caller))),
-    renew: (request, caller) =>
-      toOutcome(async () => {
-        const patient = { timeLeftMs: () => caller.timeLeftMs(), onGone: () => {} };
-        return encode(await slots.acquire(decodeHold(request), 0, patient));
-      }),
-    release: (request, caller) =>
-      toOutcome(async () => {
-        await slots.release(decodeHold(request), caller);
-        return {};
-      }),
-    reserve: (request, caller) =>
-      toOutcome(async () => encodeReserve(await reservations.reserve(decodeHold(request), caller))),
-    commit: (request, caller) =>
-      toOutcome(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
-  };
-}
 
 function maxDelayMs({ max_delay: written }: AcquireRequest): number {
   const ms = written ? Number(written.seconds) * 1_000 + Math.floor(written.nanos / 1e6) : 0;
@@ -58,22 +50,22 @@ function maxDelayMs({ max_delay: written }: AcquireRequest): number {
   throw new InvalidRequest(`max_delay must be 0 to ${MAX_DELAY_MS / 1_000} seconds, got ${ms / 1_000}`);
 }
 
-const encode = ({ held, ttlMs, retryAfterMs }: SlotAnswer): HoldResponse => ({
-  held,
-  ttl: toDuration(held ? ttlMs : 0),
-  retry_after: held || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
-});
+const encode = ({ held, ...times }: SlotAnswer) => ({ held, ...encodeTimes(held, times) });
 
-const encodeReserve = ({ reserved, hits, ttlMs, retryAfterMs }: ReserveAnswer): ReserveResponse => ({
+const encodeReserve = ({ reserved, hits, ...times }: ReserveAnswer) => ({
   reserved,
   hits: reserved ? hits : 0,
-  ttl: toDuration(reserved ? ttlMs : 0),
-  retry_after: reserved || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
+  ...encodeTimes(reserved, times),
+});
+
+const encodeTimes = (isGranted: boolean, { ttlMs, retryAfterMs }: Pick<SlotAnswer, 'ttlMs' | 'retryAfterMs'>) => ({
+  ttl: toDuration(isGranted ? ttlMs : 0),
+  retry_after: isGranted || retryAfterMs === NEVER_MS ? null : toDuration(retryAfterMs),
 });
 
 const outcomes = { committed: 1, late: 2, unknown: 3, repeated: 4 } as const;
 
-const encodeCommit = ({ event, charged, overrun }: CommitAnswer): CommitResponse => ({
+const encodeCommit = ({ event, charged, overrun }: CommitAnswer) => ({
   outcome: outcomes[event],
   charged,
   overrun,
@@ -113,9 +105,11 @@ const toDuration = (ms: number): WireDuration => ({
   nanos: (ms % 1_000) * 1e6,
 });
 
+type AnyHoldAnswer = ReturnType<typeof encode> & ReturnType<typeof encodeReserve> & ReturnType<typeof encodeCommit>;
+
 /** Converts an answer to JSON: durations as in proto3's mapping, numbers as numbers. */
 export function holdAnswerToJson(answer: object): HoldAnswerJson {
-  const { ttl, retry_after, outcome, ...rest } = answer as Partial<HoldResponse & ReserveResponse & CommitResponse>; // one of these
+  const { ttl, retry_after, outcome, ...rest } = answer as Partial<AnyHoldAnswer>; // one of these
   const isGranted = rest.held !== false && rest.reserved !== false;
   return {
     ...rest,
@@ -137,49 +131,27 @@ interface HoldRequest {
 interface AcquireRequest extends HoldRequest {
   readonly max_delay: WireDuration | null;
 }
-interface HoldResponse {
-  readonly held: boolean;
-  readonly ttl: WireDuration;
-  readonly retry_after: WireDuration | null;
-}
 
-interface ReserveResponse {
-  readonly reserved: boolean;
-  readonly hits: number;
-  readonly ttl: WireDuration;
-  readonly retry_after: WireDuration | null;
-}
-interface CommitResponse {
-  readonly outcome: number;
-  readonly charged: number;
-  readonly overrun: number;
-}
+/** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Its methods never reject. */
+export type KuadrantService = ReturnType<typeof createKuadrantService>;
 
-/** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Never rejects. */
-export interface KuadrantService {
-  checkRateLimit(request: WireRequest, caller: TimedCaller): Promise<HoldOutcome<WireResponse>>;
-  report(request: WireRequest, caller: TimedCaller): Promise<HoldOutcome<WireResponse>>;
-  reserve(request: KuadrantReserveRequest, caller: TimedCaller): Promise<HoldOutcome<KuadrantReserveResponse>>;
-  commit(request: KuadrantCommitRequest, caller: TimedCaller): Promise<HoldOutcome<KuadrantCommitResponse>>;
-}
-
-export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras): KuadrantService => ({
-  checkRateLimit: (request, caller) =>
+export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras) => ({
+  checkRateLimit: (request: WireRequest, caller: TimedCaller) =>
     toOutcome(async () => {
       const answer = await limits.check(decodeBounded(request), caller);
       return encodeAnswer(answer, headers(answer), metadata(request, answer));
     }),
-  report: (request, caller) =>
-    toOutcome(async () => {
+  report: (request: WireRequest, caller: TimedCaller) =>
+    toOutcome(async (): Promise<WireResponse> => {
       await limits.report(decodeBounded(request), caller);
       return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
     }),
-  reserve: (request, caller) =>
+  reserve: (request: KuadrantReserveRequest, caller: TimedCaller) =>
     toOutcome(async () => {
       const id = await limits.reserve(decodeBounded(toRequest(request, request.amount)), caller);
       return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
     }),
-  commit: (request, caller) =>
+  commit: (request: KuadrantCommitRequest, caller: TimedCaller) =>
     toOutcome(async () => {
       const decoded = decodeBounded(toRequest(request, request.actual_amount));
       return { reservation_released: await limits.commit(decoded, request.reservation_id, caller) };
@@ -201,16 +173,9 @@ interface KuadrantReserveRequest {
   readonly amount: number;
   readonly ttl?: WireDuration | null;
 }
-interface KuadrantReserveResponse {
-  readonly code: number;
-  readonly reservation_id: string;
-}
 interface KuadrantCommitRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];
   readonly reservation_id: string;
   readonly actual_amount: number;
-}
-interface KuadrantCommitResponse {
-  readonly reservation_released: boolean;
 }

@@ -3,22 +3,27 @@ import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch.ts';
 
-const rlsFile = 'envoy/service/ratelimit/v3/rls.proto';
-const weirFiles = ['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'];
-const packageDefinition = loadProtos([rlsFile], 'numbers');
-const kuadrantFile = 'kuadrant/service/ratelimit/v1/ratelimit.proto';
-const kuadrantDefinition = loadProtos([kuadrantFile], 'numbers');
-const weirDefinition = loadProtos(weirFiles, 'numbers');
+const definitions = loadProtos(
+  [
+    'envoy/service/ratelimit/v3/rls.proto',
+    'kuadrant/service/ratelimit/v1/ratelimit.proto',
+    'weir/v1/rules.proto',
+    'weir/v1/holds.proto',
+    'weir/v1/batch.proto',
+  ],
+  'numbers',
+);
+const service = (name: string): ServiceDefinition => definitions[name] as ServiceDefinition; // a service in the files
 
-// a service in the file
-export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition;
+export const rateLimitService = service('envoy.service.ratelimit.v3.RateLimitService');
+export const rulesService = service('weir.v1.Rules');
+export const holdsService = service('weir.v1.Holds');
+export const kuadrantService = service('kuadrant.service.ratelimit.v1.RateLimitService');
 
-/** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
-// by the file's own types
+// the paths, encoders and decoders of methods, by the files' own types
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>;
-
-export const rulesService = weirDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
-export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
+export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>;
+export const decideBatch = service('weir.v1.Batch').Decide as MethodDefinition<WireBatchRequest, WireBatchResponse>;
 
 /** The answer of `Find`, as in `proto/weir/v1/rules.proto`. */
 export interface FindResponse {
@@ -30,14 +35,3 @@ export interface FindResponse {
     readonly explanation: string;
   }[];
 }
-
-export const holdsService = weirDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
-
-const batchService = weirDefinition['weir.v1.Batch'] as ServiceDefinition; // a service in the file
-/** `Batch/Decide`: its path, encoder and decoder. */
-// by the file's own types
-export const decideBatch = batchService.Decide as MethodDefinition<WireBatchRequest, WireBatchResponse>;
-
-export const kuadrantService = kuadrantDefinition[
-  'kuadrant.service.ratelimit.v1.RateLimitService'
-] as ServiceDefinition; // a service in the file

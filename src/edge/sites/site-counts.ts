@@ -1,19 +1,9 @@
 import type { PeerReport, SiteList } from './shapes.ts';
 
-type Counted = Omit<PeerReport, 'site' | 'silentMs' | 'askedMsAgo'>;
+/** The exchanges of a process with one other site, counted as in `PeerReport`; times are on the monotonic clock. */
+export type PeerCounts = ReturnType<typeof noPeerCounts>;
 
-/** The exchanges of a process with one other site. */
-export interface PeerCounts extends Mutable<Counted> {
-  /** When the last call from that site was answered here, on the monotonic clock; 0: none was. */
-  askedAtMs: number;
-  /** The end of the last answered call, on the monotonic clock; 0: there was none. */
-  answeredAtMs: number;
-  /** Time of the last failed call on the monotonic clock; 0 without one. */
-  failedAtMs: number;
-}
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-export const noPeerCounts = (): PeerCounts => ({
+export const noPeerCounts = () => ({
   exchanges: 0,
   failures: 0,
   failing: 0,
@@ -21,10 +11,13 @@ export const noPeerCounts = (): PeerCounts => ({
   untimely: 0,
   asked: 0,
   roundTripMs: 0,
-  askedAtMs: 0,
-  answeredAtMs: 0,
-  failedAtMs: 0,
   problem: '',
+  /** When the last call from that site was answered here; 0: none was. */
+  askedAtMs: 0,
+  /** The end of the last answered call; 0: there was none. */
+  answeredAtMs: 0,
+  /** Time of the last failed call; 0 without one. */
+  failedAtMs: 0,
 });
 
 /** Time for which an exchange is recent; sites that have to exchange do so twice a second. */

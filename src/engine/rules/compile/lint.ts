@@ -294,52 +294,33 @@ interface Hidden {
  * @param level  the children of one node, in the order of the file
  */
 function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
-  const patterns = new Map<string, PlacedBlock[]>(); // by beginning: a level may have thousands
-  const lengths: number[] = []; // of the beginnings, ascending
+  const patterns: PlacedBlock[] = [];
   let steps = 0;
   const hidden = (one: PlacedBlock): readonly Hidden[] => {
-    const longest = findBeginning(one);
     const cost = comparisonSteps(one.node);
-    for (const length of lengths) {
-      if (length > longest.length || steps > MAX_STEPS) break;
-      steps += cost;
-      for (const pattern of patterns.get(longest.slice(0, length)) ?? []) {
-        if (covers(pattern, one)) return [{ node: one.node, by: pattern.node }];
-        steps += cost * comparisonSteps(pattern.node);
-        if (steps > MAX_STEPS) return [];
-      }
+    for (const pattern of patterns) {
+      steps += cost * comparisonSteps(pattern.node);
+      if (steps > MAX_STEPS) return [];
+      if (covers(pattern, one)) return [{ node: one.node, by: pattern.node }];
     }
     return [];
   };
   const placed = level.map(placedBlock);
   const behind = placed.filter(isPattern).flatMap((one) => {
     const found = hidden(one); // by patterns before it: the first match wins
-    const beginning = findBeginning(one);
-    const alike = patterns.get(beginning);
-    if (alike) alike.push(one);
-    else {
-      patterns.set(beginning, [one]);
-      addInOrder(lengths, beginning.length);
-    }
+    patterns.push(one);
     return found;
   });
   return [...behind, ...placed.filter((one) => one.value.kind === 'any_value' && !isPattern(one)).flatMap(hidden)];
 }
 
-/** Maximum number of beginnings looked up and patterns compared with nodes in one level, about a second of work. */
+/** Maximum number of comparisons in one level, about a second of work. */
 const MAX_STEPS = 10_000_000;
 
-/** The steps of one lookup; a comparison takes the product of both nodes' steps. */
+/** A comparison takes the product of both nodes' steps. */
 const comparisonSteps = ({ values: { key = '', value = '' } }: Block<'node'>): number =>
   1 + Math.floor((key.length + value.length) / STEP_CHARACTERS);
 const STEP_CHARACTERS = 64;
-
-/** Inserts a number into a sorted list, unless it is there. */
-function addInOrder(numbers: number[], added: number): void {
-  const at = numbers.findIndex((number) => number >= added);
-  if (at < 0) numbers.push(added);
-  else if (numbers[at] !== added) numbers.splice(at, 0, added);
-}
 
 /** A node, and the entries that it matches. */
 interface PlacedBlock {
@@ -355,13 +336,6 @@ const placedBlock = (node: Block<'node'>): PlacedBlock => ({
 });
 
 const isPattern = ({ key, value }: PlacedBlock): boolean => key.kind === 'wildcard' || value.kind === 'wildcard';
-
-/**
- * A text with which every match of a node's key and value begins. If a pattern matches all that another one does, its
- * beginning is one of the other's.
- */
-const findBeginning = ({ key, value }: PlacedBlock): string =>
-  key.kind === 'exact' ? `${key.text}=${value.beginning}` : key.beginning;
 
 /** Whether a node matches all that another one does. */
 const covers = (one: PlacedBlock, other: PlacedBlock): boolean =>

@@ -9,7 +9,6 @@ export class Addresses implements Matcher {
   readonly rank = matcherRank('addresses');
   readonly text: string;
   readonly name: string;
-  readonly beginning = '';
   readonly regex = undefined;
   readonly blocks: readonly AddressBlock[];
   #table: BlockTable<true> | undefined;

@@ -15,8 +15,6 @@ export interface Matcher {
   readonly text: string;
   /** Its part of the names of its node, and of a counter that all matching texts share. */
   readonly name: string;
-  /** A text with which every match begins. */
-  readonly beginning: string;
   /**
    * @param work  charged before a text is searched
    * @throws TooCostly

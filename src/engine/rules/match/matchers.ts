@@ -28,10 +28,6 @@ class ExactText implements Matcher {
     return this.text;
   }
 
-  get beginning(): string {
-    return this.text;
-  }
-
   matches(text: string): boolean {
     return text === this.text;
   }
@@ -68,7 +64,7 @@ class Pattern implements Matcher {
   readonly kind = 'wildcard';
   readonly rank = matcherRank('wildcard');
   readonly text: string;
-  readonly beginning: string;
+  readonly #beginning: string;
   readonly #end: string;
   /** Between the beginning and the end; none of them is empty. */
   readonly #parts: readonly string[];
@@ -76,7 +72,7 @@ class Pattern implements Matcher {
   constructor(text: string) {
     const [beginning = '', ...others] = text.split('*');
     this.text = text;
-    this.beginning = beginning;
+    this.#beginning = beginning;
     this.#end = others.pop() ?? '';
     this.#parts = others.filter((part) => part !== '');
   }
@@ -86,9 +82,9 @@ class Pattern implements Matcher {
   }
 
   matches(text: string, work?: RequestWork): boolean {
-    if (!text.startsWith(this.beginning) || !text.endsWith(this.#end)) return false;
+    if (!text.startsWith(this.#beginning) || !text.endsWith(this.#end)) return false;
     if (this.#parts.length > 0) work?.addMatching(text.length / CHARS_PER_UNIT);
-    let from = this.beginning.length;
+    let from = this.#beginning.length;
     for (const part of this.#parts) {
       const found = text.indexOf(part, from);
       if (found < 0) return false;
@@ -99,8 +95,8 @@ class Pattern implements Matcher {
 
   mismatchAt(text: string): number | undefined {
     if (this.matches(text)) return undefined;
-    if (!text.startsWith(this.beginning)) return commonPrefix(this.beginning, text);
-    let from = this.beginning.length;
+    if (!text.startsWith(this.#beginning)) return commonPrefix(this.#beginning, text);
+    let from = this.#beginning.length;
     for (const part of this.#parts) {
       const found = text.indexOf(part, from);
       if (found < 0) return from;
@@ -118,7 +114,7 @@ class Pattern implements Matcher {
   }
 
   get #isAnyText(): boolean {
-    return this.beginning === '' && this.#end === '' && this.#parts.length === 0;
+    return this.#beginning === '' && this.#end === '' && this.#parts.length === 0;
   }
 
   /** Of two patterns, only the beginnings and ends can rule out that a text matches both. */
@@ -126,7 +122,7 @@ class Pattern implements Matcher {
     if (other.kind === 'exact') return this.matches(other.text);
     if (!(other instanceof Pattern)) return true;
     const [starts, ends] = [
-      [this.beginning, other.beginning],
+      [this.#beginning, other.#beginning],
       [this.#end, other.#end],
     ];
     const [short = '', long = ''] = starts.sort(byLength);
@@ -161,7 +157,6 @@ export const ANY_VALUE: Matcher = {
   rank: matcherRank('any_value'),
   text: '',
   name: '',
-  beginning: '',
   matches: () => true,
   mismatchAt: () => undefined,
   covers: () => true,

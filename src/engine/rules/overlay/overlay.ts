@@ -1,7 +1,7 @@
 import { mergeObjects } from '../../../base/json.ts';
 import { NearestTexts } from '../../../base/nearest.ts';
 import type { Block } from '../read/block.ts';
-import { compositeName, listLimits, valueName } from '../read/node-source.ts';
+import { compositeName, listLimits, nodeId, valueName } from '../read/node-source.ts';
 import type { Overlaid } from '../read/overlaid.ts';
 import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
 import { readText } from '../read/read.ts';
@@ -237,10 +237,6 @@ interface OverlayNode {
   readonly parts: readonly Block<'node'>[];
   readonly children: OverlayLevel;
 }
-
-/** Identifies a node among its siblings, for example by the first of its blocks of addresses. */
-const nodeId = (head: Block<'node'>['values']): string =>
-  `${head.key?.length}:${head.key}${head.addresses ? ' in ' : '='}${valueName(head)}`;
 
 /** Keys of a node that affect how its limits count and how they are reported. */
 const nodeKeys = [

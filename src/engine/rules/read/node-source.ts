@@ -35,6 +35,10 @@ export function compositeName(head: NodeHead): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
+/** Identifies a node among its siblings; of its blocks of addresses, by the first. */
+export const nodeId = (head: NodeHead): string =>
+  `${head.key?.length}:${head.key}${head.addresses ? ' in ' : '='}${valueName(head)}`;
+
 /** A node's limits as written, including `unlimited`. */
 export const listLimits = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
   only ? [only] : several;

@@ -25,19 +25,41 @@ const summarizeAll = (packed: PackedRules, split: SiteSplit | undefined): RuleSu
 
 const MAX_LISTED = 200;
 
+/** Compares the rules by their keys and values. */
 export function findReload(before: RuleSummaries, after: RuleSummaries): Reload {
-  const changes = findChanges(before, after);
-  const { kept, anew } = findCounterChanges(before, after, new Set(changes.changed));
+  const [added, changed, removed] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  const [kept, anew] = [new Set<string>(), new Set<string>()];
+  for (const [id, now] of after) {
+    const was = before.get(id);
+    const isChanged = was?.digest !== now.digest;
+    if (isChanged) (was ? changed : added).add(now.path);
+    if (was && (isChanged || was.grouping !== now.grouping) && now.counters.length > 0)
+      (areKept(was, now) ? kept : anew).add(now.path);
+  }
+  for (const [id, { path, digest }] of before) if (digest !== undefined && !after.has(id)) removed.add(path);
+  for (const path of anew) kept.delete(path); // one of its counters is not kept
   const parts = [
-    describeChanges(changes),
-    kept.length > 0 ? `counters kept: ${namedPaths(kept)}` : undefined,
-    anew.length > 0 ? `counters begin anew: ${namedPaths(anew)}` : undefined,
+    describe('added', added),
+    describe('changed', changed),
+    describe('removed', removed),
+    describe('counters kept:', kept),
+    describe('counters begin anew:', anew),
   ].filter((part) => part !== undefined);
   return {
     text: parts.length === 0 ? undefined : parts.join('; '),
-    countersKept: kept.slice(0, MAX_LISTED),
-    countersAnew: anew.slice(0, MAX_LISTED),
+    countersKept: [...kept].slice(0, MAX_LISTED),
+    countersAnew: [...anew].slice(0, MAX_LISTED),
   };
+}
+
+/** The number of paths named for each kind of change. */
+const MAX_NAMED = 5;
+
+/** `added demo.a, demo.b and 3 more`; undefined if there are none. */
+function describe(change: string, paths: ReadonlySet<string>): string | undefined {
+  if (paths.size === 0) return undefined;
+  const more = paths.size > MAX_NAMED ? ` and ${paths.size - MAX_NAMED} more` : '';
+  return `${change} ${[...paths].slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
 }
 
 /** The reload as JSON. */
@@ -47,73 +69,6 @@ export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs:
   counters_kept: countersKept,
   counters_anew: countersAnew,
 });
-
-interface RuleChanges {
-  readonly added: readonly string[];
-  readonly removed: readonly string[];
-  readonly changed: readonly string[];
-}
-
-function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
-  const old = listDigests(before);
-  const added: string[] = [];
-  const changed: string[] = [];
-  for (const [path, digest] of listDigests(after)) {
-    const known = old.get(path);
-    if (known === undefined) added.push(path);
-    else if (known !== digest) changed.push(path);
-    old.delete(path);
-  }
-  return { added, changed, removed: [...old.keys()] };
-}
-
-function listDigests(summaries: RuleSummaries): Map<string, string> {
-  const digests = new Map<string, string>();
-  for (const { path, digest } of summaries.values()) {
-    if (digest !== undefined) digests.set(path, digest);
-  }
-  return digests;
-}
-
-/** The number of paths named for each kind of change. */
-const MAX_NAMED = 5;
-
-/** `added demo.a, demo.b and 3 more; changed demo.user`; undefined if no rule differs. */
-function describeChanges(changes: RuleChanges): string | undefined {
-  const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
-    const paths = changes[kind];
-    return paths.length === 0 ? [] : [`${kind} ${namedPaths(paths)}`];
-  });
-  return parts.length === 0 ? undefined : parts.join('; ');
-}
-
-/** `demo.a, demo.b and 3 more` */
-function namedPaths(paths: readonly string[]): string {
-  const more = paths.length > MAX_NAMED ? ` and ${paths.length - MAX_NAMED} more` : '';
-  return `${paths.slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
-}
-
-/** Changed rules, by path: whether the counters of all their limits are kept. */
-interface CounterChanges {
-  readonly kept: readonly string[];
-  readonly anew: readonly string[];
-}
-
-/**
- * Finds out whether the counters of changed rules are kept.
- *
- * @param changed  paths, as `findChanges` lists them
- */
-function findCounterChanges(before: RuleSummaries, after: RuleSummaries, changed: ReadonlySet<string>): CounterChanges {
-  const kept = new Set<string>();
-  const anew = new Set<string>();
-  for (const [id, now] of after) {
-    const was = before.get(id);
-    if (!was || !(changed.has(now.path) || was.grouping !== now.grouping)) continue;
-    if (now.counters.length > 0) (areKept(was, now) ? kept : anew).add(now.path);
-  }
-  return { kept: [...kept].filter((path) => !anew.has(path)), anew: [...anew] };
-}
 
 /** Counters are named by grouping, entries, algorithm and window. */
 const areKept = (was: RuleSummary, now: RuleSummary): boolean =>

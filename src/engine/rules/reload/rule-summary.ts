@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { type Above, buildOwn, topContext } from '../compile/compile.ts';
 import { type NodeSource, type PackedDomain, unpack } from '../compile/packed.ts';
-import { nodeId } from '../match/level.ts';
-import { textMatcher, valueMatcher } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
+import { nodeId } from '../read/node-source.ts';
 import { Problems } from '../read/problem.ts';
 
 /** The part of a rule that is needed to compare two versions. */
@@ -34,9 +33,7 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
       const { node, here } = buildOwn(sourced.written.block, above, problems);
-      const { head } = sourced.written;
-      const own = nodeId({ key: textMatcher(head.key ?? ''), value: valueMatcher(head) });
-      const chain = { id: `${parent}${own}/`, groups: [...groups, node.sharedValue] };
+      const chain = { id: `${parent}${nodeId(sourced.written.head)}/`, groups: [...groups, node.sharedValue] };
       const { rule, composite } = node;
       if (rule) summaries.set(chain.id, createSummary({ rule, composite }, chain, texts));
       if (sourced.below) addLevel(sourced.below, here, chain);
