@@ -66,7 +66,7 @@ export default {
       ...project,
       displayName: 'grpc-js', // once more on the other transport: what its adapter does, not what services decide
       testMatch: [
-        '<rootDir>/test/edge/grpc/{grpc-server,tls}.test.ts',
+        '<rootDir>/test/edge/grpc/grpc-server.test.ts',
         '<rootDir>/test/edge/rls/{holds,batch}.test.ts',
         '<rootDir>/test/engine/decide/{deadlines,slots}.test.ts',
       ],

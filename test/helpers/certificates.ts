@@ -22,9 +22,16 @@ export interface Authority extends Certificate {
 
 let serial = Date.now(); // must be unique within an authority
 
+/** Creating an RSA key takes a second on a busy machine, so authorities share one, and certificates alternate. */
+const keyPairs: Pki.rsa.KeyPair[] = [];
+const keyPair = (at: number): Pki.rsa.KeyPair => {
+  keyPairs[at] ??= pki.rsa.generateKeyPair(2048);
+  return keyPairs[at];
+};
+
 /** Creates a new authority with each call; authorities do not trust each other's certificates. */
 export function createAuthority(name = 'Test authority'): Authority {
-  const keys = pki.rsa.generateKeyPair(2048);
+  const keys = keyPair(0);
   const subject = [{ name: 'commonName', value: `${name} ${serial}` }];
   const cert = newCertificate(keys.publicKey, subject);
   cert.setIssuer(subject);
@@ -34,7 +41,7 @@ export function createAuthority(name = 'Test authority'): Authority {
   ]);
   cert.sign(keys.privateKey, sha256());
   const issueFor: Authority['issueFor'] = (validMs, ...names) => {
-    const own = pki.rsa.generateKeyPair(2048);
+    const own = keyPair(1 + (serial % 2));
     const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'unnamed' }], validMs);
     leaf.setIssuer(subject);
     leaf.setExtensions([

@@ -44,7 +44,7 @@ const mostInATurn = (send: (client: RawClient) => void, answers: number): Promis
   });
 
 test('a turn handles a bounded number of chunks, regardless of their size and the number of connections', async () => {
-  const body = '1\r\n \r\n'.repeat(4_000);
+  const body = '1\r\n \r\n'.repeat(1_500);
   const most = await mostInATurn((client) => client.write(`${CHUNKED}${body}0\r\n\r\n`), 1);
   expect(most).toBeGreaterThan(100);
   expect(most).toBeLessThan((32_768 + 2 * READ_BYTES) / 6 / 3); // a third of the requests that would fit if only octets counted
@@ -52,7 +52,7 @@ test('a turn handles a bounded number of chunks, regardless of their size and th
 
 test('a turn handles a bounded number of requests, regardless of the number of connections', async () => {
   const request = 'POST /read HTTP/1.1\r\nhost: weir\r\n\r\n';
-  const most = await mostInATurn((client) => client.write(request.repeat(500)), 500);
+  const most = await mostInATurn((client) => client.write(request.repeat(150)), 150);
   expect(most).toBeLessThan(32_768 / 512 + (2 * READ_BYTES) / request.length);
 });
 
@@ -69,10 +69,10 @@ test('a client that reads late gets the answers to all its requests', async () =
   const [client] = clients;
   client?.socket.pause();
   const request = `POST /read HTTP/1.1\r\nhost: weir\r\ncontent-length: 200\r\n\r\n${'x'.repeat(200)}`;
-  for (let at = 0; at < 20; at++) client?.write(request.repeat(500));
+  for (let at = 0; at < 20; at++) client?.write(request.repeat(200));
   await nextTurn();
   client?.socket.resume();
-  await client?.receives('<200 x>', 10_000);
+  await client?.receives('<200 x>', 4_000);
 });
 
 test('a client that ends its connection after its request is answered first', async () => {

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,20 +22,32 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'quotas-'));
 });
 
-test.each([
-  'config/rules.yaml',
-  ...readdirSync(join(PROJECT, 'config/examples'))
-    .filter((name) => name.endsWith('.yaml'))
-    .map((name) => `config/examples/${name}`),
-])('Envoy 1.40 accepts the quota configuration printed for %s', async (path) => {
-  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', join(PROJECT, path), '--grpc', 'weir:9']);
-  expect(stdout).toContain('port_value: 9 }');
-  if (!stdout.includes('- predicate:')) return; // a proxy can apply none of its rules, and the filter does not accept an empty list
+/** Envoy's answer to a configuration. */
+async function validate(configuration: string): Promise<string> {
   const file = join(folder, 'envoy.yaml');
-  writeFileSync(file, stdout);
-  const validated = await run(await envoyBinary(), ['--mode', 'validate', '-c', file]);
-  expect(validated.stdout + validated.stderr).toContain('OK');
+  writeFileSync(file, configuration);
+  const { stdout, stderr } = await run(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+  return stdout + stderr;
+}
+
+test('Envoy 1.40 accepts the quota configuration that the command prints', async () => {
+  const rules = join(PROJECT, 'config/rules.yaml');
+  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', rules, '--grpc', 'weir:9']);
+  expect(stdout).toContain('port_value: 9 }');
+  expect(await validate(stdout)).toContain('OK');
 });
+
+test.each(readdirSync(join(PROJECT, 'config/examples')).filter((name) => name.endsWith('.yaml')))(
+  'Envoy 1.40 accepts the quota configuration for the example %s',
+  async (name) => {
+    const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples', name), 'utf8'));
+    for (const domain of rules.domains.keys()) {
+      const printed = quotaConfiguration(rules, domain, { host: 'weir', port: 9 });
+      if (!printed.includes('- predicate:')) continue; // a proxy can apply none of its rules, and the filter does not accept an empty list
+      expect(await validate(printed)).toContain('OK');
+    }
+  },
+);
 
 test('the configuration names the rules that are left out, and why', () => {
   const rules = rulesFrom(`

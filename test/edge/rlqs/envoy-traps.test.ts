@@ -42,6 +42,28 @@ interface Bucket {
   readonly ttl?: number;
 }
 
+/** The pair of tests that need no other configuration. */
+let usual: Pair;
+let usualParts: typeof open = [];
+beforeAll(async () => {
+  usual = await startPair();
+  usualParts = open.splice(0);
+});
+afterAll(() => Promise.all(usualParts.map((one) => one.close())));
+
+/** The usual pair, whose bucket is abandoned and has been reported again, so that it has no assignment. */
+async function freshBucket(): Promise<Pair> {
+  await apply(usual, { abandon_action: {} });
+  const before = usual.service.reports.length;
+  const sent: Promise<unknown>[] = [];
+  await until('the bucket is reported again', () => {
+    sent.push(usual.envoy.passes());
+    return usual.service.reports.length > before;
+  });
+  await Promise.all(sent);
+  return usual;
+}
+
 /** A token bucket that fills too slowly for the test to notice. */
 const tokens = ({ max, fill = 1, seconds = 86_400, nanos = 0, ttl = 300 }: Bucket): Omit<SentAction, 'bucket_id'> => ({
   quota_assignment_action: {
@@ -71,13 +93,8 @@ async function apply({ service, envoy }: Pair, action: Omit<SentAction, 'bucket_
   }
 }
 
-test('Envoy 1.40 sends the metadata of the stream literally, without substitutions', async () => {
-  const { service } = await startPair({ name: '%HOSTNAME%' });
-  expect(service.names).toEqual(['%HOSTNAME%']);
-});
-
-test('Envoy 1.40 opens the stream with the first request of a bucket, and reports one request at once', async () => {
-  const { service } = await startPair();
+test('Envoy 1.40 opens the stream with the first request of a bucket, and reports one request at once', () => {
+  const { service } = usual;
   const [first] = service.reports;
   expect(first?.domain).toBe('edge');
   expect(first?.bucket_quota_usages).toHaveLength(1);
@@ -86,6 +103,11 @@ test('Envoy 1.40 opens the stream with the first request of a bucket, and report
     num_requests_allowed: 1,
     num_requests_denied: 0,
   });
+});
+
+test('Envoy 1.40 sends the metadata of the stream literally, without substitutions', async () => {
+  const { service } = await startPair({ name: '%HOSTNAME%' });
+  expect(service.names).toEqual(['%HOSTNAME%']);
 });
 
 test('Envoy 1.40 reports every 5 s for any reporting interval, including idle buckets, in whole seconds', async () => {
@@ -98,7 +120,7 @@ test('Envoy 1.40 reports every 5 s for any reporting interval, including idle bu
 });
 
 test('Envoy 1.40 enforces a token bucket, and the same assignment again neither fills nor empties it', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 10 }));
   expect(await pair.envoy.passed(4)).toBe(4);
   await apply(pair, tokens({ max: 10 }));
@@ -106,7 +128,7 @@ test('Envoy 1.40 enforces a token bucket, and the same assignment again neither 
 });
 
 test('Envoy 1.40 fills a bucket evenly, for any fill interval', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 5, fill: 600, seconds: 60 }));
   await pair.envoy.passed(20);
   await sleep(1_000);
@@ -114,7 +136,7 @@ test('Envoy 1.40 fills a bucket evenly, for any fill interval', async () => {
 });
 
 test('Envoy 1.40 scales the remaining tokens when the size of a bucket changes', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 10 }));
   expect(await pair.envoy.passed(4)).toBe(4);
   await apply(pair, tokens({ max: 20 }));
@@ -124,7 +146,7 @@ test('Envoy 1.40 scales the remaining tokens when the size of a bucket changes',
 });
 
 test('Envoy 1.40 keeps the tokens when only the tokens of a fill change: shares change nothing else', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 10, fill: 1 }));
   expect(await pair.envoy.passed(4)).toBe(4);
   await apply(pair, tokens({ max: 10, fill: 3 }));
@@ -132,7 +154,7 @@ test('Envoy 1.40 keeps the tokens when only the tokens of a fill change: shares 
 });
 
 test('Envoy 1.40 fills a bucket that replaces a blanket rule', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, blanket('DENY_ALL'));
   expect(await pair.envoy.passed(3)).toBe(0);
   await apply(pair, tokens({ max: 3 }));
@@ -140,7 +162,7 @@ test('Envoy 1.40 fills a bucket that replaces a blanket rule', async () => {
 });
 
 test('Envoy 1.40 does not notice a change in the seconds of a fill interval, unless its nanoseconds change, too', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 5, seconds: 86_400 }));
   expect(await pair.envoy.passed(8)).toBe(5);
   await apply(pair, tokens({ max: 5, seconds: 1, fill: 1 }));
@@ -152,13 +174,13 @@ test('Envoy 1.40 does not notice a change in the seconds of a fill interval, unl
 });
 
 test('Envoy 1.40 limits nothing with a fill interval below a second', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, tokens({ max: 2, seconds: 0, nanos: 500_000_000 }));
   expect(await pair.envoy.passed(30)).toBe(30);
 });
 
 test('Envoy 1.40 does not support requests per time unit, and keeps the previous assignment', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, {
     quota_assignment_action: {
@@ -170,7 +192,7 @@ test('Envoy 1.40 does not support requests per time unit, and keeps the previous
 });
 
 test('Envoy 1.40 keeps the previous assignment when the next one has no strategy', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, { quota_assignment_action: { assignment_time_to_live: { seconds: 300 } } });
   expect(await pair.envoy.passed(3)).toBe(0);
@@ -216,7 +238,7 @@ test('Envoy 1.40 shares a bucket among all its workers', async () => {
 });
 
 test('Envoy 1.40 drops an abandoned bucket, and its next request subscribes again', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, blanket('DENY_ALL'));
   await apply(pair, { abandon_action: {} });
   const before = pair.service.reports.length;
@@ -227,7 +249,7 @@ test('Envoy 1.40 drops an abandoned bucket, and its next request subscribes agai
 });
 
 test('Envoy 1.40 reopens an ended stream, reports all buckets, and keeps its assignments meanwhile', async () => {
-  const pair = await startPair();
+  const pair = await freshBucket();
   await apply(pair, blanket('DENY_ALL'));
   pair.service.end();
   await sleep(300);
@@ -245,6 +267,5 @@ test('Envoy 1.40 refuses a matcher with a regular expression unless it names goo
 });
 
 test('Envoy 1.40 has no statistics of the filter', async () => {
-  const { envoy } = await startPair();
-  expect(await envoy.admin('/stats')).not.toMatch(/rate_limit_quota|rlqs/);
+  expect(await usual.envoy.admin('/stats')).not.toMatch(/rate_limit_quota|rlqs/);
 });

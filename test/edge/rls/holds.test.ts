@@ -192,7 +192,6 @@ describe('a closing server', () => {
     await held;
     await server.close(1);
     expect(await reply).toEqual({ error: expect.any(Number) });
-    await sleep(TURN_MS + 100); // the turn
   });
 });
 
@@ -210,8 +209,8 @@ test('a caller that cancels a delayed call does not delay those behind it', asyn
 });
 
 // The order of calls is up to the client, which may send an earlier call after a later one.
-test('10,000 concurrently delayed calls on one connection are all answered, each in turn', async () => {
-  const CALLS = 10_000;
+test('1,000 concurrently delayed calls on one connection are all answered, each in turn', async () => {
+  const CALLS = 1_000;
   const FIRST_MS = 2_000;
   await ask('crowd', { hits: 10_000 }); // fills the bucket
   const before = ask('crowd', { hits: (FIRST_MS / 1_000) * 5_000 }); // so that all arrive before the first one's turn

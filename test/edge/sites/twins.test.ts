@@ -17,9 +17,11 @@ const START_MS = 1_700_000_000_000;
 
 let server: Redis;
 let connection: Connection;
+let sha: string;
 beforeAll(async () => {
   server = await startRedis();
   connection = await openReady(server);
+  sha = String(await connection.script('LOAD', script.text));
 });
 afterAll(async () => {
   connection.disconnect();
@@ -70,7 +72,7 @@ test.each(['fixed_window', 'token_bucket'] as const)(
         const batch = encodeBatch([{ operations: [operation], spend: 'each' }], clock());
         const { keys, packed } = batch;
         const transaction = connection.multi();
-        transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, clock());
+        transaction.callBuffer('EVALSHA', sha, keys.length, ...keys, packed, clock());
         for (const one of keys) transaction.persist(one); // time follows the schedule's clock
         const [[error, reply] = []] = (await transaction.exec()) ?? [];
         if (error) throw error;

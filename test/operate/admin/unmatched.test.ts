@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
+import { NearestTexts } from '../../../src/base/nearest.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
-import { NearestTexts } from '../../../src/base/nearest.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
 import { describeUnmatched, isOfDomain, Unmatched } from '../../../src/operate/admin/unmatched.ts';

@@ -21,18 +21,18 @@ const packedRules = (version: number, pieces = 10): PackedRules =>
     ),
   }));
 
-test('reloads leave no more memory in use than the first ones', async () => {
+test('reloads leave no more memory in use than the first ones', () => {
   const inForce = new RulesInForce();
   let version = 1;
-  const reload = async (times: number) => {
+  const reload = (times: number): void => {
     for (let time = 0; time < times; time++) {
-      const { rules } = await inForce.replace(packedRules(version++), async () => {});
+      const { rules } = inForce.replaceAtOnce(packedRules(version++));
       expect([...rules]).toHaveLength(rules.length); // creates them
     }
   };
-  await reload(10);
+  reload(10);
   const beforeBytes = heapBytes();
-  await reload(30);
+  reload(30);
   expect(heapBytes() - beforeBytes).toBeLessThan(200_000); // thirty versions would take millions
   expect(inForce.tree?.rules).toHaveLength(2 * 10 * 32);
 });
@@ -112,15 +112,15 @@ test('a domain that has not changed is not compiled again, and listeners are not
 
 test('rules are replaced a few nodes per turn of the event loop, and applied in one step', async () => {
   const inForce = new RulesInForce();
-  inForce.replaceAtOnce(packedRules(1, 100));
+  inForce.replaceAtOnce(packedRules(1, 20));
   const before = inForce.tree;
   let turns = 0;
   const seen = new Set<unknown>();
-  await inForce.replace(packedRules(2, 100), async () => {
+  await inForce.replace(packedRules(2, 20), async () => {
     turns++;
     seen.add(inForce.tree);
   });
-  expect(turns).toBeGreaterThanOrEqual(100);
+  expect(turns).toBeGreaterThanOrEqual(20);
   expect([...seen]).toEqual([before]);
   const limits = [...(inForce.tree?.domains.get('other')?.root.byKey.get('k0')?.byValue.values() ?? [])];
   expect(limits.every(({ rule }) => rule?.limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
