@@ -24,7 +24,7 @@ const notQuick = [
   '/test/engine/ledger/(lease|model|unknown-outcomes)\\.',
   '/test/engine/rules/reload/(book|in-force|service)\\.',
   '/test/h2/identity/system-cas\\.',
-  '/test/h2/http2/(attacks|connection-bytes|connections|h2spec|idle-connections|side-turns)\\.',
+  '/test/h2/http2/(attacks|connections|h2spec|idle-connections|side-turns)\\.',
   '/test/lab/advise/(live|proof)\\.',
   '/test/lab/envoy/',
   '/test/lab/replay/report/page\\.',

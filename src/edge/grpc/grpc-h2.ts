@@ -5,17 +5,17 @@ import type { UnaryCall } from '../../h2/grpc/unary-call.ts';
 import type { Http2Limits } from '../../h2/http2/limits.ts';
 import { type GrpcServer, serve } from '../../h2/server.ts';
 import {
-  type BatchOutcome,
   batchCost,
   createBatch,
   readBatchRequest,
   type WireBatchRequest,
+  type WireBatchResponse,
   writeBatchResponse,
 } from '../rls/batch.ts';
 import { requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
-import type { CallOutcome } from '../rls/service.ts';
+import type { CallOutcome, Outcome } from '../rls/service.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
 import { sideServices } from './side-services.ts';
@@ -75,7 +75,7 @@ function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {
   call.answer(bytes, length);
 }
 
-function replyToBatch(call: UnaryCall<WireBatchRequest>, outcome: BatchOutcome): void {
+function replyToBatch(call: UnaryCall<WireBatchRequest>, outcome: Outcome<WireBatchResponse>): void {
   if ('error' in outcome) return call.fail(outcome.error);
   const { bytes, length } = writeBatchResponse(outcome.response, PREFIX_BYTES);
   call.answer(bytes, length);

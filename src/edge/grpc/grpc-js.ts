@@ -22,7 +22,7 @@ import { createBatch, readBatchRequest } from '../rls/batch.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest } from '../rls/messages.ts';
 import { decideBatch, shouldRateLimit } from '../rls/proto.ts';
-import type { Caller, GrpcStatus } from '../rls/service.ts';
+import type { Caller, Outcome } from '../rls/service.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
 import { injectConnections } from './injected-connections.ts';
@@ -88,7 +88,6 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   };
 }
 
-type Outcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
 type Handle<Q, R> = (request: Q, caller: Caller, reply: (outcome: Outcome<R>) => void) => void;
 
 function handlers({ overload, clock, onCallFinished }: GrpcServerOptions) {

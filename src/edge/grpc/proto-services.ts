@@ -7,9 +7,9 @@ import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
 import { hostedCost } from '../rls/cost.ts';
 import { findCost, findRules } from '../rls/find-rules.ts';
-import type { HoldOutcome, HoldsService, KuadrantService } from '../rls/holds.ts';
+import type { HoldsService, KuadrantService } from '../rls/holds.ts';
 import { type FindResponse, holdsService, kuadrantService, rulesService } from '../rls/proto.ts';
-import { toStatus } from '../rls/service.ts';
+import { type Outcome, toStatus } from '../rls/service.ts';
 
 /** Services whose messages are read and written by `@grpc/proto-loader`, and whose calls take turns with decisions. */
 
@@ -31,11 +31,7 @@ export function rulesMethods(rules: () => RuleTree | undefined, overload: Overlo
   ];
 }
 
-function outcomeOfFind(
-  tree: RuleTree,
-  request: WireRequest,
-  onWork: (units: number) => void,
-): HoldOutcome<FindResponse> {
+function outcomeOfFind(tree: RuleTree, request: WireRequest, onWork: (units: number) => void): Outcome<FindResponse> {
   try {
     return { response: findRules(tree, request, onWork) };
   } catch (cause) {
@@ -51,7 +47,7 @@ export const holdsMethods = (holds: HoldsService, overload: Overload): readonly 
 export const kuadrantMethods = (kuadrant: KuadrantService, overload: Overload): readonly Method[] =>
   hostedMethods(kuadrantService, kuadrant, overload);
 
-type Hosted = Readonly<Record<string, (request: never, caller: OpenCall) => Promise<HoldOutcome<object>>>>;
+type Hosted = Readonly<Record<string, (request: never, caller: OpenCall) => Promise<Outcome<object>>>>;
 
 /** Creates the unary methods of a service, whose outcomes are promised by handlers with the names of the methods. */
 function hostedMethods(service: ServiceDefinition, handlers: Hosted, overload: Overload): readonly Method[] {
@@ -70,7 +66,7 @@ const unaryMethods =
     return { kind: 'unary', path, decode: requestDeserialize, encode: responseSerialize, turns, handle };
   };
 
-function finish<R>(call: OpenCall<R>, outcome: HoldOutcome<R>): void {
+function finish<R>(call: OpenCall<R>, outcome: Outcome<R>): void {
   if ('error' in outcome) return call.fail(outcome.error.code, outcome.error.details);
   call.send(outcome.response);
   call.end();

@@ -11,8 +11,8 @@ import type { Overload } from '../overload/overload.ts';
 import { hostedCost, requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
-import { type HoldOutcome, type HoldsService, holdAnswerToJson, holdMethods } from '../rls/holds.ts';
-import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
+import { type HoldsService, holdAnswerToJson, holdMethods } from '../rls/holds.ts';
+import type { Caller, CallOutcome, Outcome, RlsService } from '../rls/service.ts';
 import { crossSiteReason } from './cross-site.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
 import { isVerbose, json, type Page, plain, type Route } from './server.ts';
@@ -39,7 +39,12 @@ export function apiRoutes(
       {
         help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
         answer: (request) =>
-          answerJson(request, overload, (body, reply) => decide(body, request, service, reply), outcomePage),
+          answerJson(
+            request,
+            overload,
+            (body, reply) => decideWire(requestFromJson(body), { octets: body.length, request, service, reply }),
+            outcomePage,
+          ),
       },
     ],
     [
@@ -56,7 +61,7 @@ export function apiRoutes(
 function holdRoutes(holds: HoldsService, overload: JsonOverload): readonly (readonly [string, Route])[] {
   return holdMethods.map((method) => {
     const path = `/holds/${method}`;
-    const run = (body: Buffer, request: HttpRequest, reply: (outcome: HoldOutcome<object>) => void): number => {
+    const run = (body: Buffer, request: HttpRequest, reply: (outcome: Outcome<object>) => void): number => {
       const message = holdFromJson(body);
       const { bytes, units } = hostedCost(message, body.length);
       request.charge(bytes);
@@ -126,20 +131,6 @@ export function outcomeInTurn<T>(
   });
 }
 
-/**
- * A separate function, so that nothing refers to the decoded request while the service holds the call.
- *
- * @returns units of work
- */
-function decide(
-  body: Buffer,
-  request: HttpRequest,
-  service: RlsService,
-  reply: (outcome: CallOutcome) => void,
-): number {
-  return decideWire(requestFromJson(body), { octets: body.length, request, service, reply });
-}
-
 interface DecideOptions {
   /** Size of the request. */
   readonly octets: number;
@@ -149,7 +140,8 @@ interface DecideOptions {
 }
 
 /**
- * Charges the memory of a request, and passes it to the service.
+ * Charges the memory of a request, and passes it to the service. Its caller must not keep the decoded request, which
+ * would stay in memory while the service holds the call.
  *
  * @returns units of work
  */
@@ -191,7 +183,7 @@ function outcomePage(outcome: CallOutcome): Page {
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function holdPage(outcome: HoldOutcome<object>): Page {
+function holdPage(outcome: Outcome<object>): Page {
   if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   const answer = holdAnswerToJson(outcome.response);
   return json(answer.held === false || answer.reserved === false ? 429 : 200, answer);

@@ -115,28 +115,13 @@ export function authzRoute(mapping: AuthzMapping, service: RlsService, overload:
       const { url = '' } = request;
       const refusal = new URL(url, 'http://weir').searchParams.get('refused') === '403' ? 403 : 429;
       const octets = request.rawHeaders.reduce((sum, text) => sum + text.length, url.length);
-      const asked = { octets, mapping, service };
-      const run = (reply: (outcome: CallOutcome) => void): number => decide(request, asked, reply);
+      const run = (reply: (outcome: CallOutcome) => void): number =>
+        decideWire(mapping(request.headers), { octets, request, service, reply });
       return outcomeInTurn(octets, overload, run).then((outcome) =>
         'error' in outcome ? undecided(outcome) : decisionPage(outcome.response, refusal),
       );
     },
   };
-}
-
-interface Asked {
-  readonly octets: number;
-  readonly mapping: AuthzMapping;
-  readonly service: RlsService;
-}
-
-/** @returns units of work */
-function decide(
-  request: HttpRequest,
-  { octets, mapping, service }: Asked,
-  reply: (outcome: CallOutcome) => void,
-): number {
-  return decideWire(mapping(request.headers), { octets, request, service, reply });
 }
 
 function undecided({ error }: Extract<CallOutcome, { error: unknown }>): Page {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Page, plain, type Route } from './server.ts';
+import { json, type Page, plain, type Route } from './server.ts';
 
 /** Maximum and default length of a profile, in seconds. */
 const MAX_SECONDS = 60;
@@ -59,9 +59,7 @@ function parseSeconds({ url = '' }: IncomingMessage): number | undefined {
 }
 
 const attachment = (name: string, body: object): Page => ({
-  status: 200,
-  contentType: 'application/json',
-  body: JSON.stringify(body),
+  ...json(200, body),
   headers: { 'content-disposition': `attachment; filename="${name}"` },
 });
 

@@ -5,13 +5,14 @@ import { status } from '../../h2/grpc/grpc-status.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
 import { requestCost } from './cost.ts';
 import { type EncodedMessage, readRateLimitRequest, responseWriter, writeResponse } from './messages.ts';
-import type { Caller, CallOutcome, GrpcStatus, RlsService } from './service.ts';
-
-/** The outcome of a call of `weir.v1.Batch`. */
-export type BatchOutcome = { readonly response: WireBatchResponse } | { readonly error: GrpcStatus };
+import type { Caller, CallOutcome, GrpcStatus, Outcome, RlsService } from './service.ts';
 
 /** Decides several requests of one caller independently. Never throws. */
-type DecideBatch = (batch: WireBatchRequest, caller: Caller, reply: (outcome: BatchOutcome) => void) => void;
+type DecideBatch = (
+  batch: WireBatchRequest,
+  caller: Caller,
+  reply: (outcome: Outcome<WireBatchResponse>) => void,
+) => void;
 
 /**
  * `weir.v1.Batch`, independent of the transport. All requests are decided in one turn of the event loop, so that the

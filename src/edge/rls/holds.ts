@@ -14,7 +14,7 @@ import {
   type WireResponse,
 } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import { type Extras, type GrpcStatus, toStatus } from './service.ts';
+import { type Extras, type Outcome, toStatus } from './service.ts';
 
 /** Maximum time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
@@ -73,11 +73,8 @@ const encodeCommit = ({ event, charged, overrun }: CommitAnswer) => ({
 
 const MAX_DESCRIPTORS = 64;
 
-/** The outcome of a call of `weir.v1.Holds`, or of Kuadrant's service. */
-export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
-
 /** The outcome of a call, even if it throws. */
-async function toOutcome<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
+async function toOutcome<R>(run: () => Promise<R>): Promise<Outcome<R>> {
   try {
     return { response: await run() };
   } catch (cause) {

@@ -6,20 +6,19 @@ import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../../engine/decide/decide.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import type { Failure } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
 import { createDetail } from './detail.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
-export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
+export type Outcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
+export type CallOutcome = Outcome<WireResponse>;
 
 /** Details sent to callers for bugs in this service, whose cause is only logged. */
 export const INTERNAL_ERROR = 'internal error';
 
-export interface GrpcStatus {
-  readonly code: status;
-  readonly details: string;
-}
+export type GrpcStatus = Failure;
 
 /** The caller of a request, as seen by the transport. */
 export interface Caller {

@@ -1,8 +1,7 @@
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
-import type { Block } from '../../engine/rules/read/block.ts';
-import type { Shape } from '../../engine/rules/read/format.ts';
-import { type Place, type Problem, Problems, pathOfKey } from '../../engine/rules/read/problem.ts';
+import { type Block, reviveBlock } from '../../engine/rules/read/block.ts';
+import { type Place, type Problem, Problems } from '../../engine/rules/read/problem.ts';
 import { type CheckedRules, checkBlocks, type LoadOptions } from '../../engine/rules/reload/load.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import { fromStruct, type WireStruct } from '../../protobuf/struct.ts';
@@ -107,60 +106,12 @@ const errorIn = (file: string, message: string): Problem => ({
 });
 
 const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
-  decodedBlock<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
+  reviveBlock('file', { domain, descriptors: descriptors.map(toValues) }, place);
 
-function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
-  const {
-    key,
-    value,
-    rate_limit: policy,
-    descriptors,
-    shadow_mode,
-    detailed_metric,
-    quota_mode,
-    metadata,
-  } = descriptor;
-  return decodedBlock<'node'>(
-    {
-      key,
-      value,
-      shadow_mode,
-      detailed_metric,
-      quota_mode,
-      ...(policy && { rate_limit: readPolicy(policy, below(place, 'rate_limit')) }),
-      descriptors: readAll('descriptors', descriptors, place, readDescriptor),
-      ...(metadata && { metadata: fromStruct(metadata) }),
-    },
-    place,
-  );
-}
-
-function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
-  return decodedBlock<'rate_limit'>(
-    {
-      requests_per_unit,
-      unlimited,
-      name,
-      unit: String(unit),
-      replaces: readAll('replaces', replaces, place, (replaced, at) => decodedBlock<'replaces'>(replaced, at)),
-    },
-    place,
-  );
-}
-
-/** Reads the messages of a repeated field. */
-const readAll = <M, B>(
-  field: string,
-  messages: readonly M[],
-  parent: Place,
-  read: (message: M, place: Place) => B,
-): B[] => messages.map((message, index) => read(message, below(parent, `${field}[${index}]`)));
-
-const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
-
-/** A block whose values have the right types, as decoded. */
-const decodedBlock = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
-  values,
-  invalid: new Set(),
-  place: (key) => (key === undefined ? place : below(place, String(key))),
+/** The values of a descriptor, as in a rule file. */
+const toValues = ({ rate_limit: policy, metadata, descriptors, ...own }: WireConfigDescriptor): object => ({
+  ...own,
+  ...(policy && { rate_limit: { ...policy, unit: String(policy.unit) } }),
+  ...(metadata && { metadata: fromStruct(metadata) }),
+  descriptors: descriptors.map(toValues),
 });

@@ -218,19 +218,6 @@ describe('the memory account', () => {
     await client.ended;
     expect([calls, memory.bytes]).toEqual([0, 0]);
   });
-
-  test('makes room for a connection in place of an idle one when connections take three quarters of it', async () => {
-    memory = new PeakMemory(4 * CONNECTION_BYTES); // of which connections may take three quarters
-    await start();
-    const first = [await open(), await open(), await open()];
-    await charged(3 * CONNECTION_BYTES);
-    const next = await open();
-    next.write(getting('/good'));
-    await next.receives('good');
-    await first[0]?.ended;
-    expect(first.map(({ socket }) => socket.destroyed)).toEqual([true, false, false]);
-    await charged(3 * CONNECTION_BYTES);
-  });
 });
 
 describe('connections', () => {

@@ -22,6 +22,19 @@ descriptors:
 const stage = useQuotaService(RULES);
 const { launch, open } = stage;
 
+/** A service with small bounds, whose values only some clients may see, and one without quotas. */
+let guarded: Weir;
+let plain: Weir;
+beforeAll(async () => {
+  [guarded, plain] = await Promise.all([
+    launch({ ADMIN_TOKEN: 'secret', HASH_KEYS: 'true', RLQS_MAX_BYTES: '65536' }),
+    launch({ RLQS: 'false' }),
+  ]);
+});
+afterAll(() => Promise.all([guarded.stop(), plain.stop()]));
+
+const asOperator: RequestInit = { headers: { authorization: 'Bearer secret' } };
+
 const page = async (path: string, of = stage.weir, init: RequestInit = {}) => {
   const response = await fetch(`http://127.0.0.1:${of.debugPort}/api/v1/${path}`, init);
   return { status: response.status, body: (await response.json()) as QuotaReport }; // as documented
@@ -81,24 +94,16 @@ test("explain and the command show the proxies' shares of a bucket", async () =>
 });
 
 test('values are for clients that may see them, and hashed with HASH_KEYS', async () => {
-  const [guarded, plain] = await Promise.all([
-    launch({ ADMIN_TOKEN: 'secret', HASH_KEYS: 'true' }),
-    launch({ RLQS: 'false' }),
-  ]);
-  try {
-    const stream = open('c', guarded);
-    stream.report({ user: 'cem' }, 1);
-    await stream.next();
-    expect((await page('quotas', guarded)).status).toBe(401);
-    const { body } = await page('quotas', guarded, { headers: { authorization: 'Bearer secret' } });
-    expect(body.quotas[0]?.entries).toEqual([{ key: 'user', value: expect.stringMatching(/^#[\w-]{16}$/) }]);
-    expect(await page('quotas', plain)).toMatchObject({
-      status: 404,
-      body: { detail: expect.stringContaining('RLQS') },
-    });
-  } finally {
-    await Promise.all([guarded.stop(), plain.stop()]);
-  }
+  const stream = open('c', guarded);
+  stream.report({ user: 'cem' }, 1);
+  await stream.next();
+  expect((await page('quotas', guarded)).status).toBe(401);
+  const { body } = await page('quotas', guarded, asOperator);
+  expect(body.quotas[0]?.entries).toEqual([{ key: 'user', value: expect.stringMatching(/^#[\w-]{16}$/) }]);
+  expect(await page('quotas', plain)).toMatchObject({
+    status: 404,
+    body: { detail: expect.stringContaining('RLQS') },
+  });
 });
 
 test('workers share pools in Redis, and their proxies are listed together', async () => {
@@ -148,27 +153,22 @@ test('SIGTERM ends streams with OK, and a proxy keeps its share with another ser
 });
 
 test('while shares in memory use RLQS_MAX_BYTES, further buckets get no assignment', async () => {
-  const small = await launch({ RLQS_MAX_BYTES: '65536' });
-  try {
-    const stream = open('e', small);
-    const usages = Array.from({ length: 400 }, (_, at) => ({
-      bucket_id: { bucket: { user: `user-${at}` } },
-      time_elapsed: { seconds: 0 },
-      num_requests_allowed: 1,
-      num_requests_denied: 0,
-    }));
-    stream.send({ domain: 'edge', bucket_quota_usages: usages });
-    await until('buckets without a quota are counted', async () => {
-      const text = await (await fetch(`http://127.0.0.1:${small.debugPort}/metrics`)).text();
-      return Number(/^weir_rlqs_unavailable_total (\S+)$/m.exec(text)?.[1]) > 0;
-    });
-    const { body } = await page('quotas?count=500', small);
-    const assigned = body.quotas.filter((one) => one.assigned === 'share');
-    expect(assigned.length).toBeGreaterThan(50);
-    expect(assigned.length).toBeLessThan(200);
-  } finally {
-    await small.stop();
-  }
+  const stream = open('e', guarded);
+  const usages = Array.from({ length: 400 }, (_, at) => ({
+    bucket_id: { bucket: { user: `user-${at}` } },
+    time_elapsed: { seconds: 0 },
+    num_requests_allowed: 1,
+    num_requests_denied: 0,
+  }));
+  stream.send({ domain: 'edge', bucket_quota_usages: usages });
+  await until('buckets without a quota are counted', async () => {
+    const text = await (await fetch(`http://127.0.0.1:${guarded.debugPort}/metrics`)).text();
+    return Number(/^weir_rlqs_unavailable_total (\S+)$/m.exec(text)?.[1]) > 0;
+  });
+  const { body } = await page('quotas?count=500', guarded, asOperator);
+  const assigned = body.quotas.filter((one) => one.assigned === 'share');
+  expect(assigned.length).toBeGreaterThan(50);
+  expect(assigned.length).toBeLessThan(200);
 });
 
 test('reflection lists the service if it is served, with the files of its messages', async () => {
@@ -189,26 +189,21 @@ test('reflection lists the service if it is served, with the files of its messag
     return answer;
   };
   const name = 'envoy.service.rate_limit_quota.v3.RateLimitQuotaService';
-  const plain = await launch({ RLQS: 'false' });
-  try {
-    const [listed, without] = [await ask(stage.weir, { list_services: '' }), await ask(plain, { list_services: '' })];
-    expect(listed.list_services_response?.service).toContainEqual({ name });
-    expect(listed.list_services_response?.service).toContainEqual({
-      name: 'envoy.service.ratelimit.v3.RateLimitService',
-    });
-    expect(without.list_services_response?.service).not.toContainEqual({ name });
-    const described = await ask(stage.weir, { file_containing_symbol: name });
-    const files = described.file_descriptor_response?.file_descriptor_proto.map((bytes) =>
-      descriptor.FileDescriptorProto.toObject(descriptor.FileDescriptorProto.decode(bytes)),
-    );
-    const names = files?.map((file) => file.name);
-    for (const file of files ?? []) expect(names).toEqual(expect.arrayContaining(file.dependency ?? []));
-    expect(files?.flatMap((file) => (file.service ?? []).map((one: { name: string }) => one.name))).toContain(
-      'RateLimitQuotaService',
-    );
-  } finally {
-    await plain.stop();
-  }
+  const [listed, without] = [await ask(stage.weir, { list_services: '' }), await ask(plain, { list_services: '' })];
+  expect(listed.list_services_response?.service).toContainEqual({ name });
+  expect(listed.list_services_response?.service).toContainEqual({
+    name: 'envoy.service.ratelimit.v3.RateLimitService',
+  });
+  expect(without.list_services_response?.service).not.toContainEqual({ name });
+  const described = await ask(stage.weir, { file_containing_symbol: name });
+  const files = described.file_descriptor_response?.file_descriptor_proto.map((bytes) =>
+    descriptor.FileDescriptorProto.toObject(descriptor.FileDescriptorProto.decode(bytes)),
+  );
+  const names = files?.map((file) => file.name);
+  for (const file of files ?? []) expect(names).toEqual(expect.arrayContaining(file.dependency ?? []));
+  expect(files?.flatMap((file) => (file.service ?? []).map((one: { name: string }) => one.name))).toContain(
+    'RateLimitQuotaService',
+  );
 });
 
 interface ReflectionAnswer {

@@ -2,7 +2,6 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, Health, type WatchedStatus } from '../../../src/edge/rls/health.ts';
-import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { ProtoWriter } from '../../../src/protobuf/writer.ts';
@@ -15,7 +14,6 @@ import {
   type RawClient,
   rstStream,
   settings,
-  uint32,
   windowUpdate,
 } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
@@ -98,12 +96,6 @@ describe('a unary method', () => {
     ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got more'],
     ['half of one', [ratelimit.subarray(0, 8)], status.INTERNAL, 'the request ends in the middle of a message'],
     ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, 'the request cannot be decoded'],
-    [
-      'one that is too large',
-      [Buffer.concat([Buffer.of(0), uint32(defaultMethodLimits.maxMessageBytes + 1)])],
-      status.RESOURCE_EXHAUSTED,
-      'at most',
-    ],
     ['a name that no service has', [healthQuestion('nöbody')], status.NOT_FOUND, 'unknown service'],
   ])('that receives %s fails with the reason', async (_what, parts, code, problem) => {
     const { fields, body } = await ask(parts);

@@ -284,10 +284,10 @@ describe('with the HTTP/2 client of Node', () => {
 
   /** Lets the client send a request without a body; resolves with the received block. */
   async function blockOf(fields: OutgoingHttpHeaders): Promise<Buffer> {
-    const before = blocks().length;
+    received = PREFACE; // drops earlier frames
     session.request({ ':path': '/', ...fields }, { endStream: true }).on('error', () => {});
-    while (blocks().length === before) await once(socket, 'data');
-    const [last] = blocks().slice(-1);
+    while (blocks().length === 0) await once(socket, 'data');
+    const [last] = blocks();
     if (!last || !(last.flags & Flag.END_HEADERS)) throw new Error('expected a block in one frame');
     return last.payload.subarray(last.flags & Flag.PRIORITY ? 5 : 0);
   }

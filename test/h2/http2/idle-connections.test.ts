@@ -1,16 +1,10 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect as connectTls } from 'node:tls';
 import type { GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
 import { FrameType, MAX_STREAM_ID, PREFACE } from '../../../src/h2/http2/frames.ts';
-import { type Certificates, openCertificates } from '../../../src/h2/listen/certificates.ts';
-import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { gate } from '../../helpers/gate.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { OK } from '../../helpers/grpc-server.ts';
@@ -244,53 +238,6 @@ test('a gRPC client loses no call when its idle connections are ended repeatedly
   } finally {
     client.close();
   }
-});
-
-describe('over TLS', () => {
-  const FULL_TLS = 9;
-  const authority = createAuthority();
-  let folder: string;
-  let certificates: Certificates;
-  beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'idle-'));
-    const files = { ...writeCertificate(folder, 'server', authority.issue('127.0.0.1')), clientCa: undefined };
-    certificates = openCertificates(files, Date.now, () => {});
-    memory = new WatchedMemory((FULL_TLS * 80 * 1024 * 4) / 3);
-    const tls = { certificates, clientName: undefined };
-    server = await startH2({ overload: overloadOf({ memory }), connections, tls });
-  });
-  afterEach(() => {
-    certificates.close();
-  });
-
-  async function openTls(): Promise<RawClient> {
-    const socket = connectTls({ port: server.port, host: '127.0.0.1', ca: authority.cert, ALPNProtocols: ['h2'] });
-    const client = await openRaw(server.port, { socket });
-    clients.push(client);
-    await expectAnswer(client, 1);
-    return client;
-  }
-
-  test('connections without a handshake give way to new ones', async () => {
-    const silent = Array.from({ length: FULL_TLS }, () => connect(server.port, '127.0.0.1').resume());
-    for (const socket of silent) socket.on('error', () => {});
-    await until('the server has accepted all', () => memory.connections === FULL_TLS);
-    await openTls();
-    await until('one is ended', () => silent.some(({ destroyed }) => destroyed));
-    expect(server.failures).toEqual(['IDLE_CONNECTION']);
-    for (const socket of silent) socket.destroy();
-  });
-
-  test('idle connections give way to new ones', async () => {
-    const idle: RawClient[] = [];
-    for (let at = 0; at < FULL_TLS; at++) {
-      idle.push(await openTls());
-      await foundIdle(at);
-    }
-    await openTls();
-    expect(await idle[0]?.ended()).toMatchObject({ code: 'NO_ERROR' });
-    expect(server.failures).toEqual(['IDLE_CONNECTION']);
-  });
 });
 
 test('ended connections are closed even if their clients keep them open', async () => {

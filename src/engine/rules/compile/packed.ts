@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder } from '../match/level-builder.ts';
 import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
-import { type Block, createBlock } from '../read/block.ts';
-import { type Field, format, type Shape } from '../read/format.ts';
+import { type Block, mapBlocks, reviveBlock } from '../read/block.ts';
+import type { Shape } from '../read/format.ts';
 import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Place, Problems } from '../read/problem.ts';
@@ -49,8 +49,6 @@ type PackedNode = readonly [
 
 /** The names of files, and nodes from them. */
 type PackedPiece = readonly [files: readonly string[], nodes: readonly PackedNode[]];
-
-const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 
 /** @param blocks  without problems */
 export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
@@ -190,41 +188,7 @@ function blockAt({ piece, at }: NodePlace): Block<'node'> {
 
 function restoreBlock([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
   const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
-  return { ...createBlock<'node'>(revived('node', own, place), place), overlaid };
-}
-
-function revived(
-  shape: Shape,
-  values: Readonly<Record<string, unknown>>,
-  place: Place,
-): Readonly<Record<string, unknown>> {
-  return mapBlocks(
-    shape,
-    values,
-    (inner, block) => createBlock(revived(inner, block as Readonly<Record<string, unknown>>, place), place), // made by `plain`
-  );
-}
-
-/** A copy in which each block, single or in a list, is mapped. */
-function mapBlocks(
-  shape: Shape,
-  values: Readonly<Record<string, unknown>>,
-  map: (shape: Shape, block: unknown) => unknown,
-): Readonly<Record<string, unknown>> {
-  const entries = Object.entries(values).map(([key, value]): [string, unknown] => {
-    const field = shapes[shape]?.[key];
-    const inner = value === undefined ? undefined : innerShape(field, value);
-    if (inner === undefined) return [key, value];
-    return [key, Array.isArray(value) ? value.map((block) => map(inner, block)) : map(inner, value)];
-  });
-  return Object.fromEntries(entries);
-}
-
-/** The shape of the blocks in a value; undefined if it has none. */
-function innerShape(field: Field | undefined, value: unknown): Shape | undefined {
-  const isBlock = field?.type === 'list' || field?.type === 'block';
-  const of = isBlock ? field.of : field?.type === 'text' && typeof value === 'object' ? field.orBlock : undefined;
-  return of as Shape | undefined; // the format only names its own blocks
+  return { ...reviveBlock('node', own, place), overlaid };
 }
 
 /**
