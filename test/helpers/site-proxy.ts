@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
-import { type BorrowRequest, type BorrowResponse, borrowMethod, sitesService } from '../../src/edge/sites/messages.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod } from '../../src/edge/sites/messages.ts';
 import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';
 import type { Authority } from './certificates.ts';
 
@@ -64,7 +64,7 @@ export async function startSiteProxy(
     if (response && !isLost()) callback(null, response);
   };
   const server = new Server();
-  server.addService(sitesService, { Borrow });
+  server.register(path, Borrow, borrowMethod.responseSerialize, borrowMethod.requestDeserialize, 'unary');
   const injector = server.createConnectionInjector(
     ServerCredentials.createSsl(ca, [{ cert_chain: cert, private_key: key }], true),
   );

@@ -1,10 +1,13 @@
-import { Client, credentials, experimental, type handleUnaryCall, Server, status } from '@grpc/grpc-js';
+import { Client, credentials, experimental } from '@grpc/grpc-js';
 import { CallerMemory } from '../../h2/bounds/caller-memory.ts';
+import { status } from '../../h2/grpc/grpc-status.ts';
+import { defaultMethodLimits } from '../../h2/grpc/method.ts';
+import { Router } from '../../h2/grpc/router.ts';
 import { serverIdentity } from '../../h2/identity/grpc-tls.ts';
-import { listen, type TlsOptions } from '../../h2/listen/listener.ts';
-import { injectConnections } from '../grpc/injected-connections.ts';
+import type { TlsOptions } from '../../h2/listen/listener.ts';
+import { serve } from '../../h2/server.ts';
 import { type Lender, OtherSites } from './lender.ts';
-import { type BorrowRequest, type BorrowResponse, borrowMethod, sitesService } from './messages.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod } from './messages.ts';
 
 /** Calls one other site. */
 export interface SiteChannel {
@@ -81,34 +84,37 @@ export async function startSiteServer(
   certificates: SiteCertificates | undefined,
   lender: Pick<Lender, 'lend'>,
 ): Promise<SiteServer> {
-  const server = new Server({ 'grpc.max_receive_message_length': MAX_MESSAGE_BYTES });
-  const Borrow: handleUnaryCall<BorrowRequest, BorrowResponse> = ({ request }, callback) => {
-    lender.lend(request).then(
-      (response) => callback(null, response),
-      (error: unknown) =>
-        callback(
-          error instanceof OtherSites
-            ? { code: status.FAILED_PRECONDITION, details: error.message }
-            : { code: status.INTERNAL, details: 'internal error' },
-        ),
-    );
-  };
-  server.addService(sitesService, { Borrow });
-  const { onConnection } = injectConnections(server);
-  const listener = await listen(address, certificates && { certificates, clientName: undefined }, {
-    maxCount: MAX_CONNECTIONS,
-    memory: new CallerMemory(MEMORY_BYTES),
-    onConnection,
-  });
-  return {
-    port: listener.port,
-    async close() {
-      const closed = listener.close();
-      server.forceShutdown();
-      listener.destroyAll();
-      await closed;
+  const router = new Router();
+  router.add<BorrowRequest, BorrowResponse>({
+    kind: 'unary',
+    path: borrowMethod.path,
+    decode: borrowMethod.requestDeserialize,
+    encode: borrowMethod.responseSerialize,
+    limits: { ...defaultMethodLimits, maxMessageBytes: MAX_MESSAGE_BYTES },
+    handle(request, call) {
+      const answer = (response: BorrowResponse): void => {
+        call.send(response);
+        call.end();
+      };
+      lender.lend(request).then(answer, (error: unknown) => {
+        if (error instanceof OtherSites) call.fail(status.FAILED_PRECONDITION, error.message);
+        else call.fail(status.INTERNAL, 'internal error');
+      });
     },
-  };
+  });
+  const server = await serve(router, {
+    address,
+    tls: certificates && { certificates, clientName: undefined },
+    connections: {
+      maxCount: MAX_CONNECTIONS,
+      maxAgeMs: 0,
+      maxAgeGraceMs: 0,
+      keepaliveTimeMs: 0,
+      keepaliveTimeoutMs: 0,
+    },
+    memory: new CallerMemory(MEMORY_BYTES),
+  });
+  return { port: Number(server.target.split(':').at(-1)), close: () => server.close(0) };
 }
 
 /** Certificate of this site for both directions, and the authority of all sites. */

@@ -27,10 +27,7 @@ export interface BorrowResponse {
   }[];
 }
 
-const definitions = loadProtos(['weir/v1/sites.proto'], 'numbers');
-
-export const sitesService = definitions['weir.v1.Sites'] as ServiceDefinition; // a service in the file
+const service = loadProtos(['weir/v1/sites.proto'], 'numbers')['weir.v1.Sites'] as ServiceDefinition; // a service in the file
 
 /** `Sites/Borrow`: its path, encoder and decoder. */
-// by the file's own types
-export const borrowMethod = sitesService.Borrow as MethodDefinition<BorrowRequest, BorrowResponse>;
+export const borrowMethod = service.Borrow as MethodDefinition<BorrowRequest, BorrowResponse>; // by the file's own types

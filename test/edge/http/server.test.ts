@@ -199,19 +199,6 @@ describe('/json', () => {
   });
 });
 
-test('/json returns facts that the API has no fields for in the metadata', async () => {
-  await start(apiRoutes(build({ rules: () => newRules }).service, ready, overloadOf()));
-  const answers = [];
-  for (const key of ['soft', 'soft', 'odd']) answers.push(JSON.parse((await post('/json', asking(key))).body));
-  const twoMinutes = { requestsPerUnit: 1, unit: 'MINUTE', unitMultiplier: 2 };
-  expect(answers.map(({ statuses, dynamicMetadata }) => [statuses[0].currentLimit, dynamicMetadata])).toEqual([
-    [twoMinutes, undefined],
-    [twoMinutes, { weir: { statuses: [{ index: 0, rule: 'demo.soft', soft: true }] } }],
-    [{ requestsPerUnit: 2 }, { weir: { statuses: [{ index: 0, rule: 'demo.odd', window_ms: 1_500 }] } }],
-  ]);
-  expect(answers[1].responseHeadersToAdd).toContainEqual({ key: 'X-Soft', value: 'demo.soft' });
-});
-
 test('/json keeps working after a client disconnects in the middle of its body', async () => {
   const began = gate();
   const routes = new Map(apiRoutes(build().service, ready, overloadOf()));
