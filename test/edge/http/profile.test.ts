@@ -27,7 +27,7 @@ afterEach(async () => {
 const get = (path: string, authorization: string | undefined = `Bearer ${TOKEN}`): Promise<Response> =>
   fetch(`http://127.0.0.1:${server.port}${path}`, { headers: { ...(authorization && { authorization }) } });
 
-test.each(['/debug/pprof/profile?seconds=2', '/debug/pprof/heap?seconds=2'])('%s takes a profile', async (path) => {
+test.each(['/debug/pprof/profile?seconds=1', '/debug/pprof/heap?seconds=1'])('%s takes a profile', async (path) => {
   let kept: object[] = []; // a heap profile shows objects in use at its end
   const busy = setInterval(() => {
     for (let count = 0; count < 100_000; count++) kept.push({ count });

@@ -8,6 +8,7 @@ import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/p
 import descriptor from 'protobufjs/ext/descriptor/index.js';
 import type { QuotaReport } from '../../../src/edge/rlqs/shapes.ts';
 import { documentOf } from '../../helpers/documented.ts';
+import type { SentAction } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';
 import { MAIN, type Weir } from '../../helpers/weir.ts';
@@ -106,49 +107,35 @@ test('values are for clients that may see them, and hashed with HASH_KEYS', asyn
   });
 });
 
-test('workers share pools in Redis, and their proxies are listed together', async () => {
-  const pair = await launch({
-    WORKERS: '2',
-    BACKEND_TYPE: 'redis',
-    REDIS_URL: stage.redis.url,
-    CACHE_KEY_PREFIX: 'workers|',
-  });
+test('workers share pools in Redis and are listed together, and when they end, a proxy keeps its share with another service', async () => {
+  const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url, CACHE_KEY_PREFIX: 'workers|' };
+  const [pair, staying] = await Promise.all([launch({ ...env, WORKERS: '2' }), launch(env)]);
+  const unitsOf = (action: SentAction | undefined): number =>
+    action?.quota_assignment_action?.rate_limit_strategy?.token_bucket?.tokens_per_fill?.value ?? 0;
   try {
     const shares: number[] = [];
     for (let at = 0; at < 6; at++) {
       const stream = open(`proxy-${at}`, pair); // each on its own connection, which either worker may accept
       stream.report({ user: 'ann' }, 1);
-      const [action] = await stream.next();
-      shares.push(action?.quota_assignment_action?.rate_limit_strategy?.token_bucket?.tokens_per_fill?.value ?? 0);
+      shares.push(unitsOf((await stream.next())[0]));
     }
     expect(shares.reduce((sum, share) => sum + share, 0)).toBeLessThanOrEqual(6_000);
     const listed = async () => (await page('quotas?domain=edge&descriptor=user=ann', pair)).body.quotas;
     await until('both workers have replied', async () => (await listed()).length === shares.length);
     expect((await listed()).map(({ proxy }) => proxy).toSorted()).toEqual(shares.map((_, at) => `proxy-${at}`));
     expect((await page('quotas?count=2', pair)).body).toMatchObject({ more: 4 });
-  } finally {
-    await pair.stop();
-  }
-});
 
-test('SIGTERM ends streams with OK, and a proxy keeps its share with another service', async () => {
-  const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url, CACHE_KEY_PREFIX: 'drain|' };
-  const [leaving, staying] = await Promise.all([launch(env), launch(env)]);
-  try {
-    const stream = open('d', leaving);
+    const stream = open('d', pair);
     stream.report({ user: 'dee' }, 1);
     const [before] = await stream.next();
-    const stopped = leaving.stop();
+    const stopped = pair.stop(); // by SIGTERM
     expect(await stream.ended).toMatchObject({ code: status.OK });
     await stopped;
     const again = open('d', staying);
     again.report({ user: 'dee' }, 500, 5);
-    const [after] = await again.next();
-    const unitsOf = (action: typeof before) =>
-      action?.quota_assignment_action?.rate_limit_strategy?.token_bucket?.tokens_per_fill?.value ?? 0;
-    expect(unitsOf(after)).toBe(unitsOf(before));
+    expect(unitsOf((await again.next())[0])).toBe(unitsOf(before));
   } finally {
-    await Promise.all([leaving.stop(), staying.stop()]);
+    await Promise.all([pair.stop(), staying.stop()]);
   }
 });
 

@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
+import { readSettings } from '../../../src/settings/settings.ts';
 import type { SentAction } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';
@@ -132,8 +133,10 @@ test('the service exists only if RLQS is true, with h2, and without memcached', 
   } finally {
     await off.stop();
   }
-  await expect(launch({ GRPC_TRANSPORT: 'grpc-js' })).rejects.toThrow('GRPC_TRANSPORT must be h2');
-  await expect(launch({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' })).rejects.toThrow('BACKEND_TYPE');
+  const enabled = { RLQS: 'true' };
+  await expect(readSettings({ ...enabled, GRPC_TRANSPORT: 'grpc-js' })).rejects.toThrow('GRPC_TRANSPORT must be h2');
+  const memcached = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' };
+  await expect(readSettings({ ...enabled, ...memcached })).rejects.toThrow('BACKEND_TYPE must be redis or memory');
 });
 
 test('several services share a pool in Redis, and a proxy keeps its share when the service is killed', async () => {

@@ -126,7 +126,7 @@ test('reports of streams that have ended meanwhile are dropped at once, and othe
 
 test('ended streams hold none of their reports, even if others are busy before them', async () => {
   const MIB = 1_048_576;
-  const busy = 200;
+  const busy = 80;
   const { service, receivers } = open(busy + 20);
   const report = reportOf(MAX_BUCKETS);
   for (const receiver of receivers.slice(0, busy)) receiver.message(report);
@@ -145,7 +145,7 @@ test('ended streams hold none of their reports, even if others are busy before t
 test('streams that end while their report is handled no longer hold it', async () => {
   const MIB = 1_048_576;
   const ended = 20;
-  const busy = 200;
+  const busy = 80;
   const { service, receivers } = open(busy + ended);
   const report = reportOf(MAX_BUCKETS);
   const before = bufferBytes();

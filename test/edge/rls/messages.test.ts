@@ -141,7 +141,7 @@ describe('a request is decoded as protobufjs decodes it', () => {
       fc.property(anyRequest, (bytes) => {
         expect(read(bytes)).toEqual(plainly(shouldRateLimit.requestDeserialize(bytes)));
       }),
-      { numRuns: runs(200) },
+      { numRuns: runs(100) },
     );
   });
 
@@ -157,7 +157,7 @@ describe('a request is decoded as protobufjs decodes it', () => {
         if (cut.length < last.length) expect(() => read(part)).toThrow(/^a (message|field|text) /);
         else expect(read(part)).toEqual(plainly(shouldRateLimit.requestDeserialize(part)));
       }),
-      { numRuns: runs(150) },
+      { numRuns: runs(75) },
     );
   });
 
@@ -213,7 +213,7 @@ describe('a request', () => {
           }
         },
       ),
-      { numRuns: runs(1_000) },
+      { numRuns: runs(500) },
     );
   });
 
@@ -318,7 +318,7 @@ describe('a response', () => {
           shouldRateLimit.responseDeserialize(shouldRateLimit.responseSerialize(response)),
         );
       }),
-      { numRuns: runs(200) },
+      { numRuns: runs(100) },
     );
   });
 

@@ -3,7 +3,7 @@ import { Random } from '../../../src/lab/simulate/random.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 
 /** The long form: `SITE_SEEDS=10000 npx jest test/edge/sites/simulation`. */
-const SEEDS = Number(process.env.SITE_SEEDS ?? 100);
+const SEEDS = Number(process.env.SITE_SEEDS ?? 50);
 
 const randomOf = (seed: number): (() => number) => {
   const random = new Random(seed);

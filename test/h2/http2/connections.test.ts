@@ -11,10 +11,10 @@ import { heapBytes } from '../../helpers/heap.ts';
 import { overloadOf } from '../../helpers/overload.ts';
 import { until } from '../../helpers/until.ts';
 
-const CONNECTIONS = 3_000;
+const CONNECTIONS = 2_000;
 const CONCURRENT = 100;
 /** Maximum memory that remains after all connections, including the test's own, at about 100 octets each. */
-const MAX_GROWTH_BYTES = 400_000;
+const MAX_GROWTH_BYTES = 300_000;
 
 const overload = overloadOf();
 let server: H2Server;

@@ -132,7 +132,7 @@ describe('a connection is answered in the same way', () => {
         const capture = captures[which] ?? Buffer.alloc(0);
         expect(await play(split(capture, cuts), streamsIn(capture))).toEqual(expected[which]);
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 });
@@ -153,7 +153,7 @@ describe('the server survives', () => {
       fc.asyncProperty(fc.constantFrom(...greetings), anyOctets(1_000), (greeting, octets) =>
         throwAt(...greeting, octets),
       ),
-      { numRuns: 120 },
+      { numRuns: 60 },
     );
   });
 
@@ -185,7 +185,7 @@ describe('the server survives', () => {
       fc.asyncProperty(fc.nat(captures.length - 1), anyMutations, async (which, mutations) => {
         await throwAt(mutations.reduce(mutate, captures[which] ?? Buffer.alloc(0)));
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 });
@@ -225,7 +225,7 @@ test('a connection answers random frames, or ends with an error code', async () 
       );
       client.close();
     }),
-    { numRuns: 400 },
+    { numRuns: 200 },
   );
   expect(new Set(ends)).toEqual(
     new Set(['answered', 'PROTOCOL_ERROR', 'FRAME_SIZE_ERROR', 'COMPRESSION_ERROR', 'STREAM_CLOSED']),

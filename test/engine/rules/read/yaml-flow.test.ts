@@ -77,7 +77,7 @@ describe('indenting the contents of brackets, braces and quotes', () => {
         expect(strictly(indented)).toEqual(before);
         expect(indented.split('\n')).toHaveLength(text.split('\n').length);
       }),
-      { numRuns: 1_000 },
+      { numRuns: 500 },
     );
     expect(valid).toBeGreaterThan(100);
   });
@@ -93,7 +93,7 @@ describe('indenting the contents of brackets, braces and quotes', () => {
           if (!(error instanceof YamlError)) throw error;
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: 500 },
     );
     expect(mended).toBeGreaterThan(15);
   });
