@@ -24,6 +24,8 @@ const TOO_MANY_SIDE_STREAMS = failureHead({
 /** Maximum number of calls that wait for their service to be loaded. Loading happens once and takes about 0.1 s. */
 const MAX_WAITING_FOR_LOAD = 256;
 
+const BEING_LOADED = failureHead({ code: status.UNAVAILABLE, details: 'the service is being loaded' });
+
 /** Default maximum message size of methods on the hot path, the same as grpc-go's. */
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 
@@ -76,7 +78,7 @@ export class Router {
     };
     for (const path of paths)
       this.#methods.set(path, (stream, head) => {
-        if (waiting === MAX_WAITING_FOR_LOAD) return fail(stream, status.UNAVAILABLE, 'the service is being loaded');
+        if (waiting === MAX_WAITING_FOR_LOAD) return void stream.headOnly(BEING_LOADED);
         waiting++;
         loaded ??= start();
         const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
@@ -125,10 +127,6 @@ const callFailure = ({ timeoutMs, encoding }: CallHead): Failure =>
   Number.isNaN(timeoutMs)
     ? { code: status.INTERNAL, details: 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n' }
     : { code: status.UNIMPLEMENTED, details: `grpc-encoding ${echoed(encoding)} is not supported` };
-
-function fail(stream: Stream, code: status, details: string): undefined {
-  stream.headOnly(failureHead({ code, details }));
-}
 
 /** Drains a request before answering it, since HTTP clients send everything before they read. */
 class Refusal implements Receiver {

@@ -140,34 +140,26 @@ export function unpack({ pieces }: PackedDomain): NodeSource {
 function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefined> {
   for (const piece of pieces) {
     const [files, packed] = readPiece(piece);
-    for (const [at, node] of packed.entries()) yield new UnpackedNode(node, files, { piece, at });
+    for (const [at, node] of packed.entries())
+      yield {
+        depth: node[0],
+        head: node[1] as NodeHead, // checked against the format
+        get block() {
+          return restoreBlock(node, files);
+        },
+        from: { piece, at },
+      };
   }
 }
 
-/** A node of a piece. Its block is built on demand. */
-class UnpackedNode {
-  readonly #node: PackedNode;
-  readonly #files: readonly string[];
+/** A node of a piece. */
+interface UnpackedNode {
+  readonly depth: number;
+  readonly head: NodeHead;
+  /** Built on demand. */
+  readonly block: Block<'node'>;
   /** Allows the node to be read again; takes less memory than the node. */
   readonly from: NodePlace;
-
-  constructor(node: PackedNode, files: readonly string[], from: NodePlace) {
-    this.#node = node;
-    this.#files = files;
-    this.from = from;
-  }
-
-  get depth(): number {
-    return this.#node[0];
-  }
-
-  get head(): NodeHead {
-    return this.#node[1] as NodeHead; // checked against the format
-  }
-
-  get block(): Block<'node'> {
-    return restoreBlock(this.#node, this.#files);
-  }
 }
 
 /** A piece, and the index of a node in it, from 0. */

@@ -34,6 +34,12 @@ export function readBounded(path: string, maxBytes: number, isAnyKindRead = fals
   }
 }
 
+/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Decodes the content of a file. @throws Error if it is not UTF-8 */
+export const decodeText = (content: Buffer): string => utf8.decode(content);
+
 /** A pipe, or a file that grows, may have more bytes than its size says. */
 function readAll(descriptor: number, maxBytes: number): Buffer {
   const chunks: Buffer[] = [];

@@ -6,7 +6,7 @@ import { type PackedRules, pack } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
-import { NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
+import { decodeText, NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
@@ -112,7 +112,7 @@ function readBlocks({ path, name: file, text }: RuleFile, problems: Problems, is
     return [];
   };
   try {
-    const written = text ?? utf8.decode(readBounded(path, MAX_FILE_BYTES, isAnyKindRead));
+    const written = text ?? decodeText(readBounded(path, MAX_FILE_BYTES, isAnyKindRead));
     return readText(file, written, problems).map((block) => replaceRequirements(block, problems));
   } catch (thrown) {
     if (thrown instanceof YamlError)
@@ -138,9 +138,6 @@ export const unreadProblem = (file: string, message: string): Problem => ({
 
 /** Maximum size of a rule file, about 100,000 rules. */
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
-
-/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
-const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
 

@@ -1,6 +1,6 @@
 import { every } from '../../../base/clock.ts';
 import { checkOverlay, type OverlayFile } from '../overlay/overlay.ts';
-import { readBounded, TooManyBytes } from '../read/bounded-file.ts';
+import { decodeText, readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import type { Problem } from '../read/problem.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import type { CheckedRules, RuleFileState } from './load.ts';
@@ -137,7 +137,7 @@ function readAll(description: string, files: readonly RuleFileState[] | string, 
     try {
       const content = readBounded(path, MAX_OVERLAY_BYTES - bytes, isAnyKindRead);
       bytes += content.length;
-      read.push({ name, text: utf8.decode(content) });
+      read.push({ name, text: decodeText(content) });
     } catch (error) {
       if (error instanceof TooManyBytes)
         return invalidVersion(description, `an overlay may have at most ${MAX_OVERLAY_BYTES} bytes, got more`);
@@ -146,9 +146,6 @@ function readAll(description: string, files: readonly RuleFileState[] | string, 
   }
   return { files: read };
 }
-
-/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
-const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const invalidVersion = (file: string, message: string): OverlayVersion => ({
   problems: [{ file, line: 1, path: '', severity: 'error', message }],
