@@ -1,29 +1,15 @@
 import type { JsonShape } from '../src/base/shape.ts';
-import { adviceOperations } from '../src/operate/admin/advice-operations.ts';
 import type { ApiOperation } from '../src/operate/admin/api.ts';
 import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
-import type { AdminOptions } from '../src/operate/admin/options.ts';
-import { sessionOperations } from '../src/operate/admin/session-operations.ts';
-import { siteOperations } from '../src/operate/admin/site-operations.ts';
-import { usageOperations } from '../src/operate/admin/usage-operations.ts';
-import { type ConsoleOptions, consoleOperations } from '../src/operate/console/operations.ts';
-import { statusOperation } from '../src/operate/console/status.ts';
+import { consoleOperations } from '../src/operate/console/operations.ts';
+import type { ConsoleOptions } from '../src/operate/console/series-operations.ts';
 import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
-  const options = { more: [], hasQuotas: true } as unknown as AdminOptions; // operations read the other options only when called
-  const access = {} as Parameters<typeof sessionOperations>[0];
-  const session = {} as Parameters<typeof sessionOperations>[1];
-  const live = {} as ConsoleOptions; // the same
-  const sites = {} as Parameters<typeof siteOperations>[0];
-  const ofSites = siteOperations(sites);
-  const status = statusOperation({} as Parameters<typeof statusOperation>[0]);
-  const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live), status];
-  const ofUsage = usageOperations({} as Parameters<typeof usageOperations>[0]);
-  const ofMore = [...ofSites, ...ofUsage, ...adviceOperations(undefined)];
-  return [...adminOperations(options), ...ofConsole, ...ofMore, ...callerOperations];
+  const options = {} as ConsoleOptions; // operations read options only when called
+  return [...adminOperations(options, consoleOperations(options)), ...callerOperations];
 }
 
 const needs = {

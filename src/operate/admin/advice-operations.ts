@@ -1,16 +1,13 @@
 import { fields, whole } from '../../base/shape.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { LiveAdvice } from './live-advice.ts';
+import type { AdminOptions } from './options.ts';
 import { domain, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 
-/** Gives advice from the traffic of the service. */
-export type AdviceSource = Pick<LiveAdvice, 'advice'>;
-
 const MILLION = 1_000_000;
 
-/** @param source  undefined: arrivals are not followed */
-export function adviceOperations(source: AdviceSource | undefined): readonly ApiOperation[] {
+/** The operation that gives advice from the traffic of the service. */
+export function adviceOperations(options: Pick<AdminOptions, 'advice'>): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/advice', {
       summary: 'the use of each limit by key, the effect of other limits, and a proposal (ADVISE_BYTES)',
@@ -31,8 +28,8 @@ export function adviceOperations(source: AdviceSource | undefined): readonly Api
       answers:
         '`limits`: for each limit that requests have matched, its figures, `warnings`, and a `proposal` or the reason for the `refusal`; `skipped`: limits without advice.',
       async answer({ query: { keysHitPerMillion, ...query } }) {
-        if (!source) throw new ApiProblem(404, 'no requests are observed: set ADVISE_BYTES');
-        return source.advice({
+        if (!options.advice) throw new ApiProblem(404, 'no requests are observed: set ADVISE_BYTES');
+        return options.advice.advice({
           ...query,
           ...(keysHitPerMillion !== undefined && { maxKeysHit: keysHitPerMillion / MILLION }),
         });

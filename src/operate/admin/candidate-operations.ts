@@ -117,9 +117,8 @@ const auditedChange = (
 });
 
 async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
-  const { candidate, candidatePath: path, trial: terms, hash } = options;
   const report = await collectReport(options, keys, rule);
-  return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hash);
+  return showCandidate(options, report, keys);
 }
 
 /** The merged reports of all processes on the current candidate. */
@@ -135,14 +134,14 @@ export async function collectReport(
   return mergeReports(replies.flatMap(({ reply }) => (reply?.hash === hash ? reply : [])));
 }
 
-function compared({ candidate, rules, split }: AdminOptions): Answers['GET /api/v1/candidate/diff'] {
+function compared({ candidate, rules, settings }: AdminOptions): Answers['GET /api/v1/candidate/diff'] {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
   const before = selectDomains(rules(), new Set(domains));
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
-  return diffJson(diffRules(before, new RulesInForce(split).replaceAtOnce(packed)));
+  return diffJson(diffRules(before, new RulesInForce(settings.counters.split).replaceAtOnce(packed)));
 }
 
 /** The rules of these domains. */

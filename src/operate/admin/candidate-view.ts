@@ -1,16 +1,10 @@
 import { rfc3339 } from '../../base/times.ts';
 import { countProblems, type Problem } from '../../engine/rules/read/problem.ts';
 import type { RuleProblems, TriedCandidate, TriedKeys, TriedRule } from '../answers/rules.ts';
-import { type CandidateFacts, POSTED_NAME } from '../candidate/book.ts';
+import { POSTED_NAME } from '../candidate/book.ts';
 import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from '../candidate/report.ts';
+import type { AdminOptions } from './options.ts';
 import { describeTop } from './top-keys.ts';
-
-/** The settings of a trial. */
-export interface TrialTerms {
-  readonly sample: number;
-  /** For all processes in total. */
-  readonly maxInFlight: number;
-}
 
 const MAX_PROBLEMS = 200;
 const MAX_SHOWN_RULES = 500;
@@ -29,26 +23,19 @@ export const shownProblems = (problems: readonly Problem[]): RuleProblems => ({
 /**
  * The candidate as the API shows it.
  *
- * @param path  `CANDIDATE_RULES_PATH`
  * @param report  merged from all processes; undefined: no process tries it yet
- * @param hash  hashes callers' values; undefined: they are shown unchanged
  */
 export function showCandidate(
-  {
-    facts,
-    path,
-    terms,
-  }: { readonly facts: CandidateFacts; readonly path: string | undefined; readonly terms: TrialTerms },
+  { candidate: { facts }, settings, hash }: Pick<AdminOptions, 'candidate' | 'settings' | 'hash'>,
   report: TrialReport | undefined,
   keys: number,
-  hash: ((text: string) => string) | undefined,
 ): TriedCandidate {
   const { state, origin, posted, loadedAtMs, domains, ruleCount } = facts;
   const rules = report?.rules ?? [];
   return {
     state,
     origin: origin ?? null,
-    from: origin === 'file' ? (path ?? null) : origin === 'api' ? 'the admin API' : null,
+    from: origin === 'file' ? (settings.rules.candidate.path ?? null) : origin === 'api' ? 'the admin API' : null,
     by: posted?.by ?? null,
     reason: posted?.reason ?? null,
     loadedAt: loadedAtMs === undefined ? null : rfc3339(loadedAtMs),
@@ -56,11 +43,11 @@ export function showCandidate(
     domains,
     ruleCount,
     ...shownProblems(facts.problems),
-    sample: terms.sample,
+    sample: settings.candidate.sample,
     since: report ? rfc3339(report.sinceMs) : null,
     inFlight: report?.inFlight ?? 0,
     inFlightBytes: report?.inFlightBytes ?? 0,
-    maxInFlight: terms.maxInFlight,
+    maxInFlight: settings.candidate.maxInFlight * settings.workers,
     dropped: report?.dropped ?? { behind: 0, overload: 0 },
     failed: report?.failed ?? 0,
     withheld: report?.withheld ?? 0,

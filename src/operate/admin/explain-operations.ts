@@ -35,11 +35,11 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<Expl
   const replies = await options.ask({ kind: 'explain', request });
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
-  const own = options.packed();
-  const rules = { ...(own && { version: hashRules(own) }), source: options.source };
+  const own = options.sourced.book.packed();
+  const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
   const explained = { ...first.reply, rules };
-  const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
-  return options.hasWorkers ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
+  const explanation = options.settings.rlqs.isOn ? await withQuotas(explained, request.domain, options) : explained;
+  return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 
 /** What one of several processes answers. */

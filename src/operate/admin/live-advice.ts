@@ -9,15 +9,15 @@ import { readableKey } from '../../lab/replay/report.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 
 interface LiveAdviceOptions {
-  readonly maxBytes: number;
-  /** Of the samples of keys; secret from callers. */
-  readonly seed: number;
   readonly rules: () => RuleTree | undefined;
   /** Queries every process that answers requests. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  readonly every: (intervalMs: number, run: () => void) => () => void;
   /** Hashes callers' values for display; undefined: they are shown unchanged. */
   readonly hash: ((text: string) => string) | undefined;
+  readonly maxBytes: number;
+  /** Of the samples of keys; secret from callers. */
+  readonly seed: number;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
 /** An operator's query for advice. */

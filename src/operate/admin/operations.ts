@@ -1,7 +1,7 @@
 import { fields } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
+import { adviceOperations } from './advice-operations.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { Audit } from './audit.ts';
 import { candidateOperations } from './candidate-operations.ts';
 import { counterOperations } from './counter-operations.ts';
 import { explainOperations } from './explain-operations.ts';
@@ -12,10 +12,13 @@ import { pageSize, reason, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { quotaOperations } from './quota-operations.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
+import { sessionOperations } from './session-operations.ts';
+import { siteOperations } from './site-operations.ts';
+import { usageOperations } from './usage-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
-/** All operations of the admin API. */
-export function adminOperations(options: AdminOptions): readonly ApiOperation[] {
+/** All operations of the admin API. @param more  those of the console */
+export function adminOperations(options: AdminOptions, more: readonly ApiOperation[]): readonly ApiOperation[] {
   const operations: ApiOperation[] = [
     operation('GET /api/v1/openapi.json', {
       summary: 'this API, as an OpenAPI document',
@@ -27,26 +30,30 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     ...viewOperations(options),
     ...offenderOperations(options),
     ...counterOperations(options),
-    ...auditOperations(options.audit),
+    ...auditOperations(options),
     ...overrideOperations(options),
     ...recordOperations(options),
     ...quotaOperations(options),
     ...candidateOperations(options),
     ...ruleTextOperations(options),
-    ...options.more,
+    ...sessionOperations(options),
+    ...siteOperations(options),
+    ...adviceOperations(options),
+    ...usageOperations(options),
+    ...more,
   ];
   return operations;
 }
 
 /** Lists the changes that operators made. */
-function auditOperations(log: Audit): readonly ApiOperation[] {
+function auditOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/audit', {
       summary: 'the newest changes',
       need: 'read',
       query: fields({}, { count: pageSize(1_000) }),
       answers: 'Changes, the newest first.',
-      answer: async ({ query: { count = 100 } }) => ({ changes: await log.latest(count) }),
+      answer: async ({ query: { count = 100 } }) => ({ changes: await options.audit.latest(count) }),
     }),
   ];
 }

@@ -1,42 +1,118 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import type { Counters } from '../../engine/backends/key.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
-import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { RuleBook } from '../../engine/rules/reload/book.ts';
+import type { LoadedRules } from '../../engine/rules/reload/load.ts';
+import type { Reload } from '../../engine/rules/reload/reload.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import type { Findings } from '../findings/findings.ts';
+import type { Statistics } from '../observe/stats.ts';
+import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
+import type { UsageStore } from '../usage/usage-store.ts';
+import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
-import type { ApiOperation } from './api.ts';
+import type { Audit } from './audit.ts';
 import type { CandidateRecords } from './candidate-records.ts';
-import type { TrialTerms } from './candidate-view.ts';
-import type { OverrideOptions } from './override-operations.ts';
+import type { LiveAdvice } from './live-advice.ts';
+import type { OverrideRecords } from './override-records.ts';
 
-/** The dependencies of the admin API. */
-export interface AdminOptions extends OverrideOptions {
-  readonly version: string;
-  readonly rules: () => RuleTree | undefined;
-  /** The rules in force as they are sent to deciders; their version is computed from this. */
-  readonly packed: () => PackedRules | undefined;
-  /** A description of the rules' source, for people. */
-  readonly source: string;
-  /** Asks every process that answers requests. */
+/** The processes that answer requests, as the parts that serve operators use them. */
+export interface Responders {
+  /** Asks every process; those that do not reply in time are left out. */
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** Asks one of these processes; undefined: none replied in time. */
+  /**
+   * Asks one process.
+   *
+   * @param moreMs  how long the answer takes by itself
+   * @returns undefined  none replied in time
+   */
   readonly askOne: <Q extends AgentQuestion>(question: Q, moreMs?: number) => Promise<ReplyTo<Q> | undefined>;
-  /** Requests that all processes received in the last minute. */
-  readonly requestsOfMinute: () => Promise<number>;
-  /** Whether several processes answer requests. */
-  readonly hasWorkers: boolean;
-  /** `RLQS` is on: proxies have quotas. */
-  readonly hasQuotas: boolean;
+  /** Whether there is such a process, and every one can decide requests. */
+  readonly isReady: () => boolean;
+  /** Updates statistics, calls and cache. */
+  readonly refresh: () => Promise<void>;
+  /** What all of them report. */
+  readonly figures: () => ReportedFigures;
+  /** The number of processes with an open circuit, for each node of the store. */
+  readonly openCircuits: () => ReadonlyMap<string, number>;
+  /** Where the counters are, for people. */
+  readonly storeDescription: () => string;
+  /** The state of the store; undefined: counters are in the memory of these processes. */
+  readonly store: () => StoreFacts | undefined;
+  /** The exchanges with other sites; undefined: this is the only one. */
+  readonly sites: () => SitesReport | undefined;
+  /** The number of replaced workers. */
+  readonly restarts: () => number;
+}
+
+/** The current rules and their source. */
+export interface SourcedRules {
+  readonly book: RuleBook;
+  /** Result of the last load; the current rules may be older. */
+  lastLoad(): LoadedRules | undefined;
+  /** The current rules, if any. */
+  inForce(): RulesInForceFacts | undefined;
+  /** The last reload and its time; undefined for the first rules. */
+  lastReload(): { readonly atMs: number; readonly reload: Reload } | undefined;
+  /** For messages: a path or a control plane. */
+  readonly description: string;
+  /** For operators: how the source is read, if that is not obvious. */
+  readonly notes: readonly string[];
+  /** The candidate rules, which are tried in addition to the current ones. */
+  readonly candidate: CandidateBook;
+}
+
+/** The part of the settings that operations show or depend on. */
+interface ShownSettings {
+  /** The number of processes that answer requests. */
+  readonly workers: number;
+  readonly rlqs: { readonly isOn: boolean };
+  /** Undefined: this is the only site. */
+  readonly sites:
+    | { readonly name: string; readonly names: readonly string[]; readonly lost: readonly string[] }
+    | undefined;
+  readonly counters: { readonly split: SiteSplit | undefined };
+  readonly rules: {
+    /** A path, a runtime directory, or a control plane. */
+    readonly origin: object;
+    readonly candidate: { readonly path: string | undefined };
+  };
+  readonly candidate: { readonly sample: number; readonly maxInFlight: number };
+  readonly agent: { readonly refusals: number; readonly topKeysBytes: number };
+  readonly prometheus: object | undefined;
+  readonly usage: { readonly intervalMs: number } | undefined;
+  readonly grpc: { readonly address: { readonly port?: number } };
+}
+
+/** What operations need of the service. */
+export interface AdminOptions extends Responders {
+  readonly settings: ShownSettings;
+  readonly version: string;
+  readonly clock: Clock;
+  /** Shows callers' values as their hashes; undefined: they are shown unchanged. */
+  readonly hash: Hash | undefined;
+  readonly rules: () => RuleTree | undefined;
+  /** The same rules, with how they were loaded. */
+  readonly sourced: SourcedRules;
   readonly candidate: CandidateBook;
   readonly candidateRecords: CandidateRecords;
-  /** `CANDIDATE_RULES_PATH`. */
-  readonly candidatePath: string | undefined;
-  readonly trial: TrialTerms;
-  /** The split of limits that sites share; undefined: this is the only site. */
-  readonly split: SiteSplit | undefined;
-  /** Rules come from files, not from a control plane. */
-  readonly hasRuleFiles: boolean;
+  readonly overrides: OverrideRecords;
+  /** The overrides that are followed. */
+  readonly followed: Pick<Overrides, 'all'>;
+  readonly audit: Audit;
+  readonly access: AccessOptions;
+  readonly statistics: Statistics;
   readonly findings: Pick<Findings, 'list'>;
-  /** Operations of other parts. */
-  readonly more: readonly ApiOperation[];
+  /** The names of counters. */
+  readonly counters: Counters;
+  /** Undefined: this instance keeps no usage. */
+  readonly usage: Pick<UsageStore, 'report' | 'forget'> | undefined;
+  /** Undefined: arrivals are not followed. */
+  readonly advice: Pick<LiveAdvice, 'advice'> | undefined;
+  /** Requests that all processes received in the last minute. */
+  readonly requestsOfMinute: () => Promise<number>;
 }

@@ -1,4 +1,3 @@
-import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
@@ -13,24 +12,15 @@ import {
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { Audit } from './audit.ts';
-import type { OverrideRecords } from './override-records.ts';
+import type { AdminOptions } from './options.ts';
 import { type ChangeBody, changeBody, changeFields, refuseHashes, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { describeOverride, HIDDEN, type Shown, shownBy, shownEntries } from './shown.ts';
 import { whyWithoutValues } from './unmatched.ts';
 
-export interface OverrideOptions {
-  readonly overrides: OverrideRecords;
-  readonly audit: Audit;
-  readonly clock: Clock;
-  /** Shows callers' values as their hashes. */
-  readonly hash: Hash | undefined;
-  readonly rules: () => RuleTree | undefined;
-}
+type OverrideOptions = Pick<AdminOptions, 'overrides' | 'audit' | 'clock' | 'hash' | 'rules'>;
 
 const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
 

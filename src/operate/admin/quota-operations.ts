@@ -34,7 +34,7 @@ const quotaQuery = fields(
 );
 
 async function listQuotas(options: AdminOptions, query: ValueOf<typeof quotaQuery>): Promise<QuotaReport> {
-  if (!options.hasQuotas) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
+  if (!options.settings.rlqs.isOn) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
   const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
   if (descriptor !== undefined && rest.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');

@@ -57,10 +57,10 @@ function checked({ candidate }: AdminOptions, text: string): Answers['POST /api/
 }
 
 async function readRuleFiles(
-  { rules, hasRuleFiles }: AdminOptions,
+  { rules, settings }: AdminOptions,
   name: string,
 ): Promise<Answers['GET /api/v1/rules/text']> {
-  if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
+  if ('controlPlane' in settings.rules.origin) throw new ApiProblem(404, 'the rules come from a control plane');
   const names = new Set<string>();
   const domain = rules()?.domains.get(name);
   for (const { place } of domain ? listedRules(domain.root) : []) if (place) names.add(place.file);

@@ -1,37 +1,29 @@
 import { fields, text } from '../../base/shape.ts';
 import { crossSiteReason } from '../../edge/http/cross-site.ts';
-import type { SessionInfo } from '../answers/service.ts';
 import { type AccessOptions, findToken } from './access.ts';
 import { type ApiOperation, operation } from './api.ts';
+import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';
 
-type Part = 'hasQuotas' | 'hasSites' | 'keepsRefusals' | 'countsClients' | 'hasPrometheus' | 'keepsUsage';
-
-/** Facts about the service that the console shows, and whether it has each of these parts. */
-type SessionFacts = Pick<SessionInfo, 'hashKeys' | 'version'> &
-  Readonly<Record<Part, boolean>> & { readonly grpcPort: number | undefined };
-
 /** Operations to sign in and out in a browser, so that it need not store a token. */
-export function sessionOperations(
-  { tokens, sessions }: AccessOptions,
-  { hashKeys, version, grpcPort, ...parts }: SessionFacts,
-): readonly ApiOperation[] {
+export function sessionOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/session', {
       summary: 'what this client may do',
       need: 'open',
       answers:
         '`role` is read or operate; absent: the client may not see values. `csrf` is the csrf token of the session.',
-      answer: ({ client, request }) => ({
-        version,
-        name: client.name,
-        ...(client.seesValues && { role: client.role }),
-        needsToken: tokens.length > 0,
-        hashKeys,
-        ...(grpcPort !== undefined && { grpcPort }),
-        ...onlyTrue(parts),
-        ...pickCsrf(sessions.of(request)),
-      }),
+      answer: ({ client, request }) => {
+        const { tokens, sessions } = options.access;
+        const csrf = sessions.of(request)?.csrf;
+        return {
+          name: client.name,
+          ...(client.seesValues && { role: client.role }),
+          needsToken: tokens.length > 0,
+          ...describeService(options),
+          ...(csrf !== undefined && { csrf }),
+        };
+      },
     }),
     operation('POST /api/v1/session', {
       summary: 'signs in with a token: sets a session cookie that is valid for 12 hours',
@@ -40,6 +32,7 @@ export function sessionOperations(
       answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
       answer: ({ body, request, headers }) => {
         refuseOtherSites(request);
+        const { tokens, sessions } = options.access;
         const token = knownToken(body.token, tokens);
         const { session, setCookie } = sessions.open(token, request);
         headers.set('set-cookie', setCookie);
@@ -52,15 +45,29 @@ export function sessionOperations(
       answers: 'Nothing.',
       answer: ({ request, headers }) => {
         refuseOtherSites(request);
-        headers.set('set-cookie', sessions.close(request));
+        headers.set('set-cookie', options.access.sessions.close(request));
         return {};
       },
     }),
   ];
 }
 
-const onlyTrue = (parts: Readonly<Record<string, boolean>>): Readonly<Record<string, true>> =>
-  Object.fromEntries(Object.entries(parts).flatMap(([name, isOn]) => (isOn ? [[name, true as const]] : [])));
+/** What the console must know of the service to show its pages. */
+function describeService({ version, hash, settings }: AdminOptions) {
+  const { rlqs, sites, agent, prometheus, usage, grpc } = settings;
+  const { port } = grpc.address;
+  return {
+    version,
+    hashKeys: hash !== undefined,
+    ...(port !== undefined && { grpcPort: port }),
+    ...(rlqs.isOn && { hasQuotas: true }),
+    ...(sites && { hasSites: true }),
+    ...(agent.refusals > 0 && { keepsRefusals: true }),
+    ...(agent.topKeysBytes > 0 && { countsClients: true }),
+    ...(prometheus && { hasPrometheus: true }),
+    ...(usage && { keepsUsage: true }),
+  };
+}
 
 /** @throws ApiProblem  403 */
 function knownToken(written: string, tokens: AccessOptions['tokens']) {
@@ -69,8 +76,6 @@ function knownToken(written: string, tokens: AccessOptions['tokens']) {
   if (!token) throw new ApiProblem(403, 'the token is not one of ADMIN_TOKEN');
   return token;
 }
-
-const pickCsrf = (session: { readonly csrf: string } | undefined) => session && { csrf: session.csrf };
 
 /** @throws ApiProblem  403 */
 function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {

@@ -11,17 +11,16 @@ import type { AdminOptions } from './options.ts';
 import { shownBy, shownEntries } from './shown.ts';
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
-interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash'> {
+interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash' | 'clock' | 'counters'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
-  readonly decider: Parameters<typeof findCounter>[2];
 }
 
 type SitesQuestion = Extract<AgentQuestion, { kind: 'sites' }>;
 
-/** @param names  all sites, indexed by place */
+/** @param sites  all sites, indexed by place */
 export async function listShares(
-  { ask, rules, decider, hash }: ShareSources,
-  names: readonly string[],
+  { ask, rules, hash, ...names }: ShareSources,
+  sites: readonly string[],
   count: number,
 ): Promise<ShareList> {
   const replies = await ask({ kind: 'sites', count });
@@ -30,7 +29,7 @@ export async function listShares(
   const shown = shownBy(true, hash);
   const counters = mergeReports(reports);
   const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
-    const known = tree && findCounter(tree, counter.key, decider);
+    const known = tree && findCounter(tree, counter.key, names);
     const limit = known?.limit.limit;
     if (!known || limit?.algorithm !== 'site_share') return []; // its rule is no longer in force
     const { domain, entries, rule } = known;
@@ -43,7 +42,7 @@ export async function listShares(
         ...(name !== '' && { name }),
         limit: describeLimit(known.limit),
         algorithm: namedAlgorithm(limit),
-        ...describe(limit, counter, names),
+        ...describe(limit, counter, sites),
       },
     ];
   });

@@ -1,30 +1,19 @@
 import { fields } from '../../base/shape.ts';
 import type { SiteList } from '../../edge/sites/shapes.ts';
 import { exchangeState, type SitesReport } from '../../edge/sites/site-counts.ts';
-import type { Decider } from '../../engine/decide/decide.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { pageSize } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { listShares } from './site-limits.ts';
 
-/** The sites that share limits. */
-interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hash'> {
-  readonly decider: Pick<Decider, 'clock' | 'counters'>;
-  /** Undefined: this is the only site. */
-  readonly sites:
-    | { readonly name: string; readonly names: readonly string[]; readonly lost: readonly string[] }
-    | undefined;
-  /** The exchange with the other sites, summed over all processes of this instance. */
-  readonly report: () => SitesReport | undefined;
-}
-
 const MAX_LIMITS = 500;
 const DEFAULT_LIMITS = 50;
 
 /** Operations that show the exchange with other sites, and each site's share of the limits. */
-export function siteOperations({ sites, report, ...options }: SiteOperationsOptions): readonly ApiOperation[] {
+export function siteOperations(options: AdminOptions): readonly ApiOperation[] {
   const known = () => {
+    const { sites } = options.settings;
     if (!sites) throw new ApiProblem(404, 'this is the only site: SITE is not set');
     return sites;
   };
@@ -36,7 +25,7 @@ export function siteOperations({ sites, report, ...options }: SiteOperationsOpti
         'Exchanges since the start, borrowed hits, and the milliseconds since the last answer (-1: there was none). `state` is in_step, cut_off, or idle: no exchange in the last ten seconds. `errorRatio` is the largest excess over a limit in the last minute, `errorBound` the max_error of its rule.',
       answer: (): SiteList => {
         const { name, names, lost } = known();
-        const { peers, errorRatio, errorBound } = report() ?? NOTHING;
+        const { peers, errorRatio, errorBound } = options.sites() ?? NOTHING;
         return {
           site: name,
           sites: names,

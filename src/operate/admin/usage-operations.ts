@@ -1,5 +1,4 @@
 import type { Clock } from '../../base/clock.ts';
-import type { Hash } from '../../base/hashed.ts';
 import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
@@ -7,26 +6,18 @@ import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { ForgottenUsage, UsageAnswer } from '../answers/usage.ts';
 import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from '../usage/usage-store.ts';
 import { type ApiOperation, operation } from './api.ts';
-import type { Audit } from './audit.ts';
+import type { AdminOptions } from './options.ts';
 import { type ChangeBody, changeBody, onlyDomain, onlyRule, pageSize, refuseHashes, text, time } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { shownBy, shownEntries } from './shown.ts';
 
 const MAX_ROWS = 1_000_000;
 const DEFAULT_ROWS = 1_000;
-
-interface UsageOptions {
-  /** Undefined: this instance keeps no usage. */
-  readonly store: Pick<UsageStore, 'report' | 'forget'> | undefined;
-  /** The time until usage that was counted is kept, at most. */
-  readonly latenessMs: number;
-  readonly audit: Audit;
-  readonly hash: Hash | undefined;
-  readonly clock: Clock;
-}
+/** Intervals of collection after which usage that was counted is kept. */
+const MAX_INTERVALS = 2;
 
 /** Operations on what customers have used. */
-export function usageOperations(options: UsageOptions): readonly ApiOperation[] {
+export function usageOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/usage', {
       summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
@@ -34,7 +25,7 @@ export function usageOperations(options: UsageOptions): readonly ApiOperation[] 
       query: usageParameters,
       answers:
         'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
-      answer: ({ query }) => reportUsage(options, query),
+      answer: ({ query }) => reportUsage({ store: options.usage, clock: options.clock }, query),
     }),
     operation('POST /api/v1/usage/forget', {
       summary: 'deletes the usage of a descriptor, and of those that begin with it',
@@ -99,7 +90,7 @@ function refuseFailed(error: Error): never {
 const noUsage = (): ApiProblem => new ApiProblem(404, 'this instance keeps no usage: set USAGE_DIR or USAGE_URL');
 
 async function forget(
-  { store, latenessMs, audit, hash }: UsageOptions,
+  { usage: store, audit, hash, settings }: AdminOptions,
   who: string,
   { domain: name, descriptor: entries, reason: why }: ChangeBody,
 ): Promise<ForgottenUsage> {
@@ -109,7 +100,7 @@ async function forget(
   const what = { domain: name, descriptor: key };
   const change = { who, change: 'forget', reason: why, what, before: null, after: null };
   const rows = await audit.change(change, () => store.forget(name, key).catch(refuseFailed));
-  return { ...what, rows, againAfterMs: latenessMs };
+  return { ...what, rows, againAfterMs: MAX_INTERVALS * (settings.usage?.intervalMs ?? 0) };
 }
 
 /** @throws ApiProblem  400 */

@@ -1,8 +1,6 @@
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
-import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
+import type { AdminOptions, SourcedRules } from '../admin/options.ts';
+import type { ReportedFigures } from '../observe/table.ts';
 
 /** State that is read for each snapshot. */
 export interface HealthFacts {
@@ -30,54 +28,26 @@ export interface HealthFacts {
   };
 }
 
-/** The state of the processes that answer requests. */
-export interface ResponderFacts {
-  /** What all processes of this instance report. */
-  figures(): ReportedFigures;
-  /** The number of processes with an open circuit, for each node of the store. */
-  openCircuits(): ReadonlyMap<string, number>;
-  /** Where the counters are, for people. */
-  storeDescription(): string;
-  /** The state of the store; undefined: counters are in the memory of these processes. */
-  store(): StoreFacts | undefined;
-  /** The exchanges with other sites; undefined: this is the only one. */
-  sites(): SitesReport | undefined;
-  /** The number of replaced workers. */
-  restarts(): number;
-}
-
-/** The sources of the facts. */
-interface HealthSources {
-  readonly rules: {
-    readonly book: { rules(): RuleTree | undefined };
-    inForce(): RulesInForceFacts | undefined;
-    lastLoad(): LoadedRules | undefined;
-  };
-  readonly responders: ResponderFacts;
-  /** The expected number of processes. */
-  readonly workers: number;
-}
-
 const MAX_SHOWN_PROBLEMS = 20;
 
-export function healthFacts({ rules, responders, workers }: HealthSources): HealthFacts {
-  const state = responders.store();
+export function healthFacts(options: AdminOptions): HealthFacts {
+  const state = options.store();
   return {
     store: {
-      description: responders.storeDescription(),
+      description: options.storeDescription(),
       ...(state && { isUp: state.isUp }),
       ...(state?.reason !== undefined && { reason: state.reason }),
       ...(state?.latencyMs !== undefined && { latencyMs: Math.round(state.latencyMs * 100) / 100 }),
       ...(state?.lastSuccessAtMs !== undefined && { lastSuccessAtMs: state.lastSuccessAtMs }),
     },
-    circuits: Array.from(responders.openCircuits(), ([node, open]) => ({ node, open })),
-    figures: responders.figures(),
-    workers: { expected: workers, restarts: responders.restarts() },
-    rules: rulesFacts(rules),
+    circuits: Array.from(options.openCircuits(), ([node, open]) => ({ node, open })),
+    figures: options.figures(),
+    workers: { expected: options.settings.workers, restarts: options.restarts() },
+    rules: rulesFacts(options.sourced),
   };
 }
 
-function rulesFacts({ book, inForce, lastLoad }: HealthSources['rules']): HealthFacts['rules'] {
+function rulesFacts({ book, inForce, lastLoad }: SourcedRules): HealthFacts['rules'] {
   const loaded = inForce();
   const last = lastLoad();
   const problems = last && !last.ok ? last.problems : [];

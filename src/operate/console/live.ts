@@ -1,34 +1,18 @@
-import type { Clock, Monotonic } from '../../base/clock.ts';
-import type { Hash } from '../../base/hashed.ts';
+import { every, monotonicMs } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
-import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
+import type { AdminOptions } from '../admin/options.ts';
 import type { RefusedClient } from '../answers/views.ts';
 import type { StandingFinding } from '../findings/findings.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
-import type { Statistics } from '../observe/stats.ts';
-import type { HealthFacts } from './health-facts.ts';
+import { type HealthFacts, healthFacts } from './health-facts.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
 import { AllRuleSeries, type RefusingRule, type RuleRates, type SeriesView } from './rule-series.ts';
 import { type ServiceRates, ServiceSeries, type Since } from './service-series.ts';
-import { Timeline, type TimelineState } from './timeline.ts';
+import { Timeline, timelineState } from './timeline.ts';
 
-/** The sources of a snapshot: nothing is counted for the console alone. */
-interface LiveSources {
-  readonly statistics: Statistics;
-  readonly durations: () => DurationTotals;
-  /** The lateness of timers in this process. */
-  readonly latenessMs: () => number;
-  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  readonly health: () => HealthFacts;
-  readonly timeline: () => TimelineState;
-  readonly findings: () => readonly StandingFinding[];
-  /** Hashes callers' values; undefined if they are shown unchanged. */
-  readonly hash: Hash | undefined;
-  readonly clock: Clock;
-  readonly monotonicMs: Monotonic;
-  readonly every: (intervalMs: number, run: () => void) => () => void;
-}
+/** The durations of all calls so far. */
+type ReadDurations = () => DurationTotals;
 
 /** The snapshot that readers of the event stream receive once a second. */
 export interface LiveSnapshot extends HealthFacts {
@@ -75,7 +59,8 @@ const QUIET_INTERVAL_MS = 10_000;
 
 /** Adds to the series once a second, and makes snapshots while the stream has readers. */
 export class Live {
-  readonly #sources: LiveSources;
+  readonly #options: AdminOptions;
+  readonly #durations: ReadDurations;
   readonly #startedAtMs: number;
   readonly #readers = new Map<PageOutput, SeriesView>();
   readonly #stop: () => void;
@@ -88,14 +73,16 @@ export class Live {
   #collectAtMs = 0;
   #isCollecting = false;
 
-  constructor(sources: LiveSources) {
-    this.#sources = sources;
-    this.#startedAtMs = sources.clock();
-    this.clients = new RefusedClients(sources.hash);
+  constructor(options: AdminOptions, durations: ReadDurations) {
+    const { clock, hash, statistics } = options;
+    this.#options = options;
+    this.#durations = durations;
+    this.#startedAtMs = clock();
+    this.clients = new RefusedClients(hash);
     this.timeline = new Timeline(this.#startedAtMs);
-    this.service.begin(sources.statistics);
-    this.rules.begin(sources.statistics.rules());
-    this.#stop = sources.every(INTERVAL_MS, () => this.tick());
+    this.service.begin(statistics);
+    this.rules.begin(statistics.rules());
+    this.#stop = every(INTERVAL_MS, () => this.tick());
   }
 
   get startedAtMs(): number {
@@ -116,13 +103,13 @@ export class Live {
 
   /** To be called once a second. */
   tick(): void {
-    const { statistics, durations, latenessMs, clock, timeline } = this.#sources;
+    const { statistics, figures, clock } = this.#options;
     const nowMs = clock();
-    this.service.gather(statistics, durations(), { lagMs: latenessMs(), nowMs });
+    this.service.gather(statistics, this.#durations(), { lagMs: figures().latenessMs, nowMs });
     this.rules.gather(statistics.rules(), nowMs);
     this.costs.gather(statistics.rules());
     this.clients.step(nowMs);
-    this.timeline.gather(timeline(), nowMs);
+    this.timeline.gather(timelineState(this.#options), nowMs);
     const isRefusing = this.service.last.refused > 0 || this.clients.count.clients > 0;
     if (isRefusing || this.#readers.size > 0) void this.#collect();
     if (this.#readers.size === 0) return;
@@ -141,7 +128,7 @@ export class Live {
 
   /** The part of a snapshot that is the same for all readers. */
   #snapshot(): CommonSnapshot {
-    const { health, findings, clock } = this.#sources;
+    const { findings, clock } = this.#options;
     const nowMs = clock();
     return {
       atMs: nowMs,
@@ -149,10 +136,11 @@ export class Live {
       rates: this.service.last,
       since: this.service.since(nowMs),
       undecidedBy: this.service.undecidedBy(),
-      ...health(),
+      ...healthFacts(this.#options),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
-      findings: findings()
+      findings: findings
+        .list()
         .slice(0, SHOWN_FINDINGS)
         .map(({ problem, sinceMs, configuration }) => ({ problem, sinceMs, configuration })),
       processes: this.#processes,
@@ -171,7 +159,7 @@ export class Live {
 
   /** Asks every process for the clients that it refuses; a process that hangs delays no snapshot. */
   async #collect(): Promise<void> {
-    const { ask, monotonicMs, clock } = this.#sources;
+    const { ask, clock } = this.#options;
     const startedMs = monotonicMs();
     if (this.#isCollecting || startedMs < this.#collectAtMs) return;
     this.#isCollecting = true;

@@ -1,34 +1,20 @@
-import type { Clock } from '../../base/clock.ts';
 import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import { type Reload, reloadAsJson } from '../../engine/rules/reload/reload.ts';
+import { reloadAsJson } from '../../engine/rules/reload/reload.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import { text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import type { Answers } from '../answers/all.ts';
 import type { Illustration } from '../answers/rules.ts';
-import type { Instance } from '../answers/service.ts';
 import { illustrate } from './illustration.ts';
-import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import type { SeriesView } from './rule-series.ts';
-import { chooseView, findRule, NAMED_NOTE, type SeriesOptions, seriesOperations } from './series-operations.ts';
-
-export interface ConsoleOptions extends SeriesOptions {
-  readonly lastLoad: () => LoadedRules | undefined;
-  readonly lastReload: () => { readonly atMs: number; readonly reload: Reload } | undefined;
-  /** Determines which limits of schedules apply. */
-  readonly clock: Clock;
-  /** Undefined: instances cannot list each other. */
-  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
-  /** This instance. */
-  readonly self: () => Instance;
-}
+import { type ConsoleOptions, chooseView, findRule, NAMED_NOTE, seriesOperations } from './series-operations.ts';
+import { statusOperation } from './status.ts';
 
 /** The most rules listed in one response. */
 const MAX_LISTED_RULES = 20_000;
@@ -38,6 +24,7 @@ const MAX_PROBLEMS = 200;
 export const consoleOperations = (options: ConsoleOptions): readonly ApiOperation[] => [
   ...seriesOperations(options),
   ...stateOperations(options),
+  statusOperation(options),
 ];
 
 function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
@@ -114,12 +101,12 @@ async function listInstances({ heartbeat, self }: ConsoleOptions): Promise<Answe
   }
 }
 
-function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Answers['GET /api/v1/rules'] {
+function listRules({ rules, sourced, clock }: ConsoleOptions): Answers['GET /api/v1/rules'] {
   const tree = rules();
-  const last = lastLoad();
+  const last = sourced.lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
-  const reloaded = lastReload();
+  const reloaded = sourced.lastReload();
   const nowMs = clock();
   return {
     loaded: tree !== undefined,

@@ -1,12 +1,13 @@
-import type { Hash } from '../../base/hashed.ts';
 import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Client } from '../admin/access.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
+import type { AdminOptions } from '../admin/options.ts';
 import { DESCRIPTOR_QUERY, readDescriptor, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { shownBy } from '../admin/shown.ts';
-import type { Columns, SeriesAnswer } from '../answers/service.ts';
+import type { Columns, Instance, SeriesAnswer } from '../answers/service.ts';
+import type { Heartbeat } from './instances.ts';
 import type { Live } from './live.ts';
 import { type HistoryRange, historyRangeNames, historyRanges, type PrometheusHistory } from './prometheus-history.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
@@ -14,13 +15,15 @@ import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';
 import { serviceFields } from './service-series.ts';
 
-export interface SeriesOptions {
+/** What the console's operations need of the service. */
+export interface ConsoleOptions extends AdminOptions {
   readonly live: Live;
-  readonly rules: () => RuleTree | undefined;
-  /** Hashes callers' values; undefined if they are shown unchanged. */
-  readonly hash: Hash | undefined;
   /** Undefined: there is no history beyond the memory of this process. */
   readonly prometheus: PrometheusHistory | undefined;
+  /** Undefined: instances cannot list each other. */
+  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
+  /** This instance. */
+  readonly self: () => Instance;
 }
 
 export const chooseView = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
@@ -41,8 +44,7 @@ const seriesQuery = fields(
 type SeriesQuery = ValueOf<typeof seriesQuery>;
 
 /** Operations for what happened over time. */
-export function seriesOperations(options: SeriesOptions): readonly ApiOperation[] {
-  const { live, hash } = options;
+export function seriesOperations(options: ConsoleOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/series', {
       summary: 'what the service, one rule, or a refused client did over time; kept in memory since the start',
@@ -56,12 +58,10 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
       need: 'open',
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
       answer: ({ client }) => {
+        const { rules: series, startedAtMs } = options.live;
         const view = chooseView(client);
-        const rules = live.rules
-          .names(view)
-          .map((rule) => [rule, live.rules.columns(rule, '60s', view) ?? {}] as const);
+        const rules = series.names(view).map((rule) => [rule, series.columns(rule, '60s', view) ?? {}] as const);
         const { stepMs } = ranges['60s'];
-        const { startedAtMs } = live;
         return { range: '60s', stepMs, startedAtMs, atMost: MAX_RULES, rules: Object.fromEntries(rules) };
       },
     }),
@@ -69,7 +69,7 @@ export function seriesOperations(options: SeriesOptions): readonly ApiOperation[
       summary: 'changes of the last day that explain a plot: of rules, overrides, the candidate, and the store',
       need: 'open',
       answers: 'Changes since the start of the process, the oldest first, 200 at most.',
-      answer: ({ client }) => ({ marks: live.timeline.marks(shownBy(client.seesValues, hash)) }),
+      answer: ({ client }) => ({ marks: options.live.timeline.marks(shownBy(client.seesValues, options.hash)) }),
     }),
   ];
 }
@@ -79,7 +79,7 @@ export function findRule(tree: RuleTree | undefined, path: string): Rule | undef
   return undefined;
 }
 
-async function readSeries(options: SeriesOptions, view: SeriesView, query: SeriesQuery): Promise<SeriesAnswer> {
+async function readSeries(options: ConsoleOptions, view: SeriesView, query: SeriesQuery): Promise<SeriesAnswer> {
   const ofMemory = rangeNames.find((name) => name === (query.range ?? '60s'));
   const ofHistory = historyRangeNames.find((name) => name === query.range);
   const isOfClient = query.descriptor !== undefined;
@@ -105,7 +105,7 @@ async function readSeries(options: SeriesOptions, view: SeriesView, query: Serie
 
 /** The series in memory. */
 function keptSeries(
-  { live }: SeriesOptions,
+  { live }: ConsoleOptions,
   view: SeriesView,
   { rule, descriptor }: SeriesQuery,
   name: Range,
@@ -119,7 +119,7 @@ function keptSeries(
 
 /** Reads the series in Prometheus. @returns the reason why there are none, or undefined if it is not asked */
 async function readHistory(
-  { prometheus, rules, live }: SeriesOptions,
+  { prometheus, rules, live }: ConsoleOptions,
   view: SeriesView,
   { rule: path }: SeriesQuery,
   name: HistoryRange,

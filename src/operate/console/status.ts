@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts';
+import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
@@ -7,43 +7,22 @@ import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
 import type { StandingFinding } from '../findings/findings.ts';
-import type { Statistics } from '../observe/stats.ts';
-import type { HealthFacts } from './health-facts.ts';
-import type { Live } from './live.ts';
-
-interface StatusSources {
-  readonly clock: Clock;
-  readonly version: string;
-  readonly live: Pick<Live, 'service' | 'startedAtMs'>;
-  readonly health: () => HealthFacts;
-  readonly isReady: () => boolean;
-  readonly statistics: Pick<Statistics, 'failures' | 'undecided'>;
-  /** Where the rules come from, for people. */
-  readonly rulesSource: string;
-  readonly overrides: () => Iterable<StandingOverride>;
-  readonly candidate: () => CandidateFacts;
-  readonly findings: () => readonly StandingFinding[];
-  /** Resident memory of this process. */
-  readonly ownBytes: () => number;
-  /** This instance alone, for a store that instances do not share. */
-  readonly instance: () => Instance;
-  /** All instances; undefined if the store keeps no list. */
-  readonly instances: (() => Promise<readonly Instance[]>) | undefined;
-}
+import { type HealthFacts, healthFacts } from './health-facts.ts';
+import type { ConsoleOptions } from './series-operations.ts';
 
 /** The operation that says whether the service works, and what needs attention. */
-export const statusOperation = (sources: StatusSources): ApiOperation =>
+export const statusOperation = (options: ConsoleOptions): ApiOperation =>
   operation('GET /api/v1/status', {
     summary: 'whether the service works, and what needs attention',
     need: 'open',
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
-    answer: () => readStatus(sources),
+    answer: () => readStatus(options),
   });
 
-async function readStatus(sources: StatusSources): Promise<Status> {
-  const { clock, version, live, statistics, isReady } = sources;
-  const health = sources.health();
+async function readStatus(options: ConsoleOptions): Promise<Status> {
+  const { clock, version, live, statistics, sourced } = options;
+  const health = healthFacts(options);
   const facts = {
     version,
     startedAt: rfc3339(live.startedAtMs),
@@ -51,14 +30,14 @@ async function readStatus(sources: StatusSources): Promise<Status> {
     lastMinute: sumMinute(live.service.columns('60s')),
     undecided: { ...statistics.undecided },
     store: describeStore(health, statistics.failures.store),
-    rules: describeRules(health.rules, sources.rulesSource),
-    overrides: describeOverrides(sources.overrides()),
-    candidate: describeCandidate(sources.candidate()),
+    rules: describeRules(health.rules, sourced.description),
+    overrides: describeOverrides(options.followed.all()),
+    candidate: describeCandidate(sourced.candidate.facts),
     workers: { ...health.workers },
-    memory: memoryByOwner(health.figures, sources.ownBytes()),
-    ...(await listInstances(sources)),
+    memory: memoryByOwner(health.figures, memoryUsage.rss()),
+    ...(await listInstances(options)),
   };
-  const findings = [...findProblems(facts, isReady()), ...sources.findings().map(configurationProblem)];
+  const findings = [...findProblems(facts, options.isReady()), ...options.findings.list().map(configurationProblem)];
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
 }
 
@@ -116,15 +95,15 @@ function memoryByOwner(figures: HealthFacts['figures'], ownBytes: number): Statu
 }
 
 async function listInstances({
-  instance,
-  instances,
-}: StatusSources): Promise<Pick<Status, 'instances' | 'instancesNote'>> {
-  if (!instances) return { instances: [instance()], instancesNote: 'others are listed only with counters in Redis' };
+  self,
+  heartbeat,
+}: ConsoleOptions): Promise<Pick<Status, 'instances' | 'instancesNote'>> {
+  if (!heartbeat) return { instances: [self()], instancesNote: 'others are listed only with counters in Redis' };
   try {
-    return { instances: await instances() };
+    return { instances: await heartbeat.list() };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { instances: [instance()], instancesNote: `others are not listed, since Redis cannot be reached: ${why}` };
+    return { instances: [self()], instancesNote: `others are not listed, since Redis cannot be reached: ${why}` };
   }
 }
 

@@ -1,4 +1,6 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { formatProblem } from '../../engine/rules/read/problem.ts';
+import type { AdminOptions } from '../admin/options.ts';
 import { describeOverride, type Shown, shownEntries } from '../admin/shown.ts';
 import type { TimelineMark } from '../answers/service.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
@@ -17,6 +19,19 @@ export interface TimelineState {
   readonly store: Pick<StoreFacts, 'isUp' | 'reason' | 'lastSuccessAtMs'> | undefined;
   readonly candidate: Pick<CandidateFacts, 'state' | 'hash'>;
   readonly overrides: readonly StandingOverride[];
+}
+
+export function timelineState({ sourced, store, followed }: AdminOptions): TimelineState {
+  const last = sourced.lastLoad();
+  const [problem] = last && !last.ok ? last.problems : [];
+  const reloaded = sourced.lastReload();
+  return {
+    reload: reloaded && { atMs: reloaded.atMs, text: reloaded.reload.text ?? 'no rule has changed' },
+    problem: problem && formatProblem(problem),
+    store: store(),
+    candidate: sourced.candidate.facts,
+    overrides: [...followed.all()],
+  };
 }
 
 interface Mark extends Pick<TimelineMark, 'atMs' | 'kind' | 'text'> {

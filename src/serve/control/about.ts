@@ -2,9 +2,9 @@ import { take } from '../../base/slices.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { SourcedRules } from '../../operate/admin/options.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { About } from '../link/messages.ts';
-import type { SourcedRules } from './rules.ts';
 
 /** Maximum number of rules that are listed; the rest are counted. */
 const LISTED_RULES = 10;

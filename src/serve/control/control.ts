@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import type { SourcedRules } from '../../operate/admin/options.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
@@ -9,7 +10,6 @@ import { openParts, type Part } from '../parts/start-up.ts';
 import { about } from './about.ts';
 import { openControlCore } from './core.ts';
 import { Deciders } from './deciders.ts';
-import type { SourcedRules } from './rules.ts';
 
 interface ControlOptions {
   readonly clock: Clock;

@@ -6,15 +6,15 @@ import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import { openCounters } from '../../engine/open/backends.ts';
 import { storeTraits } from '../../engine/open/options.ts';
+import type { Responders, SourcedRules } from '../../operate/admin/options.ts';
 import { remoteRecords } from '../../operate/admin/remote-records.ts';
 import type { OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { counterOptions } from '../../settings/store-traits.ts';
-import type { Responders } from '../link/responders.ts';
 import { openHash } from '../parts/hash.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
-import { openRules, type SourcedRules } from './rules.ts';
+import { openRules } from './rules.ts';
 
 /** What the parts that serve operators have in common. */
 export interface ControlCore extends Part {

@@ -9,10 +9,10 @@ import {
   type ReplyTo,
   replyTo,
 } from '../../operate/admin/agent.ts';
+import type { Responders } from '../../operate/admin/options.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { DeciderQuestion, DeciderReply, StartedDecider, ToControl } from '../link/messages.ts';
-import type { Responders } from '../link/responders.ts';
 import { createTotals } from './totals.ts';
 
 /** How often deciders report; one that is killed loses the counts of this time. */

@@ -4,10 +4,10 @@ import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
-import type { Reload } from '../../engine/rules/reload/reload.ts';
-import type { CandidateBook } from '../../operate/candidate/book.ts';
+import type { SourcedRules } from '../../operate/admin/options.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
+import type { RulesInForceFacts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, start } from '../parts/start-up.ts';
@@ -15,36 +15,6 @@ import { openCandidateBook } from './candidate.ts';
 
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
-
-/** When the current rules were loaded, their hash, and whether newer ones are invalid. */
-interface RulesLoaded {
-  readonly atMs: number;
-  readonly hash: string;
-  readonly isNewest: boolean;
-}
-
-/** The effects of the last reload, and its time. */
-interface LastReload {
-  readonly atMs: number;
-  readonly reload: Reload;
-}
-
-/** The current rules and their source. */
-export interface SourcedRules {
-  readonly book: RuleBook;
-  /** Result of the last load; the current rules may be older. */
-  lastLoad(): LoadedRules | undefined;
-  /** The current rules, if any. */
-  inForce(): RulesLoaded | undefined;
-  /** The last reload; undefined for the first rules. */
-  lastReload(): LastReload | undefined;
-  /** For messages: a path or a control plane. */
-  readonly description: string;
-  /** For operators: how the source is read, if that is not obvious. */
-  readonly notes: readonly string[];
-  /** The candidate rules, which are tried in addition to the current ones. */
-  readonly candidate: CandidateBook;
-}
 
 /**
  * @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot
@@ -60,8 +30,8 @@ export async function openRules(
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
-  let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
-  let lastReload: LastReload | undefined;
+  let loadedRules: Omit<RulesInForceFacts, 'isNewest'> | undefined;
+  let lastReload: ReturnType<SourcedRules['lastReload']>;
   const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
     book,
     description: overlaid(from),

@@ -1,9 +1,9 @@
 import { every } from '../../base/clock.ts';
+import type { Responders } from '../../operate/admin/options.ts';
 import { UsageCollector, type UsageSources } from '../../operate/usage/collector.ts';
 import { FileUsage } from '../../operate/usage/files.ts';
 import type { UsageStore } from '../../operate/usage/usage-store.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Responders } from '../link/responders.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, openParts, type Part, start } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';

@@ -37,7 +37,8 @@ async function listed(
     {
       ask: async () => replies,
       rules: () => tree,
-      decider: { clock: fakeClock(0), counters: (_limit, _domain, [entry]) => ({ key: keyOf(entry?.value ?? '') }) },
+      clock: fakeClock(0),
+      counters: (_limit, _domain, [entry]) => ({ key: keyOf(entry?.value ?? '') }),
       hash,
     },
     ['east', 'west'],

@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { every } from '../../base/clock.ts';
+import { memoryRecords, type Records } from '../../engine/backends/records.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { parseTokens, Sessions } from '../../operate/admin/access.ts';
+import type { ApiOperation } from '../../operate/admin/api.ts';
+import { Audit } from '../../operate/admin/audit.ts';
+import { CANDIDATE_INTERVAL_MS, CandidateRecords } from '../../operate/admin/candidate-records.ts';
+import { adminOperations } from '../../operate/admin/operations.ts';
+import type { AdminOptions, Responders, SourcedRules } from '../../operate/admin/options.ts';
+import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
+import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
+import { Live } from '../../operate/console/live.ts';
+import { consoleOperations } from '../../operate/console/operations.ts';
+import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
+import type { Metrics } from '../../operate/observe/prometheus.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
+import { type Add, CannotStart, openParts, type Part } from '../parts/start-up.ts';
+import type { ControlCore } from './core.ts';
+
+interface Operators extends Part {
+  readonly operations: readonly ApiOperation[];
+  readonly options: AdminOptions;
+}
+
+interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'> {
+  readonly core: ControlCore;
+  readonly responders: Responders;
+  readonly metrics: Pick<Metrics, 'durations'>;
+  /** Updates the statistics. */
+  readonly refreshed: () => Promise<void>;
+  /** Overrides that the deciders follow, if any. */
+  readonly standing: readonly StandingOverride[] | undefined;
+}
+
+/**
+ * Opens what operators use: the operations of the admin API and the console, whose series begin now.
+ *
+ * @throws CannotStart if ADMIN_TOKEN contains a name twice
+ */
+export function openOperators(
+  settings: Settings,
+  { core, responders, metrics, refreshed, standing, ...others }: OperatorSources,
+  { clock }: ProcessContext,
+): Promise<Operators> {
+  return openParts(async (add) => {
+    const { records, rules, counters, hash } = core;
+    const options: AdminOptions = {
+      ...responders, // functions, which need no prototype
+      ...others,
+      settings,
+      clock,
+      hash,
+      rules: rules.book.rules,
+      sourced: rules,
+      candidate: rules.candidate,
+      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add }),
+      overrides: followOverrides(core, { standing, ask: responders.ask, add }),
+      followed: core.overrides,
+      audit: new Audit({ sink: settings.admin.auditLog, clock, records }),
+      access: readAccess(settings, new Sessions(clock, settings.debug.address.port)),
+      counters,
+      requestsOfMinute: async () => {
+        await refreshed();
+        return live.service.requestsOfMinute(others.statistics);
+      },
+    };
+    const live = add(new Live(options, metrics.durations));
+    const facts = () => reportInstance(settings, options, live);
+    const heartbeat =
+      settings.counters.store.kind === 'redis'
+        ? add(new Heartbeat({ id: randomUUID(), records, clock, every, facts }))
+        : undefined;
+    const ofConsole = consoleOperations({
+      ...options,
+      live,
+      heartbeat,
+      prometheus: settings.prometheus && new PrometheusHistory({ ...settings.prometheus, clock }),
+      self: () => ({ ...facts(), atMs: clock(), isThis: true }),
+    });
+    return { operations: adminOperations(options, ofConsole), options };
+  });
+}
+
+/** @throws CannotStart if ADMIN_TOKEN contains a name twice */
+function readAccess({ admin }: Settings, sessions: Sessions): AdminOptions['access'] {
+  const tokens = parseTokens(admin.tokens ?? '');
+  if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
+  return { tokens, hosts: admin.hosts.map((host) => host.toLowerCase()), sessions };
+}
+
+function followOverrides(
+  { records, overrides: followed, clock, hasOwnRecords }: ControlCore,
+  { standing, ask, add }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & { readonly add: Add },
+): OverrideRecords {
+  const overrides = new OverrideRecords({
+    records,
+    clock,
+    overrides: followed,
+    spread: (all) => ask({ kind: 'overrides', overrides: all }),
+    isEmpty: standing === undefined || standing.length === 0,
+  });
+  if (hasOwnRecords && standing) void overrides.restore(standing);
+  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  add({ close: every(FOLLOW_INTERVAL_MS, follow) });
+  return overrides;
+}
+
+/** Instances on one store follow the same candidate, except those with files for it. */
+function followCandidates(
+  { rules: { candidate }, counters }: Settings,
+  records: Records,
+  { book, add }: { readonly book: SourcedRules['candidate']; readonly add: Add },
+): CandidateRecords {
+  const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
+  const candidates = new CandidateRecords(isShared ? records : memoryRecords(), book);
+  const follow = () => void candidates.follow().catch(() => {}); // if it fails, the last candidate stays
+  if (isShared) add({ close: every(CANDIDATE_INTERVAL_MS, follow) });
+  return candidates;
+}
+
+function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {
+  const { passed, refused, degraded } = live.service.last;
+  const hash = sourced.inForce()?.hash;
+  return {
+    name: hostname(),
+    version,
+    workers: settings.workers,
+    startedAtMs: live.startedAtMs,
+    ...(hash !== undefined && { rules: hash }),
+    decisionsPerSecond: passed + refused + degraded,
+    refusedPerSecond: refused,
+  };
+}
