@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser.close();
 });
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 test('the page of a simulation is accessible and fits its window', async () => {
   const opened = await browser.open({ offline: true, colorScheme: 'light', viewport: { width: 1_280, height: 1_000 } });

@@ -14,6 +14,8 @@ export interface TestBrowser {
   open(options?: BrowserContextOptions): Promise<Page>;
   /** Script errors, violations of the Content-Security-Policy, and requests to other hosts. */
   readonly problems: string[];
+  /** Closes all pages, which would go on polling during the next test. @returns the problems since the last call */
+  endTest(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -33,6 +35,10 @@ export async function startBrowser(): Promise<TestBrowser> {
       const page = await context.newPage();
       watch(page, problems);
       return page;
+    },
+    async endTest() {
+      await Promise.all(browser.contexts().map((context) => context.close()));
+      return problems.splice(0);
     },
     close: () => browser.close(),
   };

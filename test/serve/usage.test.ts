@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { chargeWithFaults } from '../../proof/chaos/usage.ts';
+import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { type Postgres, startPostgres } from '../helpers/postgres.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
@@ -73,8 +74,15 @@ async function usageOf({ debugPort }: Weir, ...args: readonly string[]): Promise
   return (await promisify(execFile)(process.execPath, all)).stdout;
 }
 
-const settled = (weir: Weir, hits: number) =>
-  weir.waitFor(async () => JSON.parse(await usageOf(weir, '--json')).hits === hits);
+/** Waits for a report of the API, which takes less time than `weir usage`. */
+const untilReported = (weir: Weir, isExpected: (report: UsageAnswer) => boolean, token = '') =>
+  weir.waitFor(async () => {
+    const headers = token === '' ? {} : { authorization: `Bearer ${token}` };
+    const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage`, { headers });
+    return answer.ok && isExpected((await answer.json()) as UsageAnswer); // as the API documents
+  });
+const settled = (weir: Weir, hits: number, token?: string) =>
+  untilReported(weir, (report) => report.hits === hits, token);
 
 const places: Readonly<Record<string, () => Promise<Readonly<Record<string, string>>>>> = {
   'files, counted in memory': async () => ({ USAGE_DIR: join(folder, 'memory') }),
@@ -126,7 +134,7 @@ test('usage of a budget is shown as money, beside hits', async () => {
   await ask(weir, { lookup: 'acme' }, -1);
   await ask(weir, { lookup: 'other' }, 3);
   await ask(weir, { lookup: 'other' }, 8_000); // refused
-  await weir.waitFor(async () => JSON.parse(await usageOf(weir, '--json')).spent?.USD === 12_537_500_000);
+  await untilReported(weir, ({ spent }) => spent?.USD === 12_537_500_000);
   const until = ['--from', '2026-01-01', '--to', '9999-01-01'];
   expect(await usageOf(weir, '--csv', ...until)).toBe(
     [
@@ -171,7 +179,7 @@ test('weir forget deletes counters and usage of a key, collected or not, and of 
   ];
   await ask(weir, { user: 'alice' }, 3);
   await ask(weir, { user: 'bob' }, 4);
-  await weir.waitFor(async () => JSON.parse(await usageOf(weir, '--json', ...token)).hits === 7);
+  await settled(weir, 7, 'token');
   await ask(weir, { user: 'alice' }, 2); // not collected yet
   const args = [MAIN, 'forget', 'shop', 'user=alice', '--reason', 'test', ...target, ...token];
   expect((await promisify(execFile)(process.execPath, args)).stdout).toMatch(
@@ -197,10 +205,10 @@ test('an instance that only counts leaves usage to another one, and says so', as
 });
 
 test('usage equals the counters while workers, the control process, the instance and Redis are killed', async () => {
-  const found = await chargeWithFaults({ charges: 8_000, keys: 50, faultMs: 1_000 });
+  const found = await chargeWithFaults({ charges: 3_000, keys: 50, faultMs: 300 });
   expect(found).toMatchObject({ wrongKeys: 0, reported: found.counted });
   expect(found.counted).toBeGreaterThanOrEqual(found.admitted);
-  expect(found.admitted).toBeGreaterThanOrEqual(8_000);
+  expect(found.admitted).toBeGreaterThanOrEqual(3_000);
   expect(found.faults).toBeGreaterThan(0);
 });
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Instance } from '../answers/service.ts';
@@ -12,8 +11,6 @@ const INTERVAL_MS = 5_000;
 const SILENT_MS = 20_000;
 /** Their reports are removed after this time. */
 const FORGOTTEN_MS = 600_000;
-/** How long shutdown waits for a store that does not answer. */
-const MAX_CLOSE_MS = 500;
 
 interface HeartbeatOptions {
   /** Names this process; differs after each start. */
@@ -50,10 +47,9 @@ export class Heartbeat {
     return found.sort((one, other) => one.startedAtMs - other.startedAtMs);
   }
 
-  async close(): Promise<void> {
+  /** The others list this instance until it has been silent for a while: the deciders, which reach Redis, end first. */
+  close(): void {
     this.#stop();
-    const removed = this.#options.records.remove(MAP, this.#options.id).catch(() => {}); // else the others drop it later
-    await Promise.race([removed, sleep(MAX_CLOSE_MS, undefined, { ref: false })]);
   }
 
   async #beat(): Promise<void> {

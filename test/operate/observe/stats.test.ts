@@ -330,6 +330,21 @@ test('answers count by overall code, with an additional counter for those that s
   expect({ ...statistics.answers, shadowed: statistics.sums.shadowed }).toEqual({ OK: 2, OVER_LIMIT: 1, shadowed: 1 });
 });
 
+test('a request counts as unmatched if none of its descriptors met a rule', () => {
+  const statistics = createStatistics(0.8);
+  const unlimited: Verdict = { kind: 'unlimited', rule: ruleOf({ unlimited: true }) };
+  for (const verdicts of [
+    [unlimited],
+    [{ kind: 'no_rule' }, unlimited],
+    [limited({ requestsPerUnit: 5, before: 0, hits: 1 }), { kind: 'no_rule' }],
+  ] as const)
+    statistics.answered('d', answer([...verdicts]));
+  expect(statistics.sums.unmatched).toBe(0);
+  statistics.answered('d', answer([{ kind: 'no_rule' }, { kind: 'no_rule' }]));
+  statistics.answered('nope', answer([{ kind: 'no_domain' }]));
+  expect(statistics.sums.unmatched).toBe(2);
+});
+
 test('unknown domains count one per descriptor', () => {
   const statistics = createStatistics(0.8);
   statistics.answered('nope', answer([{ kind: 'no_domain' }, { kind: 'no_domain' }]));

@@ -30,7 +30,7 @@ beforeAll(async () => {
   browser = await startBrowser();
 });
 afterAll(() => browser.close());
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 const open = async (page: string, options: Parameters<TestBrowser['open']>[0] = {}) => {
   const opened = await browser.open({ offline: true, ...options });

@@ -35,7 +35,7 @@ afterAll(async () => {
   await weir.stop();
   await browser.close();
 });
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 const editorOf = (page: Page): Locator => page.getByRole('textbox', { name: 'Rules, YAML' });
 

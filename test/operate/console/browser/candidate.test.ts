@@ -25,9 +25,7 @@ afterAll(async () => {
   await browser.close();
   await weir.stop();
 });
-afterEach(() => {
-  expect(browser.problems.splice(0)).toEqual([]);
-});
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 const started = (env: Record<string, string> = {}): Promise<Weir> =>
   startWeir(
@@ -54,17 +52,16 @@ async function load(view: Page, limit: number): Promise<void> {
   await dialog.getByLabel('Reason').fill(reason);
   await dialog.getByRole('button', { name: 'Load the candidate' }).click();
   await view.getByText('The candidate is loaded.').waitFor();
-  await view.locator('main').filter({ hasText: reason }).getByText('Figures since').waitFor();
+  await view.getByText(reason, { exact: true }).waitFor();
   await view.getByText('No request has been tried yet.').waitFor();
-  await view.locator('dt', { hasText: 'Figures since' }).locator('..').locator('time').waitFor();
+  await view.locator('dl > div', { hasText: 'Figures since' }).locator('time').waitFor();
 }
 
 /** Waits for a figure of the whole service. */
 const figure = (view: Page, label: string, value: string): Promise<void> =>
   view
     .getByLabel('Figures')
-    .locator('div')
-    .filter({ has: view.getByText(label, { exact: true }) })
+    .locator('dl > div', { has: view.getByText(label, { exact: true }) })
     .getByText(value, { exact: true })
     .waitFor();
 

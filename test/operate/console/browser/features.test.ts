@@ -48,7 +48,7 @@ afterAll(async () => {
   await browser.close();
   await weir.stop();
 });
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 /** Opens a view. */
 async function show(view: string): Promise<Page> {

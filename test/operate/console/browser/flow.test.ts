@@ -33,7 +33,7 @@ afterAll(async () => {
   await open.stop();
   await guarded.stop();
 });
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 test('a new user opens the URL in the banner, sends three requests, and sees their results', async () => {
   const [address = ''] = /http:\/\/localhost:\d+\/console\//.exec(open.output()) ?? [];

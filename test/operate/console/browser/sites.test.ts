@@ -49,7 +49,7 @@ afterAll(async () => {
   await browser.close();
   await linked.close();
 });
-afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 /** Waits until one of the elements has the text: a site whose answer is late for a moment is shown as late. */
 async function untilShown(elements: Locator, text: RegExp): Promise<void> {
