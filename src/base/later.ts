@@ -141,3 +141,22 @@ export function after<T extends object, R, C>(
   if (!isPending(value)) return step(value, context);
   return value.then((known) => step(known, context), onFailure && ((cause) => onFailure(cause, context)));
 }
+
+/**
+ * Shares one run between concurrent calls. Calls that arrive during one share the next, so that its result contains
+ * everything that was done before it was asked for.
+ */
+export function shareRuns<T>(run: () => Promise<T>): () => Promise<T> {
+  let running: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  const begin = (): Promise<T> => {
+    next = undefined;
+    const begun = run();
+    running = begun;
+    return begun;
+  };
+  return () => {
+    next ??= running.then(begin, begin);
+    return next;
+  };
+}

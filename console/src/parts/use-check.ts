@@ -1,7 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Answers } from '../../../src/operate/answers/all.ts';
-import { ApiError } from '../api.ts';
-import { checkText } from '../candidate.ts';
+import { ApiError, call } from '../api.ts';
 
 /** Delay of a check after the last change of a text, ms. */
 const PAUSE_MS = 300;
@@ -45,7 +44,7 @@ export function useCheck(text: string): CheckState {
     let checked: string | undefined;
     while (newest.current && newest.current !== checked) {
       const of = newest.current;
-      const answer = await checkText(of).catch((error: unknown) => {
+      const answer = await call('POST /api/v1/rules/check', { body: of }).catch((error: unknown) => {
         if (error instanceof ApiError) return error;
         throw error;
       });

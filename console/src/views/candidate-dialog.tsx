@@ -1,5 +1,5 @@
 import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
-import { clearCandidate, loadCandidate } from '../candidate.ts';
+import { call } from '../api.ts';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Value } from '../parts/texts.tsx';
 
@@ -21,7 +21,7 @@ export function CandidateDialog({ change, candidate: { state, origin }, onClose 
       <ReasonDialog
         title="Clear the candidate"
         make={async (reason) => {
-          await clearCandidate(reason);
+          await call('DELETE /api/v1/candidate', { body: { reason } });
           return 'The candidate is off.';
         }}
         onClose={onClose}
@@ -35,7 +35,7 @@ export function CandidateDialog({ change, candidate: { state, origin }, onClose 
     <ReasonDialog
       title="Load the candidate"
       make={async (reason) => {
-        await loadCandidate(text, reason);
+        await call('POST /api/v1/candidate', { params: { reason }, body: text });
         return 'The candidate is loaded. It is tried on requests from now on.';
       }}
       onClose={onClose}

@@ -2,8 +2,7 @@ import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Answers } from '../../../src/operate/answers/all.ts';
 import type { RuleProblems, TriedCandidate } from '../../../src/operate/answers/rules.ts';
-import { ApiError } from '../api.ts';
-import { candidateText, filesInForce } from '../candidate.ts';
+import { ApiError, get } from '../api.ts';
 import { exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { CodeField, countLines, showPlace } from '../parts/code-field.tsx';
@@ -48,12 +47,12 @@ async function attempt(run: () => Promise<void>): Promise<void> {
 
 const beginFromRules = (name: string): Promise<void> =>
   attempt(async () => {
-    const found = await filesInForce(name);
-    files.value = found;
-    begin(found[0]?.text ?? '');
+    const found = await get('rules/text', { domain: name });
+    files.value = found.files;
+    begin(found.files[0]?.text ?? '');
   });
 
-const beginFromCandidate = (): Promise<void> => attempt(async () => begin(await candidateText()));
+const beginFromCandidate = (): Promise<void> => attempt(async () => begin((await get('candidate/text')).text));
 
 interface CandidateEditorProps {
   readonly candidate: TriedCandidate;

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
-import { getCandidate } from '../candidate.ts';
+import { get } from '../api.ts';
 import { exact, percent } from '../format.ts';
 import { Problems } from '../parts/text-problems.tsx';
 import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
@@ -16,7 +16,7 @@ export function Candidate() {
   const [change, setChange] = useState<CandidateChange>();
   const [done, setDone] = useState<string>();
   const said = useRef<HTMLParagraphElement>(null);
-  const { data, error, refresh } = usePoll(getCandidate, seesValues.value ? [] : undefined, 1_000);
+  const { data, error, refresh } = usePoll(() => get('candidate'), seesValues.value ? [] : undefined, 1_000);
   useEffect(() => {
     if (done !== undefined) said.current?.focus();
   }, [done]);
@@ -58,7 +58,6 @@ export function Candidate() {
 
 const states = {
   off: ['plain', 'Off'],
-  loading: ['plain', 'Being checked'],
   on: ['good', 'On'],
   wrong: ['bad', 'Invalid: not tried'],
 } as const;

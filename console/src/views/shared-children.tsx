@@ -1,5 +1,6 @@
 import type { SharedChild } from '../../../src/operate/answers/counters.ts';
 import { exact } from '../format.ts';
+import { ShareBar } from '../parts/share-bar.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Value } from '../parts/texts.tsx';
 
@@ -65,24 +66,11 @@ function ChildTable({ children, scale }: ChildTableProps) {
   return <Table rows={children} columns={columns} keyOf={({ key, value }) => `${key} ${value}`} />;
 }
 
-const HEIGHT = 16;
-/** Keeps the line of a ceiling visible at the end of the longest bar. */
-const BAR_MARGIN = 1.01;
-
 /** The reservation with what is used of it, then what is borrowed; the ceiling. */
 function ChildBar({ child, scale }: { readonly child: SharedChild; readonly scale: number }) {
   const { key, value, reserve, used, borrowed, lends, ceiling } = child;
-  const wide = (hits: number): string => `${(100 * hits) / (scale * BAR_MARGIN)}%`;
   const own = Math.max(used - borrowed, 0);
   const text = `${key} ${value}: ${exact(used)} used, ${exact(borrowed)} of it borrowed; lends ${exact(lends)} of ${exact(reserve)} reserved`;
-  return (
-    <svg class="drawing" width="100%" height={HEIGHT} role="img" aria-label={text}>
-      <rect class="room" width={wide(reserve)} height={HEIGHT} />
-      <rect class="used" width={wide(own)} height={HEIGHT} />
-      {borrowed > 0 && (
-        <rect class="borrowed" x={wide(Math.max(own, reserve))} width={wide(borrowed)} height={HEIGHT} />
-      )}
-      {ceiling !== undefined && <line class="limit-line" x1={wide(ceiling)} x2={wide(ceiling)} y1="0" y2={HEIGHT} />}
-    </svg>
-  );
+  const more = { kind: 'borrowed', from: Math.max(own, reserve), hits: borrowed } as const;
+  return <ShareBar scale={scale} room={reserve} used={own} more={more} line={ceiling} text={text} />;
 }

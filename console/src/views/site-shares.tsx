@@ -1,6 +1,7 @@
 import type { ListedShare, SitePortion } from '../../../src/edge/sites/shapes.ts';
 import { get } from '../api.ts';
 import { duration, exact } from '../format.ts';
+import { ShareBar } from '../parts/share-bar.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Descriptor, Empty, Failure, RuleLink, State, type StateName, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -56,7 +57,7 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
     {
       name: isBucket ? 'Burst, used' : 'Share, used',
       class: 'share-bar',
-      cell: (portion) => <ShareBar portion={portion} scale={longest * BAR_MARGIN} />,
+      cell: (portion) => <PortionBar portion={portion} scale={longest} />,
     },
     { name: 'Share', class: 'number', cell: ({ share }) => exact(share) },
     { name: 'Moved', class: 'number', cell: ({ moved }) => signed(moved) },
@@ -107,29 +108,17 @@ function Age({ portion: { usedMsAgo }, isOwn }: { readonly portion: SitePortion;
   return usedMsAgo === undefined ? <span class="dim">–</span> : <>{duration(usedMsAgo)} ago</>;
 }
 
-const HEIGHT = 16;
-/** Keeps the line of a base visible at the end of the longest bar. */
-const BAR_MARGIN = 1.01;
-
-/** The share, the usage within and beyond it, and the base. */
-function ShareBar({
-  portion: { site, base, share, used: known },
-  scale,
-}: {
+interface PortionBarProps {
   readonly portion: SitePortion;
   readonly scale: number;
-}) {
+}
+
+/** The share, the usage within and beyond it, and the base. */
+function PortionBar({ portion: { site, base, share, used: known }, scale }: PortionBarProps) {
   const used = known ?? 0;
-  const wide = (hits: number): string => `${(100 * Math.max(hits, 0)) / scale}%`;
   const within = Math.min(used, Math.max(share, 0));
   const use = known === undefined ? 'use unknown' : `${exact(known)} used`;
   const text = `${site}: a share of ${exact(share)}, ${use}; its equal part is ${exact(base)}`;
-  return (
-    <svg class="drawing" width="100%" height={HEIGHT} role="img" aria-label={text}>
-      <rect class="room" width={wide(share)} height={HEIGHT} />
-      <rect class="used" width={wide(within)} height={HEIGHT} />
-      {used > within && <rect class="beyond" x={wide(within)} width={wide(used - within)} height={HEIGHT} />}
-      <line class="limit-line" x1={wide(base)} x2={wide(base)} y1="0" y2={HEIGHT} />
-    </svg>
-  );
+  const more = { kind: 'beyond', from: within, hits: used - within } as const;
+  return <ShareBar scale={scale} room={share} used={within} more={more} line={base} text={text} />;
 }

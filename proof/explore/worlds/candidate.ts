@@ -1,7 +1,6 @@
 import type { Observer } from '../../../src/edge/rls/service.ts';
 import { hashRules, type PackedRules } from '../../../src/engine/rules/compile/packed.ts';
 import { checkRuleFiles } from '../../../src/engine/rules/reload/load.ts';
-import { ReceivedCandidate } from '../../../src/operate/candidate/feed.ts';
 import { type FollowedCandidate, followCandidate } from '../../../src/operate/candidate/followed.ts';
 import type { Trial } from '../../../src/operate/candidate/trial.ts';
 import { EVERYTHING } from '../data-world.ts';
@@ -31,7 +30,8 @@ interface OpenedTrial {
 /** A decider that follows the candidate of a control process. */
 class CandidateWorld implements World {
   readonly #runtime = new Runtime(0);
-  readonly #feed = new ReceivedCandidate();
+  #received: PackedRules | undefined;
+  #onReceived = (): void => {};
   readonly #follower: FollowedCandidate;
   readonly #observer: Observer;
   readonly #trials: OpenedTrial[] = [];
@@ -51,7 +51,12 @@ class CandidateWorld implements World {
   constructor() {
     this.#observer = { answered: () => void this.#counted++, failed: () => {} };
     this.#follower = followCandidate({
-      candidate: this.#feed,
+      candidate: {
+        packed: () => this.#received,
+        onChange: (listener) => {
+          this.#onReceived = listener;
+        },
+      },
       book: {
         packed: () => live[this.#liveRules],
         onChange: (listener) => {
@@ -137,7 +142,8 @@ class CandidateWorld implements World {
 
   #deliver(): void {
     const at = this.#messages.shift() ?? 0;
-    this.#feed.put(candidates[at]);
+    this.#received = candidates[at];
+    this.#onReceived();
   }
 
   #reload(): void {
@@ -173,7 +179,7 @@ class CandidateWorld implements World {
       this.#isClosed ? 1 : 0,
     ]);
     hash.value([this.#left, this.#messages, this.#trials, this.#waiting.map(({ text }) => text)]);
-    hash.numbers([candidates.indexOf(this.#feed.packed()), this.#follower.isTried() ? 1 : 0]);
+    hash.numbers([candidates.indexOf(this.#received), this.#follower.isTried() ? 1 : 0]);
   }
 
   isQuiet(): boolean {
@@ -196,7 +202,7 @@ class CandidateWorld implements World {
     }
     const violation = this.violation();
     if (violation !== undefined) return violation;
-    const packed = this.#feed.packed();
+    const packed = this.#received;
     const isTried = packed !== undefined && !this.#isClosed;
     const open = this.#trials.filter(({ closes }) => closes === 0);
     if (this.#follower.isTried() !== isTried || open.length !== (isTried ? 1 : 0))
@@ -208,7 +214,7 @@ class CandidateWorld implements World {
 
 export const candidate: Protocol = {
   name: "candidate's swap",
-  code: 'operate/candidate/followed.ts, feed.ts, engine/rules/reload/in-force.ts',
+  code: 'operate/candidate/followed.ts, engine/rules/reload/in-force.ts',
   parties: ['control', 'decider'],
   invariants: [
     'at most one trial is open',

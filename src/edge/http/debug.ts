@@ -1,10 +1,11 @@
+import { shareRuns } from '../../base/later.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatLine, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { compressed } from './compressed.ts';
-import { metricsRoute, type RenderMetrics, shareRendering } from './metrics.ts';
+import { metricsRoute, type RenderMetrics } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
 import type { ListedOverride } from './shapes.ts';
@@ -39,7 +40,7 @@ export function debugRoutes(
 ): ReadonlyMap<string, Route> {
   const { overrides, metrics, statistics } = sources;
   const [withoutValues, withValues] = [renderRules(sources, false), renderRules(sources, true)];
-  const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
+  const describedStatistics = shareRuns(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
       '/rlconfig',

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { shareRuns } from '../../base/later.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { CandidateBook, PostedCandidate } from '../candidate/book.ts';
 import { ApiProblem } from './problem.ts';
@@ -25,7 +26,6 @@ export class CandidateRecords {
   #seen: string | undefined;
   /** The newest id, if the text read with it had another id. */
   #textless: string | undefined;
-  #reading: Promise<void> | undefined;
 
   constructor(records: Records, book: CandidateBook) {
     this.#records = records;
@@ -47,19 +47,13 @@ export class CandidateRecords {
     } catch (error) {
       throw new ApiProblem(503, `the store cannot be reached: ${error instanceof Error ? error.message : error}`);
     }
-    await this.#reading?.catch(() => {}); // it may have read the previous records
     await this.follow();
     if (this.#textless === sent.id)
       throw new ApiProblem(409, 'another candidate was sent at the same time: send yours again');
   }
 
   /** Reads the records. While they cannot be read, the candidate read last stays. */
-  follow(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
-  }
+  readonly follow = shareRuns(() => this.#read());
 
   async #read(): Promise<void> {
     const id = (await this.#records.all(NEWEST)).get(FIELD);

@@ -1,3 +1,4 @@
+import { shareRuns } from '../../base/later.ts';
 import { take } from '../../base/slices.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { LoggedArrival } from '../../lab/advise/arrival-log.ts';
@@ -44,7 +45,6 @@ export class LiveAdvice {
   readonly #stop: () => void;
   #tree: RuleTree | undefined;
   #level = 0;
-  #collecting: Promise<void> | undefined;
 
   constructor(options: LiveAdviceOptions) {
     const { maxBytes, seed, every } = options;
@@ -56,13 +56,8 @@ export class LiveAdvice {
     this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
   }
 
-  /** Collects new arrivals. Concurrent calls share one collection. */
-  collect(): Promise<void> {
-    this.#collecting ??= this.#collect().finally(() => {
-      this.#collecting = undefined;
-    });
-    return this.#collecting;
-  }
+  /** Collects new arrivals. */
+  readonly collect = shareRuns(() => this.#collect());
 
   async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<Advice> {
     await this.collect();

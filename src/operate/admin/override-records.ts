@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { shareRuns } from '../../base/later.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import { descriptorKey, type Overrides, type StandingOverride } from '../../engine/decide/overrides.ts';
 import { ApiProblem } from './problem.ts';
@@ -25,7 +26,6 @@ interface OverrideRecordsOptions {
 /** Stores overrides in the records, and has every process of this instance follow them. */
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
-  #reading: Promise<readonly StandingOverride[]> | undefined;
   #isEmpty: boolean;
 
   constructor(options: OverrideRecordsOptions) {
@@ -34,12 +34,7 @@ export class OverrideRecords {
   }
 
   /** Reads the records and follows them. While they cannot be read, the overrides read last apply. */
-  follow(): Promise<readonly StandingOverride[]> {
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
-  }
+  readonly follow = shareRuns(() => this.#read());
 
   /** Stores overrides that the deciders already follow. */
   async restore(standing: readonly StandingOverride[]): Promise<void> {
@@ -47,7 +42,7 @@ export class OverrideRecords {
       const key = descriptorKey(override.domain, override.entries);
       await this.#options.records.put(MAP, key, JSON.stringify(override));
     }
-    await this.#refresh();
+    await this.follow();
   }
 
   async put(override: StandingOverride): Promise<void> {
@@ -57,17 +52,11 @@ export class OverrideRecords {
     if (others.length >= MAX_OVERRIDES)
       throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
-    await this.#refresh();
+    await this.follow();
   }
 
   async remove(override: Pick<StandingOverride, 'domain' | 'entries'>): Promise<void> {
     await this.#options.records.remove(MAP, descriptorKey(override.domain, override.entries));
-    await this.#refresh();
-  }
-
-  /** Reads the records after a change. */
-  async #refresh(): Promise<void> {
-    await this.#reading?.catch(() => {});
     await this.follow();
   }
 

@@ -7,7 +7,6 @@ import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
 import type { TriedCandidate } from '../answers/rules.ts';
-import type { CandidateFeed } from './feed.ts';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {
@@ -74,7 +73,7 @@ const off: Omit<CandidateFacts, 'origin'> = {
  * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
  * one is off.
  */
-export class CandidateBook implements CandidateFeed {
+export class CandidateBook {
   readonly #options: CandidateBookOptions;
   readonly #listeners: (() => void)[] = [];
   #stop = (): void => {};

@@ -3,7 +3,6 @@ import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import type { CandidateFeed } from './feed.ts';
 import type { TrialReport } from './report.ts';
 import type { Trial } from './trial.ts';
 
@@ -19,10 +18,14 @@ export interface FollowedCandidate {
   close(): Promise<void>;
 }
 
+/** Packed rules that change. */
+export type PackedSource = Pick<RuleBook, 'packed' | 'onChange'>;
+
 interface FollowOptions {
-  readonly candidate: CandidateFeed;
+  /** Undefined while there is no candidate. */
+  readonly candidate: PackedSource;
   /** The rules in force. */
-  readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
+  readonly book: PackedSource;
   /** The division of limits that sites share. */
   readonly split: SiteSplit | undefined;
   /** Notified of the answers; its methods are replaced while a candidate is tried. */

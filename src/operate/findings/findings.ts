@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { shareRuns } from '../../base/later.ts';
 import type { FindingKind } from '../answers/findings.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
@@ -25,7 +26,6 @@ export class Findings {
   readonly #options: FindingsOptions;
   readonly #stop: () => void;
   #standing = new Map<string, StandingFinding>();
-  #collecting: Promise<void> | undefined;
 
   constructor(options: FindingsOptions) {
     this.#options = options;
@@ -51,13 +51,8 @@ export class Findings {
     return new Map(Object.entries(counts));
   }
 
-  /** Judges anew; concurrent calls share one judgement. */
-  refresh(): Promise<void> {
-    this.#collecting ??= this.#judge().finally(() => {
-      this.#collecting = undefined;
-    });
-    return this.#collecting;
-  }
+  /** Judges anew. */
+  readonly refresh = shareRuns(() => this.#judge());
 
   close(): void {
     this.#stop();

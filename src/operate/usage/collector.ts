@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
+import { shareRuns } from '../../base/later.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { counterCurrency } from '../../engine/algorithms/money.ts';
 import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/usage.ts';
@@ -31,19 +32,13 @@ interface CollectorOptions {
 /** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
 export class UsageCollector {
   readonly #options: CollectorOptions;
-  #running: Promise<void> | undefined;
 
   constructor(options: CollectorOptions) {
     this.#options = options;
   }
 
   /** Collects what has been set aside for long enough, and sets aside the rest. */
-  collect(): Promise<void> {
-    this.#running ??= this.#collect().finally(() => {
-      this.#running = undefined;
-    });
-    return this.#running;
-  }
+  readonly collect = shareRuns(() => this.#collect());
 
   async #collect(): Promise<void> {
     const { sources, store, settleMs, keepMs, clock } = this.#options;

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { every } from '../../base/clock.ts';
+import { shareRuns } from '../../base/later.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { debugRoutes } from '../../edge/http/debug.ts';
-import { shareRendering } from '../../edge/http/metrics.ts';
 import { type ProfileKind, profileRoutes } from '../../edge/http/profile.ts';
 import { findToken, isChecked, seesValues } from '../../operate/admin/access.ts';
 import { operationRoutes } from '../../operate/admin/api.ts';
@@ -51,7 +51,7 @@ export function openOps(
 ): Promise<Ops> {
   const { rules, hash } = core;
   const { ask, askOne, refresh, figures } = responders;
-  const refreshed = shareRendering(refresh);
+  const refreshed = shareRuns(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
@@ -67,7 +67,7 @@ export function openOps(
     );
     const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context.log));
     const rendering = (format: ExpositionFormat) =>
-      shareRendering(async () => {
+      shareRuns(async () => {
         await refreshed();
         return metrics.render(await instanceFacts(options, findings), format);
       });

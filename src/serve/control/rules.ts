@@ -1,17 +1,19 @@
+import { every } from '../../base/clock.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
+import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
-import type { LoadedRules } from '../../engine/rules/reload/load.ts';
+import { checkRuleFiles, type LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import type { SourcedRules } from '../../operate/admin/options.ts';
+import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { RulesInForceFacts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, start } from '../parts/start-up.ts';
-import { openCandidateBook } from './candidate.ts';
 
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
@@ -36,7 +38,7 @@ export async function openRules(
     book,
     description: overlaid(from),
     notes,
-    candidate: openCandidateBook(options, { store, overlay, pollIntervalMs: POLL_INTERVAL_MS }, context),
+    candidate: openCandidateBook(options, { store, overlay }, context),
     lastLoad: () => last,
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
@@ -97,4 +99,34 @@ async function openOverlay(path: string, log: Logger): Promise<Overlay> {
   overlay.close();
   logProblems(overlay.problems, log);
   throw new CannotStart(`the overlay ${path} is invalid: see above`);
+}
+
+/** Opens the book that loads candidates. The service starts without waiting for one. */
+function openCandidateBook(
+  { candidate: { path }, mergeDomains }: Settings['rules'],
+  { store, overlay }: { readonly store: StoreTraits; readonly overlay: Overlay | undefined },
+  { clock, log }: ProcessContext,
+): CandidateBook {
+  const book = new CandidateBook({
+    clock,
+    every,
+    pollIntervalMs: POLL_INTERVAL_MS,
+    onState: (facts) => logCandidate(facts, log),
+    check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over }),
+    source: path === undefined ? undefined : plainPath(path),
+    overlay: () => overlay?.files ?? [],
+  });
+  overlay?.onChange(() => book.checkAgain());
+  return book;
+}
+
+/** Maximum number of a candidate's problems that are logged. */
+const MAX_CANDIDATE_PROBLEMS = 20;
+
+function logCandidate({ state, ruleCount, domains, hash, problems }: CandidateFacts, log: Logger): void {
+  if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
+  if (state === 'off') log.info('no candidate is active');
+  if (state !== 'wrong') return;
+  for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
+  log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems (see above)`);
 }

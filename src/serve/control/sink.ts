@@ -1,5 +1,6 @@
+import { shareRuns } from '../../base/later.ts';
 import { compressed } from '../../edge/http/compressed.ts';
-import { metricsRoute, shareRendering } from '../../edge/http/metrics.ts';
+import { metricsRoute } from '../../edge/http/metrics.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
@@ -60,7 +61,7 @@ async function servePrometheus(
   const { createReferenceMetrics } = await import('../../operate/observe/prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;
   const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, figures });
-  const render = shareRendering(async () => {
+  const render = shareRuns(async () => {
     await refresh();
     return metrics.render();
   });

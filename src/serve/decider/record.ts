@@ -2,9 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { RlsService } from '../../edge/rls/service.ts';
-import type { Answer, Decider } from '../../engine/decide/decide.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
 import { RECORDING_VERSION } from '../../lab/record/format.ts';
 import { RecordingFiles } from '../../operate/record/files.ts';
 import { Recorder } from '../../operate/record/recorder.ts';
@@ -16,10 +14,7 @@ import { type Part, start } from '../parts/start-up.ts';
 export interface Recording extends Part {
   /** The decider for requests: its answers contain the time at which the store charged them. */
   readonly decider: Decider;
-  service(inner: RlsService): RlsService;
-  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
-  /** Sets the end of the recording, if given, and returns it: milliseconds since the epoch. */
-  record(untilMs: number | undefined): number;
+  readonly recorder: Recorder;
 }
 
 const FLUSH_INTERVAL_MS = 1_000;
@@ -67,9 +62,7 @@ export async function openRecording(
   const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());
   return {
     decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
-    service: (inner) => recorder.service(inner),
-    record: (untilMs) => recorder.record(untilMs),
-    answered: (request, answer, timeoutMs) => recorder.answered(request, answer, timeoutMs),
+    recorder,
     async close() {
       stopFlushing();
       await recorder.close();

@@ -1,30 +1,18 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
-import type { MissedBy } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
-import type { Operation } from '../../engine/backends/backend.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
-import type { Answer } from '../../engine/decide/decide.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
-import { type Counted, createStatistics } from '../../operate/observe/stats.ts';
+import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { CallTimes, Report } from '../link/messages.ts';
 
 /** Notified of the outcome of requests. */
-export interface ServiceObserver {
-  answered(domain: string, answer: Answer): void;
-  failed(cause: unknown): void;
-  /** A gRPC connection or stream was ended with this error code. */
-  connectionFailed(code: string): void;
-  missed(by: MissedBy): void;
-  /** Requests were recorded; others were not: too many, or the files could not be written. */
-  recorded(requests: number, notRecorded: number): void;
-  /** A call to the store was measured, which stands for this many. */
-  storeCalled(operations: readonly Operation[], elapsedMs: number, calls: number): void;
-  /** Decisions exceeded the limit of the decision log. */
-  decisionsNotLogged(decisions: number): void;
-}
+export type ServiceObserver = Pick<
+  Statistics,
+  'answered' | 'failed' | 'connectionFailed' | 'missed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
+>;
 
 interface DeciderState {
   readonly store: {

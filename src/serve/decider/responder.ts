@@ -16,7 +16,7 @@ import { awaitStore } from '../../engine/open/store.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
-import { type FollowedCandidate, followCandidate } from '../../operate/candidate/followed.ts';
+import { followCandidate } from '../../operate/candidate/followed.ts';
 import type { Evidence } from '../../operate/findings/evidence.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
@@ -24,16 +24,13 @@ import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ReceivedRules } from '../link/rules-messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
 import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
-
 import { openTracing } from './tracing.ts';
-import type { TrialSources } from './trial.ts';
 
 /** Decides requests in this process. */
 interface Responder extends Part {
@@ -62,7 +59,7 @@ export function openResponder(
   context: ProcessContext,
 ): Promise<Responder> {
   const { clock } = context;
-  const { store, rules, decider: plain, extras, hash } = core;
+  const { store, decider: plain, extras, hash } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
@@ -78,7 +75,7 @@ export function openResponder(
         clock,
         every,
         ...settings.agent,
-        record: recording?.record,
+        record: recording && ((untilMs) => recording.recorder.record(untilMs)),
         ledger: store.ledger,
         records: store.records,
         usage: store.usage,
@@ -92,7 +89,7 @@ export function openResponder(
     const observer = createObserver(settings, { serviceObserver, agent, decider, hash, recording, arrivals }, context);
     const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
     const unrecorded = createRlsService(timed, extras, observer, held);
-    const untraced = recording ? recording.service(unrecorded) : unrecorded;
+    const untraced = recording ? recording.recorder.service(unrecorded) : unrecorded;
     const overload = add(
       openOverload({
         ...settings.overload,
@@ -101,7 +98,7 @@ export function openResponder(
       }),
     );
     const isBehind = (): boolean => overload.queue.isBehind;
-    const candidate = add(openCandidate(settings, { rules, store, decider: plain, observer, isBehind }, context));
+    const candidate = add(openCandidate(settings, { core, observer, isBehind }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     const health = createHealth(() => core.readiness.state());
     return {
@@ -188,7 +185,7 @@ function createObserver(settings: Settings, sources: ObserverSources, { log }: P
   return {
     answered: isMore
       ? (request, answer, caller) => {
-          recording?.answered(request, answer, caller.timeoutMs);
+          recording?.recorder.answered(request, answer, caller.timeoutMs);
           answered(request, answer, caller);
           logDecision?.(request, answer);
           arrivals?.answered(request, answer);
@@ -232,23 +229,19 @@ const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
   },
 });
 
-interface CandidateSources extends TrialSources {
-  /** The current rules, and the candidate. */
-  readonly rules: Pick<ReceivedRules, 'book' | 'candidate'>;
+interface Tried {
+  readonly core: DeciderCore;
   /** Notified of the answers. */
   readonly observer: Observer;
+  readonly isBehind: () => boolean;
 }
 
 /** Tries the candidate on the answers that the observer receives, while there is one. */
-const openCandidate = (
-  settings: Pick<Settings, 'counters' | 'candidate'>,
-  sources: CandidateSources,
-  context: ProcessContext,
-): FollowedCandidate =>
+const openCandidate = (settings: Settings, { core, observer, isBehind }: Tried, context: ProcessContext) =>
   followCandidate({
-    ...sources.rules,
+    ...core.rules,
     split: settings.counters.split,
-    observer: sources.observer,
-    openTrial: async () => (await import('./trial.ts')).openTrial(settings, sources, context),
+    observer,
+    openTrial: async () => (await import('./trial.ts')).openTrial(settings, { ...core, isBehind }, context),
     onError: (error) => context.log.error({ err: error }, 'the candidate cannot be tried'),
   });

@@ -14,7 +14,7 @@ import type { StoreSettings } from '../../settings/stores.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { loggedCounters, startStore } from './store.ts';
 
-export interface TrialSources {
+interface TrialSources {
   readonly store: Pick<OpenStore, 'memory'>;
   /** The decider of the current rules. */
   readonly decider: Decider;

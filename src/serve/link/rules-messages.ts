@@ -2,7 +2,7 @@ import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import type { PackedDomain, PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import { type CandidateFeed, ReceivedCandidate } from '../../operate/candidate/feed.ts';
+import type { PackedSource } from '../../operate/candidate/followed.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { RulesMessage, SpreadMessage } from './messages.ts';
 
@@ -57,7 +57,7 @@ export class KeptRules {
 export interface ReceivedRules {
   readonly book: RuleBook;
   /** The candidate: rules that are evaluated in addition to the current ones. */
-  readonly candidate: CandidateFeed;
+  readonly candidate: PackedSource;
   receive(message: SpreadMessage): void;
   /** Resolves when the first rules have been received: a decider must not listen without the current rules. */
   readonly arrived: Promise<void>;
@@ -66,7 +66,8 @@ export interface ReceivedRules {
 /** @param split  for limits that sites share */
 export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   const inForce = new RulesInForce(split);
-  const candidate = new ReceivedCandidate();
+  let candidate: PackedRules | undefined;
+  const onCandidate: (() => void)[] = [];
   let last: Promise<void> = Promise.resolve();
   let arrive = (): void => {};
   const arrived = new Promise<void>((resolve) => {
@@ -89,9 +90,17 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
     rules: receiver((packed) => {
       last = last.then(() => put(packed));
     }),
-    candidate: receiver((packed) => candidate.put(packed)),
+    candidate: receiver((packed) => {
+      candidate = packed;
+      for (const listener of onCandidate) listener();
+    }),
   };
-  return { book, arrived, candidate, receive: ({ kind, message }) => receivers[kind](message) };
+  return {
+    book,
+    arrived,
+    candidate: { packed: () => candidate, onChange: (listener) => void onCandidate.push(listener) },
+    receive: ({ kind, message }) => receivers[kind](message),
+  };
 }
 
 /** Joins the parts of rules. @param onEnd  called with all of them at the end, or with undefined if none are loaded */

@@ -7,21 +7,7 @@ import type { HandedConnections } from './handed-connections.ts';
 import { noProcess } from './restarts.ts';
 
 /** A worker, as seen by the supervisor. */
-export interface WorkerHandle {
-  readonly id: number;
-  /** For messages: `worker 3 (process 4711)`. */
-  readonly name: string;
-  /** Its addresses; rejects with CannotStart if it ends before it listens. */
-  readonly listening: Promise<Listening>;
-  /** Resolves when it has ended and its messages are read: `exit code 1` or `SIGKILL`. */
-  readonly ended: Promise<string>;
-  /** Sends a part of rules, if the worker is ready to receive them. */
-  spread(message: SpreadMessage): void;
-  send(message: ToWorker): void;
-  /** Lets the worker answer calls in flight, then end. */
-  close(): void;
-  kill(): void;
-}
+export type WorkerHandle = Pick<SpawnedWorker, keyof SpawnedWorker>;
 
 interface WorkerOptions {
   readonly kept: KeptState;
@@ -57,10 +43,13 @@ function neverStarted(how: string): WorkerHandle {
   };
 }
 
-class SpawnedWorker implements WorkerHandle {
+class SpawnedWorker {
   readonly id: number;
+  /** For messages: `worker 3 (process 4711)`. */
   readonly name: string;
+  /** Its addresses; rejects with CannotStart if it ends before it listens. */
   readonly listening: Promise<Listening>;
+  /** Resolves when it has ended and its messages are read: `exit code 1` or `SIGKILL`. */
   readonly ended: Promise<string>;
   readonly #worker = cluster.fork();
   readonly #kept: KeptState;
@@ -106,10 +95,12 @@ class SpawnedWorker implements WorkerHandle {
     if (overrides) this.send({ kind: 'ask', number: UNNUMBERED, question: { kind: 'overrides', overrides } });
   }
 
+  /** Sends a part of rules, if the worker is ready to receive them. */
   spread(message: SpreadMessage): void {
     if (this.#takesRules) this.send(message);
   }
 
+  /** Lets the worker answer calls in flight, then end. */
   close(): void {
     if (this.#isListening) this.send({ kind: 'close' });
     else this.#worker.process.kill(); // it has no calls yet

@@ -1,4 +1,4 @@
-import { shareRendering } from '../../../src/edge/http/metrics.ts';
+import { shareRuns } from '../../../src/base/later.ts';
 
 /** Renderings that end on command, numbered from 1. */
 function renderings() {
@@ -8,7 +8,7 @@ function renderings() {
       const number = ends.length + 1;
       ends.push((error) => (error ? reject(error) : resolve(number)));
     });
-  return { ends, shared: shareRendering(render) };
+  return { ends, shared: shareRuns(render) };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
