@@ -118,7 +118,7 @@ async function answer(
     body.catch(() => {}); // the client has gone
     if (error instanceof ApiProblem) return problemPage(error);
     if (error instanceof StoreUnavailable) return problemPage(new ApiProblem(503, error.message));
-    if (error instanceof CallerDisconnected || (error instanceof Error && error.name === 'CallerGone')) throw error;
+    if (error instanceof CallerDisconnected) throw error;
     onError(error);
     return problemPage(new ApiProblem(500, 'internal error'));
   }

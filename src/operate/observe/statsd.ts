@@ -49,7 +49,7 @@ const ADDRESS_TTL_MS = 60_000;
  */
 export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
   const { client, accepts, onSent, close } = await open(options);
-  const targets = createTargets(options.names);
+  const target = cacheTargets(options.names);
   /** The counts that this process has sent. */
   const sent = new Map<string, number>();
 
@@ -59,9 +59,8 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
       options.counters(),
       ([name, count]) => [name, count - (before?.get(name) ?? 0)] as const,
     ).filter(([name, count]) => count > (sent.get(name) ?? 0));
-    targets.learn(grown.map(([name]) => name));
     for (const [name, count] of grown) {
-      const { name: shown, tags } = targets.of(name);
+      const { name: shown, tags } = target(name);
       client()?.increment(shown, count - (sent.get(name) ?? 0), tags);
       sent.set(name, count);
     }
@@ -70,13 +69,12 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   const flush = (): void => {
     if (!accepts()) return;
     const hasSent = sendCounters();
-    const gauges = [...options.gauges()];
-    targets.learn(gauges.map(([name]) => name));
+    const gauges = options.gauges();
     for (const [name, value] of gauges) {
-      const { name: shown, tags } = targets.of(name);
+      const { name: shown, tags } = target(name);
       client()?.gauge(shown, value, tags);
     }
-    if (hasSent || gauges.length > 0) client()?.flush(onSent);
+    if (hasSent || gauges.size > 0) client()?.flush(onSent);
   };
   /** Set while timers are buffered. */
   let sending: NodeJS.Timeout | undefined;
@@ -85,7 +83,7 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   return {
     onCallFinished(method, elapsedMs) {
       if (!accepts()) return;
-      const { name, tags } = targets.of(responseTimeName(method));
+      const { name, tags } = target(responseTimeName(method));
       client()?.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
       sending ??= setTimeout(() => {
         sending = undefined;
@@ -175,19 +173,15 @@ function createLookup(): NonNullable<SocketOptions['lookup']> {
 }
 
 /** Caches the targets of names, since computing them may involve patterns. */
-function createTargets(names: StatsdNames) {
+function cacheTargets(names: StatsdNames) {
   const known = new Map<string, { readonly name: string; readonly tags: string[] }>();
-  const learn = (requested: readonly string[]): void => {
-    const fresh = requested.filter((name) => !known.has(name));
-    for (const [at, { name, tags }] of names(fresh).entries())
-      known.set(fresh[at] ?? '', { name, tags: [...tags].map(([tag, value]) => `${tag}:${value}`) });
-  };
-  return {
-    learn,
-    of(name: string) {
-      if (!known.has(name)) learn([name]);
-      return known.get(name) ?? { name, tags: [] };
-    },
+  return (full: string) => {
+    const cached = known.get(full);
+    if (cached) return cached;
+    const { name, tags } = names(full);
+    const target = { name, tags: [...tags].map(([tag, value]) => `${tag}:${value}`) };
+    known.set(full, target);
+    return target;
   };
 }
 
@@ -273,22 +267,25 @@ class ReconnectingStream extends Writable {
   }
 }
 
-/** Maps names of statistics to a sink's names and tags, in the same order. */
-type StatsdNames = (names: readonly string[]) => readonly StatsdTarget[];
+/** Maps the name of a statistic to a sink's name and tags. */
+type StatsdNames = (name: string) => StatsdTarget;
 
 /**
  * StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit.
  */
 export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames {
   const suffix = sorted(extraTags).map(([tag, value]) => `.__${tag}=${asTagValue(value)}`);
-  return (names) => names.map((name) => ({ name: `${name}${suffix.join('')}`, tags: new Map() }));
+  return (name) => ({ name: `${name}${suffix.join('')}`, tags: new Map() });
 }
 
 /** DogStatsD has tags: the extra tags, overridden by those of mogrifiers. */
 export function dogStatsdNames(extraTags: ReadonlyMap<string, string>, mogrifiers: readonly Mogrifier[]): StatsdNames {
   const extra = [...extraTags].map(([tag, value]) => [tag, asTagValue(value)] as const);
   const mogrify = createMogrify(mogrifiers);
-  return (names) => names.map(mogrify).map(({ name, tags }) => ({ name, tags: new Map(sorted([...extra, ...tags])) }));
+  return (full) => {
+    const { name, tags } = mogrify(full);
+    return { name, tags: new Map(sorted([...extra, ...tags])) };
+  };
 }
 
 const sorted = (tags: Iterable<readonly [string, string]>): readonly (readonly [string, string])[] =>
