@@ -6,7 +6,7 @@ import type { Caller } from '../../edge/rls/service.ts';
 import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
-import type { UsageBatch, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
+import type { UsageSource } from '../../engine/backends/usage.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
@@ -22,7 +22,7 @@ import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
-import { type RecordsCall, runRecordsCall } from './remote-records.ts';
+import { type MethodCall, runCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
@@ -67,12 +67,9 @@ interface Questions {
   readonly profile: Asked<object, { readonly what: ProfileKind; readonly seconds: number }>;
   readonly end_profile: Asked<void>;
   /** Read or change operators' records. */
-  readonly records: Asked<Finding<unknown>, { readonly call: RecordsCall }>;
-  /** Takes usage from the store, as `UsageSource` does. `page` is absent if the batch is elsewhere. */
-  readonly usage: Asked<
-    { readonly batches: readonly UsageBatch[]; readonly page: UsagePage | undefined },
-    { readonly call: UsageCall }
-  >;
+  readonly records: Asked<Finding<unknown>, { readonly call: MethodCall<Records> }>;
+  /** Take usage from the store. What each source has returned. */
+  readonly usage: Asked<readonly unknown[], { readonly call: MethodCall<UsageSource> }>;
   /**
    * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The end of the recording;
    * undefined: RECORD_TO is not set.
@@ -93,12 +90,6 @@ export type AgentQuestion = { [K in Kind]: { readonly kind: K } & Questions[K]['
 export interface AgentReply {
   readonly reply: unknown;
 }
-
-/** A call of each store's usage. */
-type UsageCall =
-  | { readonly method: 'set_aside'; readonly collector: string }
-  | { readonly method: 'read'; readonly id: string; readonly after: string | undefined }
-  | { readonly method: 'drop'; readonly id: string };
 
 export type ReplyTo<Q extends AgentQuestion> = Questions[Q['kind']]['reply'];
 
@@ -148,17 +139,6 @@ interface AgentOptions extends ExplainOptions, CounterSources {
 // what only some questions need is loaded at the first of them
 const loadExplain = () => import('./explain.ts');
 const loadCounters = () => import('./named-counters.ts');
-
-async function callUsage(sources: readonly UsageSource[], call: UsageCall): Promise<Questions['usage']['reply']> {
-  const batches: UsageBatch[] = [];
-  let page: UsagePage | undefined;
-  for (const source of sources) {
-    if (call.method === 'drop') await source.drop(call.id);
-    else if (call.method === 'read') page ??= await source.read(call.id, call.after);
-    else batches.push(...(await source.setAside(call.collector)));
-  }
-  return { batches, page };
-}
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
@@ -233,8 +213,8 @@ export class AdminAgent {
         return (await import('../../edge/http/profile.ts')).takeProfile(what, seconds, signal);
       },
       end_profile: () => this.#profiling?.abort(),
-      records: ({ call }) => settle(runRecordsCall(options.records, call)),
-      usage: ({ call }) => callUsage(options.usage ?? [], call),
+      records: ({ call }) => settle(runCall(options.records, call)),
+      usage: ({ call }) => Promise.all((options.usage ?? []).map((source) => runCall(source, call))),
       record: ({ untilMs }) => options.record?.(untilMs),
     };
   }

@@ -1,29 +1,24 @@
 import type { Records } from '../../engine/backends/records.ts';
 import { type Finding, foundIn } from './problem.ts';
 
-/** A call of a method of `Records`, as a message. */
-export type RecordsCall = {
-  [M in keyof Records]: { readonly method: M; readonly args: Parameters<Records[M]> };
-}[keyof Records];
+/** A call of a method of `T`, as a message. */
+export type MethodCall<T> = {
+  [M in keyof T]: T[M] extends (...args: infer A) => unknown ? { readonly method: M; readonly args: A } : never;
+}[keyof T];
+
+const methods: readonly (keyof Records)[] = ['append', 'latest', 'put', 'putOnce', 'remove', 'all'];
 
 /**
  * The records of a decider's store, for another process of the same service. Its calls fail with `ApiProblem`.
  *
  * @param send  undefined: no decider replied in time
  */
-export function remoteRecords(send: (call: RecordsCall) => Promise<Finding<unknown> | undefined>): Records {
-  const call = async (message: RecordsCall): Promise<unknown> => foundIn(await send(message));
-  // each method's result is what the same method of the decider's records returned
-  return {
-    append: async (...args) => void (await call({ method: 'append', args })),
-    latest: (...args) => call({ method: 'latest', args }) as ReturnType<Records['latest']>,
-    put: async (...args) => void (await call({ method: 'put', args })),
-    putOnce: (...args) => call({ method: 'putOnce', args }) as ReturnType<Records['putOnce']>,
-    remove: async (...args) => void (await call({ method: 'remove', args })),
-    all: (...args) => call({ method: 'all', args }) as ReturnType<Records['all']>,
-  };
+export function remoteRecords(send: (call: MethodCall<Records>) => Promise<Finding<unknown> | undefined>): Records {
+  const call = async (message: object): Promise<unknown> => foundIn(await send(message as MethodCall<Records>)); // as below
+  const calls = methods.map((method) => [method, (...args: readonly unknown[]) => call({ method, args })]);
+  return Object.fromEntries(calls) as Records; // each result is what the same method of the decider's records returned
 }
 
 /** Runs a call that another process has sent. */
-export const runRecordsCall = (records: Records, { method, args }: RecordsCall): Promise<unknown> =>
-  (records[method] as (...args: readonly unknown[]) => Promise<unknown>)(...args); // a RecordsCall pairs them
+export const runCall = async <T extends object>(target: T, { method, args }: MethodCall<T>): Promise<unknown> =>
+  Reflect.apply(target[method] as () => unknown, target, args as readonly unknown[]); // a MethodCall pairs them

@@ -75,10 +75,6 @@ export class Ring {
     return this.#values.byteLength;
   }
 
-  get isFull(): boolean {
-    return this.#filled === this.#rows;
-  }
-
   push(row: ArrayLike<number>): void {
     this.#values.set(row, this.#next * this.#width);
     this.#next = (this.#next + 1) % this.#rows;

@@ -1,7 +1,7 @@
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { Episode } from './episode.ts';
-import { type Range, Ring, Series } from './series.ts';
+import { type Range, Series } from './series.ts';
 
 /** The possible outcomes of a request. degraded: answered without one of its counters. */
 const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
@@ -35,10 +35,9 @@ export class ServiceSeries {
     ['degraded', new Episode(OUTAGE_QUIET_MS)],
     ['undecided', new Episode(OUTAGE_QUIET_MS)],
   ] as const;
-  #reasons: readonly string[] = [];
-  #undecided = new Ring(RECENT_SECONDS, 0);
   #counts: Partial<Counts> = {};
-  #byReason: Readonly<Record<string, number>> = {};
+  /** Requests without a decision so far by reason, now and in each of the last seconds, the oldest first. */
+  #undecided: readonly Readonly<Record<string, number>>[] = [];
   #durations: DurationTotals | undefined;
   #last = { passed: 0, refused: 0, degraded: 0, undecided: 0, unmatched: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
 
@@ -50,9 +49,7 @@ export class ServiceSeries {
   /** Counts made before the series begin are not part of them. */
   begin(statistics: Statistics): void {
     this.#counts = pickCounts(statistics);
-    this.#byReason = { ...statistics.undecided };
-    this.#reasons = Object.keys(statistics.undecided);
-    this.#undecided = new Ring(RECENT_SECONDS, this.#reasons.length);
+    this.#undecided = [{ ...statistics.undecided }];
   }
 
   /** Call once a second. */
@@ -70,9 +67,7 @@ export class ServiceSeries {
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
       lagMs: Math.round(lagMs * 10) / 10,
     };
-    const byReason: Readonly<Record<string, number>> = { ...statistics.undecided };
-    this.#undecided.push(this.#reasons.map((reason) => (byReason[reason] ?? 0) - (this.#byReason[reason] ?? 0)));
-    this.#byReason = byReason;
+    this.#undecided = [...this.#undecided.slice(-RECENT_SECONDS), { ...statistics.undecided }];
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
@@ -90,7 +85,9 @@ export class ServiceSeries {
 
   /** Requests without a decision per second by reason, over the last ten seconds; only reasons that occurred. */
   undecidedBy(): Readonly<Record<string, number>> {
-    const rates = this.#reasons.map((reason, at) => [reason, this.#undecided.sum(at) / RECENT_SECONDS] as const);
+    const [first = {}] = this.#undecided;
+    const now = Object.entries(this.#undecided.at(-1) ?? {});
+    const rates = now.map(([reason, count]) => [reason, (count - (first[reason] ?? 0)) / RECENT_SECONDS] as const);
     return Object.fromEntries(rates.filter(([, rate]) => rate > 0));
   }
 

@@ -3,22 +3,15 @@ import type { Hash } from '../../base/hashed.ts';
 import { shareRuns } from '../../base/later.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { counterCurrency } from '../../engine/algorithms/money.ts';
-import type { UsageBatch, UsageEntry, UsagePage } from '../../engine/backends/usage.ts';
+import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { UsageRow, UsageStore } from './usage-store.ts';
 
-/** The usage of all deciders: see `UsageSource`. Every method may reject. */
-export interface UsageSources {
-  setAside(collector: string): Promise<readonly UsageBatch[]>;
-  /** @returns undefined  no decider has the batch, or the one that has it did not reply */
-  read(id: string, after: string | undefined): Promise<UsagePage | undefined>;
-  drop(id: string): Promise<void>;
-}
-
 interface CollectorOptions {
-  readonly sources: UsageSources;
+  /** The usage of all deciders. */
+  readonly sources: UsageSource;
   readonly store: UsageStore;
   /** How long a batch is set aside before it is kept: a store that fails over must not bring it back uncollected. */
   readonly settleMs: number;
@@ -54,7 +47,7 @@ export class UsageCollector {
     let after: string | undefined;
     do {
       const page = await sources.read(id, after);
-      if (!page) return; // the next round begins again
+      if (!page) return; // no decider has it, or has replied: the next round begins again
       for (const entry of page.entries) entries.set(nameEntry(entry), entry);
       for (const entry of page.added ?? []) addTo(added, entry);
       after = page.next;

@@ -33,8 +33,7 @@ interface DecidersOptions {
 /** A decider, as the control process knows it. */
 interface KnownDecider {
   readonly name: string;
-  readonly reports: PendingReplies<true>;
-  readonly questions: PendingReplies<AgentReply>;
+  readonly replies: PendingReplies;
   /** Earlier control processes have received reports of it. */
   readonly hasReported: boolean;
   /** This process has asked it for a report. */
@@ -87,8 +86,7 @@ export class Deciders implements Responders {
       name,
       hasReported,
       wasAsked: false,
-      reports: new PendingReplies(REPORT_TIMEOUT_MS, this.#options.firstNumber),
-      questions: new PendingReplies(REPLY_TIMEOUT_MS, this.#options.firstNumber),
+      replies: new PendingReplies(this.#options.firstNumber),
     });
   }
 
@@ -96,8 +94,7 @@ export class Deciders implements Responders {
     const decider = this.#known.get(id);
     this.#known.delete(id);
     this.#totals.ended(id);
-    decider?.reports.giveUp();
-    decider?.questions.giveUp();
+    decider?.replies.giveUp();
   }
 
   #received(id: number, message: DeciderReply): void {
@@ -108,24 +105,26 @@ export class Deciders implements Responders {
       if (message.since === 'start' && decider?.hasReported) this.#options.earlier.merge(message.report.counted);
       return this.#totals.add(id, message.report, this.#onCallFinished);
     }
-    if (message.kind === 'reported') decider?.reports.received(message.number, true);
-    else decider?.questions.received(message.number, message.reply);
+    decider?.replies.received(message.number, message.reply);
   }
 
   readonly ask = async <Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]> => {
     const replies = await Promise.all(
-      Array.from(this.#known, async ([id, { name, questions }]) => ({
+      Array.from(this.#known, async ([id, { name, replies }]) => ({
         process: name,
-        reply: await questions.request((number) => this.#options.send(id, { kind: 'ask', number, question })),
+        reply: await replies.request(
+          (number) => this.#options.send(id, { kind: 'ask', number, question }),
+          REPLY_TIMEOUT_MS,
+        ),
       })),
     );
     return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
   };
 
   readonly askOne = async <Q extends AgentQuestion>(question: Q, moreMs = 0): Promise<ReplyTo<Q> | undefined> => {
-    for (const [id, { questions }] of this.#known) {
+    for (const [id, { replies }] of this.#known) {
       const send = (number: number) => this.#options.send(id, { kind: 'ask', number, question });
-      const reply = await questions.request(send, moreMs);
+      const reply = await replies.request(send, REPLY_TIMEOUT_MS + moreMs);
       if (reply) return replyTo(question, reply);
       if (!mayAskAgain(question)) return undefined; // it may have been done
     }
@@ -137,7 +136,8 @@ export class Deciders implements Responders {
       Array.from(this.#known, ([id, decider]) => {
         const since = decider.wasAsked ? 'last' : 'start';
         decider.wasAsked = true;
-        return decider.reports.request((number) => this.#options.send(id, { kind: 'report', number, since }));
+        const send = (number: number) => this.#options.send(id, { kind: 'report', number, since });
+        return decider.replies.request(send, REPORT_TIMEOUT_MS);
       }),
     );
   };
@@ -159,41 +159,35 @@ export class Deciders implements Responders {
 }
 
 /** Requests to a decider that are waiting for a reply. */
-class PendingReplies<T> {
-  readonly #timeoutMs: number;
-  readonly #pending = new Map<number, (reply?: T) => void>();
+class PendingReplies {
+  readonly #pending = new Map<number, (reply?: AgentReply) => void>();
   #next: number;
 
-  /**
-   * @param timeoutMs  how long to wait for a reply
-   * @param first  the number of the first request
-   */
-  constructor(timeoutMs: number, first: number) {
-    this.#timeoutMs = timeoutMs;
+  /** @param first  the number of the first request */
+  constructor(first: number) {
     this.#next = first;
   }
 
   /**
-   * @param send    sends the request under a number
-   * @param moreMs  added to the timeout
+   * @param send  sends the request under a number
    * @returns undefined  there was no reply in time
    */
-  request(send: (number: number) => void, moreMs = 0): Promise<T | undefined> {
+  request(send: (number: number) => void, timeoutMs: number): Promise<AgentReply | undefined> {
     return new Promise((resolve) => {
       const number = this.#next++;
-      const done = (reply?: T): void => {
+      const done = (reply?: AgentReply): void => {
         clearTimeout(timer);
         this.#pending.delete(number);
         resolve(reply);
       };
-      const timer = setTimeout(done, this.#timeoutMs + moreMs);
+      const timer = setTimeout(done, timeoutMs);
       this.#pending.set(number, done);
       send(number);
     });
   }
 
   /** @param reply  undefined if none will come */
-  received(number: number, reply: T | undefined): void {
+  received(number: number, reply: AgentReply | undefined): void {
     this.#pending.get(number)?.(reply);
   }
 

@@ -1,6 +1,8 @@
 import { every } from '../../base/clock.ts';
+import type { UsageBatch, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
 import type { Responders } from '../../operate/admin/options.ts';
-import { UsageCollector, type UsageSources } from '../../operate/usage/collector.ts';
+import type { MethodCall } from '../../operate/admin/remote-records.ts';
+import { UsageCollector } from '../../operate/usage/collector.ts';
 import { FileUsage } from '../../operate/usage/files.ts';
 import type { UsageStore } from '../../operate/usage/usage-store.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -68,20 +70,19 @@ async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessC
 }
 
 /** Usage in Redis is asked of one decider, and that in memory of each. */
-function askDeciders({ ask, askOne, isInMemory }: Omit<UsageContext, 'core'>): UsageSources {
-  type Call = Extract<Parameters<typeof ask>[0], { kind: 'usage' }>['call'];
-  const call = async (one: Call) => {
-    const question = { kind: 'usage', call: one } as const;
-    if (isInMemory) return (await ask(question)).map(({ reply }) => reply);
+function askDeciders({ ask, askOne, isInMemory }: Omit<UsageContext, 'core'>): UsageSource {
+  /** @returns what each source has returned */
+  const call = async (message: MethodCall<UsageSource>): Promise<readonly unknown[]> => {
+    const question = { kind: 'usage', call: message } as const;
+    if (isInMemory) return (await ask(question)).flatMap(({ reply }) => reply);
     const reply = await askOne(question);
     if (!reply) throw new Error('no process that answers requests has replied');
-    return [reply];
+    return reply;
   };
+  // the results are those of the same method
   return {
-    setAside: async (collector) => (await call({ method: 'set_aside', collector })).flatMap(({ batches }) => batches),
-    read: async (id, after) => (await call({ method: 'read', id, after })).find(({ page }) => page)?.page,
-    async drop(id) {
-      await call({ method: 'drop', id });
-    },
+    setAside: async (...args) => (await call({ method: 'setAside', args })).flat() as UsageBatch[],
+    read: async (...args) => (await call({ method: 'read', args })).find(Boolean) as UsagePage | undefined,
+    drop: async (...args) => void (await call({ method: 'drop', args })),
   };
 }

@@ -67,7 +67,9 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     receive(message) {
       switch (message.kind) {
         case 'report':
-          return void reports.send(message).then(() => send({ kind: 'reported', number: message.number }));
+          return void reports
+            .send(message)
+            .then(() => send({ kind: 'reply', number: message.number, reply: undefined }));
         case 'ask': {
           const { number, question } = message;
           const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open

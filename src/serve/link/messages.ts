@@ -69,9 +69,7 @@ export type DeciderReply =
       readonly since: 'start' | 'last';
       readonly report: Report;
     }
-  /** All parts of the report with this number have been sent. */
-  | { readonly kind: 'reported'; readonly number: number }
-  /** Undefined: the question has no answer, since something failed. */
+  /** The answer, or undefined if something failed. After a report: undefined, since all of its parts have been sent. */
   | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply | undefined };
 
 export type ToDecider = SpreadMessage | DeciderQuestion;
