@@ -43,9 +43,8 @@ const notQuick = [
 /** Tests run as CommonJS, transpiled by swc; `npm run check` has checked their types. */
 const project = {
   roots: ['<rootDir>/test'],
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/helpers/environment.cjs',
   setupFilesAfterEnv: ['<rootDir>/test/helpers/second-try.js'],
-  sandboxInjectedGlobals: ['Math'], // its functions are slow where Jest's sandbox looks them up for each use
   transform: {
     '\\.ts$': [
       '@swc/jest',
