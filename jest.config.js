@@ -72,6 +72,7 @@ export default {
       globals: { transport: 'grpc-js' },
     },
   ].slice(0, isQuick ? 1 : undefined),
+  testSequencer: '<rootDir>/test/helpers/sequencer.js',
   globalSetup: '<rootDir>/test/helpers/setup.ts',
   globalTeardown: '<rootDir>/test/helpers/teardown.ts',
   reporters: ['default', '<rootDir>/test/helpers/second-try-reporter.js'],
