@@ -11,8 +11,8 @@ import {
   realpath,
   rename,
   rm,
-  stat,
   symlink,
+  writeFile,
 } from 'node:fs/promises';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -319,7 +319,7 @@ export async function imageBase(): Promise<string> {
 
 /**
  * Path of a command with the pinned version: from PATH, else built in the Go module that pins it, and rebuilt if a file
- * of the module is newer.
+ * of the module has changed.
  */
 async function goTool(name: string, command: string): Promise<string> {
   const module = join(PROJECT, 'test/tools', name);
@@ -327,8 +327,7 @@ async function goTool(name: string, command: string): Promise<string> {
   const found = pinned === undefined ? undefined : await onPath(name, exactly(pinned));
   if (found) return found;
   const binary = join(CACHE, 'bin', name);
-  if (await isNewer(binary, module)) return binary;
-  await install(binary, (into) => {
+  await buildFrom(module, binary, (into) => {
     const why = `${name} could not be built, which takes Go 1.21 or later`;
     return run(why, ['go', 'build', '-mod=readonly', '-o', into, command], module);
   });
@@ -400,10 +399,22 @@ export const isThere = (file: string, mode: number = constants.F_OK): Promise<bo
     () => false,
   );
 
-/** Whether the program exists and is newer than all files in the folder. */
-export async function isNewer(file: string, folder: string): Promise<boolean> {
-  if (!(await isExecutable(file))) return false;
-  const sources = (await readdir(folder)).map((name) => join(folder, name));
-  const [made = 0, ...changed] = await Promise.all([file, ...sources].map(async (path) => (await stat(path)).mtimeMs));
-  return changed.every((ms) => ms < made);
+/** Builds a program from the files of a folder, unless that was done. */
+export async function buildFrom(
+  folder: string,
+  program: string,
+  build: (into: string) => Promise<void>,
+): Promise<void> {
+  const [sum, digest] = [`${program}.sum`, await digestOf(folder)];
+  if ((await isExecutable(program)) && (await readFile(sum, 'utf8').catch(() => '')) === digest) return;
+  await install(program, build);
+  await writeFile(sum, digest);
+}
+
+async function digestOf(folder: string): Promise<string> {
+  const hash = createHash('sha256');
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  for (const file of files.sort()) hash.update(await readFile(file));
+  return hash.digest('hex');
 }

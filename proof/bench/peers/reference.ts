@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { install, isNewer } from '../../../test/helpers/tools.ts';
+import { buildFrom } from '../../../test/helpers/tools.ts';
 import { run } from '../../processes/run-program.ts';
 import { reference } from '../subjects.ts';
 import { cachedAs, type Peer } from './peer.ts';
@@ -17,8 +17,7 @@ export const referencePeer: Peer = {
   cached: cachedAs('ratelimit'),
   subjectOf: reference,
   async build() {
-    if (await isNewer(this.cached, MODULE)) return;
-    await install(this.cached, async (into) => {
+    await buildFrom(MODULE, this.cached, async (into) => {
       const build = ['build', '-mod=readonly', '-o', into, COMMAND];
       await run('go', build, { cwd: MODULE, limitMs: BUILD_LIMIT_MS, showsProgress: true });
     });
