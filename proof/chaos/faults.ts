@@ -51,14 +51,13 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
   };
   /** Whether a connection lost something; the proxies are not in use after a failover. */
   const lose = async (what: Loss, { forMs }: PlannedFault): Promise<boolean> => {
-    const sum = (of: 'affected' | 'connections'): number =>
-      store.proxies.reduce((total, proxy) => total + proxy[of], 0);
-    const affected = (): number => sum('affected');
+    const affected = (): number => store.proxies.reduce((total, proxy) => total + proxy.affected, 0);
+    const isUsed = (): boolean => store.proxies.some(({ connections }) => connections.size > 0);
     const before = affected();
     for (const proxy of store.proxies) proxy.lose(what);
     await sleep(forMs);
     const endMs = performance.now() + AFFECTED_WITHIN_MS;
-    while (affected() === before && sum('connections') > 0 && performance.now() < endMs) await sleep(POLL_MS);
+    while (affected() === before && isUsed() && performance.now() < endMs) await sleep(POLL_MS);
     for (const proxy of store.proxies) proxy.lose(undefined);
     return affected() > before;
   };

@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '../helpers/process.ts';
+import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 import { closeAll, closeLater, openClient, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -64,28 +63,18 @@ test('with targets of both kinds, reservations are committed at any of them', as
 test('a commit is sent again until the service can be reached', async () => {
   let refused = 0;
   let isDown = false;
-  const open = new Set<Socket>();
-  const proxy = createServer((caller) => {
-    if (isDown) {
-      isDown = false; // from the next connection on
-      refused++;
-      caller.destroy();
-      return;
-    }
-    const server = connect(service.grpcPort, '127.0.0.1');
-    for (const socket of [caller, server]) open.add(socket.on('error', () => {}));
-    caller.pipe(server).pipe(caller);
-  }).listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  closeLater(() => {
-    proxy.close();
-    for (const socket of open) socket.destroy();
+  const proxy = await startTcpProxy(service.grpcPort, ({ client, server, end }) => {
+    if (!isDown) return void client.pipe(server).pipe(client);
+    isDown = false; // from the next connection on
+    refused++;
+    end();
   });
-  const client = await openClient({ target: `127.0.0.1:${(proxy.address() as AddressInfo).port}` });
+  closeLater(proxy.close);
+  const client = await openClient({ target: `127.0.0.1:${proxy.port}` });
   const outcome = await client.reserve('demo', { tenant: 'c' }, 10, PATIENT);
   if (!outcome.ok) throw new Error('not reserved');
   isDown = true;
-  for (const socket of open) socket.destroy();
+  for (const { end } of proxy.connections) end();
   expect(await outcome.reservation.commit(7)).toEqual({ outcome: 'committed', charged: 7, overrun: 0 });
   expect(refused).toBe(1);
 });

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,8 +10,8 @@ import { DOMAIN } from '../../proof/bench/shapes.ts';
 import type { Service } from '../../proof/bench/subjects.ts';
 import { signal } from '../helpers/child-processes.ts';
 import { createClient } from '../helpers/grpc-client.ts';
-import { freePort } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
+import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 
 /** Weir with its defaults: neither STORE_TIMEOUT nor any other setting of overload. */
 const weir = weirWith({ limit: LIMIT, env: {} });
@@ -101,57 +99,23 @@ describe('a service that is stopped for a second', () => {
   test('decides all 400 calls in flight whose replies from Redis arrive meanwhile', async () => {
     const redis = await startRedis();
     closing.push(redis.stop);
-    const proxy = await startWatchingProxy(redis.port);
+    let onSpend = (): void => {};
+    const proxy = await startTcpProxy(redis.port, ({ client, server }) => {
+      client.on('data', (bytes) => {
+        if (/EVAL/i.test(bytes.toString('latin1'))) onSpend();
+        setImmediate(() => server.write(bytes)); // after whoever waits for the spend
+      });
+      server.pipe(client);
+    });
     closing.push(proxy.close);
-    const service = await startService(proxy.url);
+    const service = await startService(`127.0.0.1:${proxy.port}`);
     const call = await openCallers(service.port);
-    const continued = proxy.nextSpend().then(() => stopForASecond(service));
+    const spend = new Promise<void>((resolve) => {
+      onSpend = resolve;
+    });
+    const continued = spend.then(() => stopForASecond(service));
     const outcomes = call();
     await continued;
     expect(await outcomes).toEqual(decided);
   });
 });
-
-/** A TCP proxy on 127.0.0.1 that reports when a request that spends hits passes. */
-interface WatchingProxy {
-  /** 127.0.0.1:<port> */
-  readonly url: string;
-  /** Resolves before the request is passed on. */
-  nextSpend(): Promise<void>;
-  close(): void;
-}
-
-/** @param to  the port of a Redis on 127.0.0.1 */
-async function startWatchingProxy(to: number): Promise<WatchingProxy> {
-  const sockets = new Set<Socket>();
-  let onSpend: (() => void) | undefined;
-  const forward = (from: Socket, into: Socket, seen: (bytes: Buffer) => void): void => {
-    sockets.add(from.on('error', () => {}));
-    from.on('close', () => into.destroy());
-    from.on('data', (bytes) => {
-      seen(bytes);
-      setImmediate(() => into.write(bytes)); // after whoever waits for the spend
-    });
-  };
-  const watch = (bytes: Buffer): void => {
-    if (/EVAL/i.test(bytes.toString('latin1'))) onSpend?.();
-  };
-  const proxy = createServer((client) => {
-    const server = connect(to, '127.0.0.1');
-    forward(client, server, watch);
-    forward(server, client, () => {});
-  });
-  const port = await freePort();
-  await once(proxy.listen(port, '127.0.0.1'), 'listening');
-  return {
-    url: `127.0.0.1:${port}`,
-    nextSpend: () =>
-      new Promise((resolve) => {
-        onSpend = resolve;
-      }),
-    close() {
-      proxy.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-}

@@ -1,27 +1,17 @@
-import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
+import { startTcpProxy } from './tcp-proxy.ts';
 
 /**
  * Lets a client use the server on this port of 127.0.0.1. Resolves with all bytes that it sent on its one connection.
  */
 export async function record(port: number, speak: (port: number) => Promise<void>): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  const sockets: Socket[] = [];
-  const proxy = createServer((socket) => {
-    const server = connect(port, '127.0.0.1');
-    sockets.push(socket, server);
-    for (const one of [socket, server]) one.on('error', () => {}); // 'close' comes next
-    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-    socket.pipe(server).pipe(socket);
-  }).listen(0, '127.0.0.1');
-  await once(proxy, 'listening');
-  const address = proxy.address();
-  try {
-    await speak(typeof address === 'object' && address ? address.port : 0);
-  } finally {
-    for (const socket of sockets) socket.destroy();
-    proxy.close();
-  }
-  if (sockets.length !== 2) throw new Error(`expected one connection, got ${sockets.length / 2}`);
+  let connections = 0;
+  const proxy = await startTcpProxy(port, ({ client, server }) => {
+    connections++;
+    client.on('data', (chunk) => chunks.push(chunk));
+    client.pipe(server).pipe(client);
+  });
+  await speak(proxy.port).finally(proxy.close);
+  if (connections !== 1) throw new Error(`expected one connection, got ${connections}`);
   return Buffer.concat(chunks);
 }

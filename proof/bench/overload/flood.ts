@@ -1,6 +1,7 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../../../test/helpers/redis.ts';
-import { startSlowProxy } from '../../../test/helpers/slow-proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../../../test/helpers/tcp-proxy.ts';
 import { percent } from '../../tables/figures.ts';
 import { tableHead, tableRow } from '../../tables/table.ts';
 import type { HttpTally } from '../generator/drive-http.ts';
@@ -91,15 +92,23 @@ export async function flood(options: FloodOptions): Promise<void> {
   if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
+/** A proxy that delays everything. @param to  the port of the server on 127.0.0.1 */
+const startSlowProxy = (to: number): Promise<TcpProxy> =>
+  startTcpProxy(to, ({ client, server }) => {
+    const delay = (into: Socket) => (bytes: Buffer) => void setTimeout(() => into.write(bytes), ROUND_TRIP_MS / 2); // equal delays keep the order
+    client.on('data', delay(server));
+    server.on('data', delay(client));
+  });
+
 async function run(
   { store, timeoutMs, onStoreFailure = 'error' }: Flood,
   listener: keyof typeof listeners,
   { generator, honestGenerator, env }: FloodOptions & { readonly honestGenerator: Generator },
 ): Promise<Outcome> {
   const redis = store === 'memory' ? undefined : await startRedis();
-  const proxy = redis && store === 'slow redis' ? await startSlowProxy(redis.port, ROUND_TRIP_MS) : undefined;
+  const proxy = redis && store === 'slow redis' ? await startSlowProxy(redis.port) : undefined;
   const weir = weirWith({ limit: LIMIT, env, onStoreFailure });
-  const proxied = await startProxied(weir, { redisUrl: proxy?.url ?? redis?.url, timeoutMs });
+  const proxied = await startProxied(weir, { redisUrl: proxy ? `127.0.0.1:${proxy.port}` : redis?.url, timeoutMs });
   const stopStore = async (): Promise<void> => {
     await sleep(STOPPED.afterMs);
     redis?.pause();

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Client } from 'ioredis';
 import type { Environment } from '../../../src/settings/near-misses.ts';
-import { startCuttingProxy } from '../cutting-proxy.ts';
 import { freePort } from '../process.ts';
 import { type Redis, startRedis } from '../redis.ts';
 import { clientOf } from '../redis-topologies.ts';
+import { type ProxiedConnection, startTcpProxy } from '../tcp-proxy.ts';
 import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 
@@ -158,12 +158,20 @@ const cutOff: Fault = {
   isFelt: true,
   async begin() {
     const server = await startRedis();
-    const proxy = await startCuttingProxy(server.port);
+    const broken = new Set<ProxiedConnection>();
+    const proxy = await startTcpProxy(server.port, (connection) => {
+      const { client, end } = connection;
+      client.pipe(connection.server);
+      connection.server.on('data', (reply) => {
+        if (broken.has(connection)) client.write(reply.subarray(0, Math.floor(reply.length / 2)), end);
+        else client.write(reply);
+      });
+    });
     return {
       env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
       async strike() {
         for (let times = 0; times < 10; times++) {
-          proxy.cut();
+          for (const connection of proxy.connections) broken.add(connection);
           await sleep(200);
         }
       },
