@@ -1,7 +1,4 @@
-import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
-import { Agent, createServer, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +6,7 @@ import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.t
 import { QueueingUpstream } from '../helpers/queueing-upstream.ts';
 import { startWatched } from '../helpers/redis-topologies.ts';
 import { until } from '../helpers/until.ts';
+import { requestStatus, Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const ENVOYS = 3;
@@ -25,30 +23,18 @@ descriptors:
 `;
 
 /** A server that takes its time, and answers as `x-what` says. */
-class Upstream {
-  readonly #server: Server = createServer(async (asked, answer) => {
+const slowUpstream = () =>
+  new Upstream(async (asked, answer) => {
     await sleep(WORK_MS);
     const what = asked.headers['x-what'];
     if (what === 'reset') answer.destroy();
     else answer.writeHead(what === 'fail' ? 500 : 200).end();
   });
 
-  async listen(): Promise<number> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return (this.#server.address() as AddressInfo).port; // a TCP server
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
-}
-
 interface Stack {
   weir: Weir;
   readonly envoys: PrintedEnvoy[];
-  readonly upstream: Pick<Upstream, 'listen' | 'close'>;
+  readonly upstream: Upstream;
   /** Starts one more process like the first ones. */
   readonly startEnvoy: () => Promise<PrintedEnvoy>;
   readonly startWeir: (ports: Readonly<Record<string, string>>) => Promise<Weir>;
@@ -60,7 +46,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-async function startStack(upstream: Stack['upstream'], env: Readonly<Record<string, string>> = {}): Promise<Stack> {
+async function startStack(upstream: Upstream, env: Readonly<Record<string, string>> = {}): Promise<Stack> {
   const rules = join(await mkdtemp(join(tmpdir(), 'rules-')), 'rules.yaml');
   await writeFile(rules, RULES);
   const upstreamPort = await upstream.listen();
@@ -94,21 +80,14 @@ function startClients(count: number) {
   return { served: () => served, stop };
 }
 
-/** Sends one request on a new connection; undefined: it was aborted or reset. */
+/** Sends one request to one of the Envoys. */
 function call(place: number, what = 'end', abortAfterMs?: number): Promise<number | undefined> {
   const { port } = stack.envoys[place % stack.envoys.length] as PrintedEnvoy; // there is at least one
-  const headers = { 'x-service': 'shop', 'x-what': what };
-  return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
-      answer.resume().once('close', () => resolve(answer.statusCode));
-    });
-    asked.once('error', () => resolve(undefined)).end();
-    if (abortAfterMs !== undefined) setTimeout(() => asked.destroy(), abortAfterMs);
-  });
+  return requestStatus(port, { 'x-service': 'shop', 'x-what': what }, abortAfterMs);
 }
 
 test('Envoy reports the statuses of responses, and frees the slots of requests without one', async () => {
-  const { weir } = await startStack(new Upstream());
+  const { weir } = await startStack(slowUpstream());
   for (let place = 0; place < 12; place++) await call(place, 'end');
   for (let place = 0; place < 12; place++) await call(place, ['fail', 'reset'][place % 2]);
   for (let place = 0; place < 6; place++) await call(place, 'end', WORK_MS / 2);

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
-import { Agent, createServer, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RATE = 50;
@@ -33,7 +33,7 @@ const ACTIONS = `rate_limits:
 const SPIKE = 12;
 const CRITICAL_CALLS = 170;
 
-let upstream: Server;
+const upstream = new Upstream((_, response) => response.end('ok'));
 let redis: Redis;
 let weir: Weir;
 let page: PageEnvoy;
@@ -42,11 +42,9 @@ const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'rules-'));
   await writeFile(join(folder, 'rules.yaml'), RULES);
-  upstream = createServer((_, response) => response.end('ok')).listen(0, '127.0.0.1');
-  await once(upstream, 'listening');
   redis = await startRedis();
   weir = await startWeir({ REDIS_URL: redis.url }, { args: ['--rules', join(folder, 'rules.yaml')] });
-  const { port: upstreamPort } = upstream.address() as AddressInfo; // it listens on TCP
+  const upstreamPort = await upstream.listen();
   page = await startPageEnvoy('in-flight.md', { weirPort: weir.grpcPort, upstreamPort }, (config) =>
     config.replace(/rate_limits:[\s\S]*?(?= {2}clusters:)/, ACTIONS),
   );

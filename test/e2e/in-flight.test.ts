@@ -1,6 +1,5 @@
-import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
-import { Agent, createServer, request, type Server, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +8,7 @@ import { startPageEnvoy } from '../helpers/envoy-page.ts';
 import type { Running } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWatched } from '../helpers/redis-topologies.ts';
+import { requestStatus, Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 /** The time under load for each combination: `IN_FLIGHT_SECONDS=100` for ten minutes in total. */
@@ -48,13 +48,12 @@ interface Span {
 }
 
 /** A server that records its requests in flight. */
-class Upstream {
+class RecordingUpstream extends Upstream {
   #spans: Span[] = [];
-  readonly #server: Server;
   served = 0;
 
   constructor() {
-    this.#server = createServer((asked, answer) => {
+    super((asked, answer) => {
       this.served++;
       const startMs = performance.now();
       const span = { tenant: String(asked.headers['x-tenant']), startMs, endMs: Number.POSITIVE_INFINITY };
@@ -78,22 +77,6 @@ class Upstream {
 
   clear(): void {
     this.#spans = [];
-  }
-
-  async listen(): Promise<number> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return this.port;
-  }
-
-  get port(): number {
-    const address = this.#server.address();
-    return typeof address === 'object' && address ? address.port : 0;
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
   }
 
   async #answer(what: string, answer: ServerResponse, end: () => void): Promise<void> {
@@ -131,7 +114,7 @@ const launchWeir = (env: Readonly<Record<string, string>>): Promise<Weir> =>
 interface Stack {
   readonly weir: Weir;
   readonly envoy: Running;
-  readonly upstream: Upstream;
+  readonly upstream: RecordingUpstream;
   readonly port: number;
 }
 
@@ -139,7 +122,7 @@ const stacks: Stack[] = [];
 afterEach(() => Promise.all(stacks.splice(0).map(stopStack)));
 
 async function startStack(env: Readonly<Record<string, string>>, edit = withOther): Promise<Stack> {
-  const upstream = new Upstream();
+  const upstream = new RecordingUpstream();
   const [weir, upstreamPort] = await Promise.all([launchWeir(env), upstream.listen()]);
   const { envoy, port } = await startEnvoy(weir.grpcPort, upstreamPort, edit);
   const stack = { weir, envoy, upstream, port };
@@ -161,7 +144,6 @@ interface Call {
   readonly id?: string;
 }
 
-/** Sends one request on a new connection; undefined: it was aborted. */
 function call(
   { port }: Pick<Stack, 'port'>,
   { tenant, what, blocked, abortAfterMs, id }: Call,
@@ -172,13 +154,7 @@ function call(
     ...(blocked && { 'x-blocked': 'yes' }),
     ...(id && { 'x-request-id': id }),
   };
-  return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
-      answer.resume().once('close', () => resolve(answer.statusCode));
-    });
-    asked.once('error', () => resolve(undefined)).end();
-    if (abortAfterMs !== undefined) setTimeout(() => asked.destroy(), abortAfterMs);
-  });
+  return requestStatus(port, headers, abortAfterMs);
 }
 
 const oneOf = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T; // the lists are not empty

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWatched, type Watched } from '../helpers/redis-topologies.ts';
+import { requestStatus, Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
@@ -21,8 +22,7 @@ const TOKENS = 'x-tokens';
  * A server that streams the requested number of tokens as events, and reports their number at the end. On request it
  * fails, waits until its tenant's requests may continue, or never ends.
  */
-class Model {
-  readonly #server: Server;
+class Model extends Upstream {
   running = 0;
   most = 0;
   /** Lets the waiting requests of a tenant continue. */
@@ -31,19 +31,7 @@ class Model {
   readonly used = new Map<string, number>();
 
   constructor() {
-    this.#server = createServer((asked, answer) => void this.#answer(asked, answer));
-  }
-
-  async listen(): Promise<number> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    const address = this.#server.address();
-    return typeof address === 'object' && address ? address.port : 0;
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
+    super((asked, answer) => void this.#answer(asked, answer));
   }
 
   async #answer(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
@@ -116,20 +104,12 @@ interface Chat {
   readonly abortAfterMs?: number;
 }
 
-/** Sends one request on a new connection; undefined: it was aborted. */
 function chat(
   { port }: Pick<Stack, 'port'>,
   { tenant, tokens, what, abortAfterMs }: Chat,
 ): Promise<number | undefined> {
   const headers = { 'x-tenant': tenant, [TOKENS]: String(tokens), ...(what && { 'x-what': what }) };
-  return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
-      answer.resume().once('error', () => resolve(undefined));
-      answer.once('end', () => resolve(answer.statusCode));
-      if (abortAfterMs !== undefined) setTimeout(() => asked.destroy(), abortAfterMs);
-    });
-    asked.once('error', () => resolve(undefined)).end();
-  });
+  return requestStatus(port, headers, abortAfterMs);
 }
 
 /** The charged hits of the tenant's counter, and those on hold. */

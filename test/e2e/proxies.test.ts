@@ -1,9 +1,6 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,6 +13,7 @@ import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { accepts, freePort, start } from '../helpers/process.ts';
 import { nginx } from '../helpers/tools.ts';
+import { Upstream } from '../helpers/upstream.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = readFileSync(fileURLToPath(new URL('../../docs/proxies.md', import.meta.url)), 'utf8');
@@ -183,13 +181,13 @@ test('Kuadrant: descriptors of a policy match the rules, and those without a use
 test('NGINX makes 429 of a refusal, and passes on the headers of the limit', async () => {
   const [mapping, rules] = blocksOf('## Requests to `/authz`');
   const [{ text = '' } = {}] = blocksOf('### NGINX');
-  const upstream = createServer((_, response) => void response.end('done')).listen(0, '127.0.0.1');
-  await once(upstream, 'listening');
+  const upstream = new Upstream((_, response) => response.end('done'));
+  const upstreamPort = await upstream.listen();
   const run = async (weir: Weir): Promise<void> => {
     const port = await freePort();
     const server = text
       .replace('listen 80', `listen 127.0.0.1:${port}`)
-      .replace('http://upstream', `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`)
+      .replace('http://upstream', `http://127.0.0.1:${upstreamPort}`)
       .replace('weir:8080', `127.0.0.1:${weir.httpPort}`);
     const prefix = mkdtempSync(join(tmpdir(), 'nginx-'));
     mkdirSync(join(prefix, 'logs'));

@@ -1,11 +1,11 @@
 import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/response-cost.md', import.meta.url));
@@ -17,7 +17,7 @@ const continued = new EventEmitter().setMaxListeners(0);
 let waiting = 0;
 
 /** Answers with the status, the cost and the tokens that the request asks for, or without them. */
-const upstream = createServer(async ({ headers }, answer) => {
+const upstream = new Upstream(async ({ headers }, answer) => {
   if (headers['x-wait']) {
     waiting++;
     await once(continued, 'continue');
@@ -42,11 +42,9 @@ beforeAll(async () => {
   await writeFile(join(folder, 'budget.yaml'), budget);
   await writeFile(join(folder, 'page.yaml'), rules);
   await writeFile(join(folder, 'still.yaml'), rules.replace('unit: second', 'unit: year')); // nothing leaks in a test
-  upstream.listen(0, '127.0.0.1');
-  [redis] = await Promise.all([startRedis(), once(upstream, 'listening')]);
+  [redis] = await Promise.all([startRedis(), upstream.listen()]);
 });
 afterAll(async () => {
-  upstream.closeAllConnections();
   upstream.close();
   await Promise.all([redis.stop(), rm(folder, { recursive: true })]);
 });
@@ -66,9 +64,7 @@ async function startStack(
   edit: (config: string) => string = (config) => config,
 ): Promise<Stack> {
   const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, rules)] });
-  const address = upstream.address();
-  const upstreamPort = typeof address === 'object' && address ? address.port : 0;
-  const ports = { weirPort: weir.grpcPort, upstreamPort };
+  const ports = { weirPort: weir.grpcPort, upstreamPort: upstream.port };
   const stack = { weir, ...(await startPageEnvoy('response-cost.md', ports, edit)) };
   stacks.push(stack);
   await stack.envoy.waitFor(async () => (await query(stack, 'first', { 'x-answer-cost': '0' })) === 200);

@@ -1,14 +1,9 @@
-import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Upstream } from './upstream.ts';
 
 /** A server that works on some requests at a time, in order of arrival. */
-export class QueueingUpstream {
-  readonly #server: Server = createServer((_, answer) => {
-    this.#waiting.push(answer);
-    this.#startNext();
-  });
+export class QueueingUpstream extends Upstream {
   readonly #waiting: ServerResponse[] = [];
   readonly #workMs: () => number;
   #workers: number;
@@ -16,6 +11,10 @@ export class QueueingUpstream {
 
   /** @param workMs  draws the time of the next request */
   constructor(workers: number, workMs: () => number) {
+    super((_, answer) => {
+      this.#waiting.push(answer);
+      this.#startNext();
+    });
     this.#workers = workers;
     this.#workMs = workMs;
   }
@@ -24,18 +23,6 @@ export class QueueingUpstream {
   set workers(workers: number) {
     this.#workers = workers;
     this.#startNext();
-  }
-
-  /** @returns the port on 127.0.0.1 */
-  async listen(): Promise<number> {
-    this.#server.listen(0, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return (this.#server.address() as AddressInfo).port; // a TCP server
-  }
-
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
   }
 
   #startNext(): void {
