@@ -29,11 +29,11 @@ interface Row {
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args: [...args], options: { write: { type: 'boolean', default: false } } });
-  const rows: Row[] = [{ name: 'Weir', results: await testServer(await startWeirUnderTest(), all) }];
+  const rows: Row[] = [{ name: 'Weir', results: await testServer(await startWeirUnderTest()) }];
   const reference = await provide(referencePeer);
   rows.push({
     name: 'envoyproxy/ratelimit',
-    results: reference === undefined ? undefined : await testServer(await startReferenceUnderTest(reference), all),
+    results: reference === undefined ? undefined : await testServer(await startReferenceUnderTest(reference)),
   });
   rows.push({ name: 'Limitador', results: undefined });
   for (const { name, results } of rows) if (results) console.error(`${name}\n${asText(results)}`);

@@ -5,7 +5,7 @@ import { startRedis } from '../helpers/redis.ts';
 import { processDeviations } from './deviations.ts';
 import { type Backends, playInProcess } from './process.ts';
 import { CORPUS, type RecordedCase } from './recorded-case.ts';
-import { isPlayableWhole } from './run.ts';
+import { isPlayableWhole, isPlayableWithKeys } from './run.ts';
 
 /**
  * Cases mostly wait: for polls of files, for the start of a window, for statistics. So several are played at once, each
@@ -48,7 +48,8 @@ describe.each(files)('%s', (file) => {
     cases: RecordedCase[];
   };
 
-  const isPlayedElsewhere = (recorded: RecordedCase): boolean => /^0[1-6]/.test(file) && isPlayableWhole(recorded);
+  const isPlayedElsewhere = (recorded: RecordedCase): boolean =>
+    /^0[1-6]/.test(file) && (isPlayableWhole(recorded) || isPlayableWithKeys(recorded));
   const played = cases.filter((recorded, at) => playsAll || at % SAMPLED === 0 || !isPlayedElsewhere(recorded));
 
   test.concurrent.each(played.map((recorded) => [recorded.name, recorded] as const))('%s', async (name, recorded) => {

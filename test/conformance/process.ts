@@ -17,7 +17,17 @@ import { accepts, freePort, type Running, start } from '../helpers/process.ts';
 import type { Redis } from '../helpers/redis.ts';
 import { type StatisticsServer, startUdpStatsd } from '../helpers/statsd.ts';
 import { isOpen, MAIN } from '../helpers/weir.ts';
-import { fromWire, matches, type RecordedCase, type RecordedRequest, type Step, toWire } from './recorded-case.ts';
+import {
+  compareKeys,
+  differ,
+  fromWire,
+  matches,
+  type RecordedCase,
+  type RecordedRequest,
+  type Step,
+  toWire,
+  withStarts,
+} from './recorded-case.ts';
 
 /** Servers that cases share, one case at a time. */
 export interface Backends {
@@ -261,10 +271,10 @@ class ProcessPlayer {
 
   /** The text with its placeholders replaced by ports and window starts. */
   private filled(text: string): string {
-    return text
+    const inPlace = text
       .replaceAll(/\{(\w+)_PORT\}/g, (token, name) => String(this.ports[name] ?? token))
-      .replaceAll('{ROOT}', this.folder)
-      .replaceAll(/\{start:(\w+)\}/g, (_, unit: Unit) => String(startOf(unit, Date.now()) / 1000));
+      .replaceAll('{ROOT}', this.folder);
+    return withStarts(inPlace, Date.now());
   }
 
   private async flush(): Promise<void> {
@@ -341,34 +351,8 @@ class ProcessPlayer {
   }
 
   private redisKeys({ db = 0, expect }: Step): Promise<readonly string[]> {
-    return this.withRedis(db, async (client) => {
-      const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
-      for (const key of await client.keys('*')) {
-        if (key.startsWith('weir_instances|')) continue; // counts the processes that share the store
-        if ((await client.type(key)) === 'string')
-          found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
-      }
-      const wanted = JSON.parse(this.filled(JSON.stringify(expect))) as Record<
-        string,
-        { value: string; ttl: number[] }
-      >;
-      const pastS = Math.floor((Date.now() - this.changedMs) / 1_000); // the recording is of an idle machine
-      const isSame =
-        Object.keys(wanted).sort().join('\n') === Object.keys(found).sort().join('\n') &&
-        Object.entries(wanted).every(
-          ([
-            key,
-            {
-              value,
-              ttl: [from = 0, to = 0],
-            },
-          ]) => {
-            const { value: held, ttl = 0 } = found[key] ?? {};
-            return held === value && ttl >= from - pastS && ttl <= to;
-          },
-        );
-      return isSame ? [] : [differ(wanted, found)];
-    });
+    const wanted = JSON.parse(this.filled(JSON.stringify(expect)));
+    return this.withRedis(db, (client) => compareKeys(client, wanted, this.changedMs));
   }
 
   private memcachedKeys({ keys = [], expect }: Step): Promise<readonly string[]> {
@@ -526,9 +510,6 @@ function withOwnCode(wanted: unknown, came: unknown): unknown {
   const isOwn = wanted.grpc_status === 2 && codesForUnknown.includes(grpc_status ?? 0);
   return { grpc_message, ...wanted, ...(isOwn && { grpc_status }) };
 }
-
-const differ = (wanted: unknown, came: unknown): string =>
-  `wanted ${JSON.stringify(wanted)}\n    came   ${JSON.stringify(came)}`;
 
 const startOf = (unit: Unit, nowMs: number): number => nowMs - (nowMs % unitMs[unit]);
 

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import type { Redis } from 'ioredis';
 import type { Decision } from '../../client/src/index.ts';
 import type { Unit } from '../../src/engine/algorithms/limit.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
@@ -85,6 +86,46 @@ export function matches(wanted: unknown, came: unknown, nowMs: number): boolean 
   const [left, right] = [wanted, came] as Record<string, unknown>[];
   return [...keys].every((key) => matches(left?.[key], right?.[key], nowMs));
 }
+
+/**
+ * Compares all counters in Redis with the recorded ones.
+ *
+ * @param wanted   the count and the bounds of the time to live in seconds, by key
+ * @param sinceMs  when they may have been written first: the recording is of an idle machine
+ * @returns the differences, a text for each
+ */
+export async function compareKeys(client: Redis, wanted: unknown, sinceMs: number): Promise<readonly string[]> {
+  const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
+  for (const key of await client.keys('*')) {
+    if (key.startsWith('weir_instances|')) continue; // counts the processes that share the store
+    if ((await client.type(key)) === 'string')
+      found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
+  }
+  const pastS = Math.floor((Date.now() - sinceMs) / 1_000);
+  const keys = wanted as Readonly<Record<string, { readonly value: string; readonly ttl: readonly number[] }>>; // from the corpus
+  const isSame =
+    Object.keys(keys).sort().join('\n') === Object.keys(found).sort().join('\n') &&
+    Object.entries(keys).every(
+      ([
+        key,
+        {
+          value,
+          ttl: [from = 0, to = 0],
+        },
+      ]) => {
+        const { value: held, ttl = 0 } = found[key] ?? {};
+        return held === value && ttl >= from - pastS && ttl <= to;
+      },
+    );
+  return isSame ? [] : [differ(wanted, found)];
+}
+
+export const differ = (wanted: unknown, came: unknown): string =>
+  `wanted ${JSON.stringify(wanted)}\n    came   ${JSON.stringify(came)}`;
+
+/** The text with `{start:UNIT}` replaced by the beginning of the window, in seconds. */
+export const withStarts = (text: string, nowMs: number): string =>
+  text.replaceAll(/\{start:(\w+)\}/g, (_, unit: Unit) => String((nowMs - (nowMs % unitMs[unit])) / 1_000));
 
 export function toWire({ domain = '', descriptors = [], hits_addend = 0 }: RecordedRequest): WireRequest {
   return {

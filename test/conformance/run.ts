@@ -4,14 +4,16 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text as consumeText } from 'node:stream/consumers';
+import type { Redis } from 'ioredis';
 import { type Client, createClient, type Decision } from '../../client/src/index.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import { apiRoutes } from '../../src/edge/http/api.ts';
 import { startHttpServer } from '../../src/edge/http/server.ts';
 import { type CallOutcome, createRlsService, type RlsService } from '../../src/edge/rls/service.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
-import { createCounterKeys } from '../../src/engine/backends/key.ts';
+import { type CounterKeys, type Counters, createCounterKeys, ownCounters } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { sharedCounters } from '../../src/engine/backends/shared-counters.ts';
 import { createEngine } from '../../src/engine/create-engine.ts';
 import type { Decider } from '../../src/engine/decide/decide.ts';
 import type { Ledger } from '../../src/engine/ledger/ledger.ts';
@@ -29,12 +31,14 @@ import { until } from '../helpers/until.ts';
 import {
   type ClientCall,
   clientCallOf,
+  compareKeys,
   fromDecision,
   fromWire,
   matches,
   type RecordedCase,
   type Step,
   toWire,
+  withStarts,
 } from './recorded-case.ts';
 
 /** Kinds of steps that need a whole process, which other tests cover, or Redis with the other service's keys. */
@@ -64,6 +68,22 @@ export const isPlayableWhole = (recorded: RecordedCase): boolean =>
   isPlayable(recorded) && recorded.steps.every((step) => !notPlayedHere.has(step.do));
 
 /**
+ * Whether a case can be played whole on the other service's keys in Redis. Its windows do not end while a clock stands
+ * still, as those of a second do in Redis.
+ */
+export const isPlayableWithKeys = ({ steps, unit, env = {}, memcached, fake_memcached }: RecordedCase): boolean =>
+  steps.some((step) => step.do === 'redis') &&
+  steps.every((step) => step.do === 'redis' || !notPlayedHere.has(step.do)) &&
+  !(unit === 'SECOND' || memcached || fake_memcached || env.REDIS_PERSECOND || env.EXPIRATION_JITTER_MAX_SECONDS);
+
+/** Where a case counts. */
+export interface StoreUnderTest {
+  readonly backend: Backend;
+  /** A connection to Redis in which the case counts under the other service's keys. */
+  readonly redis?: Redis;
+}
+
+/**
  * Plays a case.
  *
  * @param openStore  undefined: requests are sent by a client with an engine, unless a client cannot express them
@@ -73,9 +93,9 @@ export async function run(
   recorded: RecordedCase,
   configs: Readonly<Record<string, string>>,
   clock: Clock & { advance(ms: number): void },
-  openStore: (() => Promise<Backend>) | undefined,
+  openStore: (() => Promise<StoreUnderTest>) | undefined,
 ): Promise<readonly string[]> {
-  const store = openStore ? await openStore() : createMemoryBackend(clock, { maxCounters: 10_000 });
+  const store = openStore ? await openStore() : { backend: createMemoryBackend(clock, { maxCounters: 10_000 }) };
   const player = new Player(recorded, configs, clock, store);
   if (!openStore) await player.openEngine();
   const differences: string[] = [];
@@ -83,7 +103,7 @@ export async function run(
     await player.load();
     await player.untilLive();
     for (const [at, step] of recorded.steps.entries()) {
-      if (notPlayedHere.has(step.do)) continue;
+      if (notPlayedHere.has(step.do) && !(store.redis && step.do === 'redis')) continue;
       for (const difference of await player.play(step)) differences.push(`step ${at + 1} (${step.do}): ${difference}`);
     }
   } finally {
@@ -101,6 +121,9 @@ class Player {
   private readonly clock: Clock & { advance(ms: number): void };
   private readonly ledger: Ledger;
   private readonly store: Backend;
+  private readonly redis: Redis | undefined;
+  private readonly counters: Counters;
+  private readonly startedMs = Date.now();
   private readonly statistics: Statistics;
   private service: RlsService;
   private client: Client | undefined;
@@ -113,11 +136,12 @@ class Player {
     { env = {}, files = {} }: RecordedCase,
     configs: Readonly<Record<string, string>>,
     clock: Clock & { advance(ms: number): void },
-    store: Backend,
+    { backend, redis }: StoreUnderTest,
   ) {
     this.configs = configs;
     this.clock = clock;
-    this.store = store;
+    this.store = backend;
+    this.redis = redis;
     const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
     this.settings = readValues({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
@@ -126,8 +150,14 @@ class Player {
       RUNTIME_ROOT: this.folder,
     });
     const isCached = this.settings.LOCAL_CACHE_SIZE_IN_BYTES > 0;
-    this.ledger = ledgerOf(store, { clock, monotonicMs: clock, denyCacheBytes: isCached ? 1_000_000 : 0 });
+    this.ledger = ledgerOf(backend, { clock, monotonicMs: clock, denyCacheBytes: isCached ? 1_000_000 : 0 });
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
+    const own: CounterKeys = (...of) =>
+      createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of);
+    const { CACHE_KEY_PREFIX: prefix } = this.settings;
+    this.counters = redis
+      ? sharedCounters({ prefix, own, jitterMaxSeconds: 0, clock, random: () => 0 })
+      : ownCounters(own);
     this.write(files);
     this.service = this.createService();
   }
@@ -173,8 +203,12 @@ class Player {
         return this.reload(step);
       case 'stats':
         return this.compareStatistics(step);
+      case 'redis':
+        return this.redis
+          ? compareKeys(this.redis, JSON.parse(this.filled(JSON.stringify(step.expect))), this.startedMs)
+          : [];
       case 'redis_cmd':
-        return this.seed(step.args ?? []);
+        return this.redis ? this.command(this.redis, step) : this.seed(step.args ?? []);
       case 'sleep':
         this.clock.advance(step.ms ?? 0);
         return [];
@@ -193,7 +227,7 @@ class Player {
       ),
       {
         answered: ({ domain }, answer) => this.statistics.answered(domain, answer),
-        failed: () => {},
+        failed: (_, cause) => this.statistics.failed(cause),
       },
     );
   }
@@ -203,7 +237,7 @@ class Player {
     return {
       rules: () => this.rules(),
       ledger: this.ledger,
-      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
+      counters: this.counters,
       clock: this.clock,
       storeBudget: () => 10_000,
       shadowMode: settings.SHADOW_MODE,
@@ -302,6 +336,16 @@ class Player {
     for (const [domain, count] of this.statistics.unknownDomains) came[`${prefix}${domain}.domain_not_found`] = count;
     const ours = Object.fromEntries(Object.entries(expect ?? {}).filter(([name]) => name.startsWith(prefix)));
     return this.differences(ours, came);
+  }
+
+  private async command(redis: Redis, { args = [] }: Step): Promise<readonly string[]> {
+    const [name = '', ...others] = args.map((arg) => this.filled(String(arg)));
+    await redis.call(name, ...others);
+    return [];
+  }
+
+  private filled(text: string): string {
+    return withStarts(text, this.clock());
   }
 
   /** Applies the recording's writes under the other service's keys in Redis as hits on our own counters. */
