@@ -17,13 +17,13 @@ interface ReportedBuckets {
   readonly streams: number;
   /** The length of the measurement. */
   readonly seconds: number;
+  /** Time between two reports of a bucket; default: Envoy 1.40's. */
+  readonly reportSeconds?: number;
 }
 
 /** A token bucket for each user, like most rules with many buckets. */
 const RULES =
   'domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 20 } }]\n';
-/** Envoy 1.40's interval between reports of a bucket. */
-const REPORT_SECONDS = 5;
 /** The number of reports until shares match the demand. */
 const SETTLING_REPORTS = 4;
 /** The number of different reports that a stream sends in turn: each bucket's demand changes from one to the next. */
@@ -47,15 +47,14 @@ interface Reading {
   readonly messages: number;
 }
 
-/** Prints the cost of reports, with shares in memory and in Redis. */
-export async function measureBuckets(options: ReportedBuckets): Promise<void> {
+/** Measures the cost of reports, with shares in memory and in Redis. @returns  a table in Markdown */
+export async function measureBuckets(options: ReportedBuckets): Promise<string> {
   const head = [
     ...['shares in', 'buckets', 'streams', 'bucket reports/s', 'assignments/s', 'messages sent/s'],
     ...['CPU of Weir', 'CPU of Redis', 'MiB'],
   ];
   const rows = [await measureIn('memory', options), await measureIn('Redis', options)];
-  console.log(table(head, 1, rows));
-  console.log('\nCPU as a share of one core; MiB resident at the end.');
+  return `${table(head, 1, rows)}\n\nCPU as a share of one core; MiB resident at the end.`;
 }
 
 const measureIn = (store: 'memory' | 'Redis', options: ReportedBuckets): Promise<readonly string[]> =>
@@ -79,24 +78,24 @@ const measureIn = (store: 'memory' | 'Redis', options: ReportedBuckets): Promise
 async function measure(
   weir: Weir,
   redis: Redis | undefined,
-  { buckets, streams, seconds }: ReportedBuckets,
+  { buckets, streams, seconds, reportSeconds = 5 }: ReportedBuckets,
 ): Promise<readonly string[]> {
   const connection = redis && new Connection(redis.port, '127.0.0.1');
   const received = { messages: 0 };
   const proxies = Array.from({ length: streams }, (_, at) => {
     const [first, last] = [at, at + 1].map((edge) => Math.floor((edge * buckets) / streams));
-    return openProxy(weir, `proxy-${at}`, [first ?? 0, last ?? 0], received);
+    return openProxy(weir, { name: `proxy-${at}`, first: first ?? 0, end: last ?? 0, reportSeconds }, received);
   });
   // staggered, like proxies that were not started together
   const timers = proxies.map((proxy, at) => {
     const begin = (): void => {
       proxy.report();
-      timers[at] = setInterval(proxy.report, REPORT_SECONDS * 1_000);
+      timers[at] = setInterval(proxy.report, reportSeconds * 1_000);
     };
-    return setTimeout(begin, (at / streams) * REPORT_SECONDS * 1_000);
+    return setTimeout(begin, (at / streams) * reportSeconds * 1_000);
   });
   try {
-    await sleep(SETTLING_REPORTS * REPORT_SECONDS * 1_000);
+    await sleep(SETTLING_REPORTS * reportSeconds * 1_000);
     const before = await read(weir, connection, received.messages);
     await sleep(seconds * 1_000);
     const after = await read(weir, connection, received.messages);
@@ -119,13 +118,16 @@ async function measure(
   }
 }
 
-/** @param users  the first user, and the one after the last */
-function openProxy(
-  { grpcPort }: Weir,
-  name: string,
-  [first, end]: readonly [number, number],
-  received: { messages: number },
-): Proxy {
+interface ReportingProxy {
+  readonly name: string;
+  /** The first user, and the one after the last. */
+  readonly first: number;
+  readonly end: number;
+  readonly reportSeconds: number;
+}
+
+function openProxy({ grpcPort }: Weir, reporting: ReportingProxy, received: { messages: number }): Proxy {
+  const { name } = reporting;
   const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure(), {
     'grpc.use_local_subchannel_pool': 1,
   });
@@ -142,7 +144,7 @@ function openProxy(
   stream.on('error', (error: Error) => {
     if (!isClosed) console.error(`${name}: ${error.message}`);
   });
-  const variants = Array.from({ length: VARIANTS }, () => encodeReport(first, end));
+  const variants = Array.from({ length: VARIANTS }, () => encodeReport(reporting));
   let isClosed = false;
   let sent = 0;
   return {
@@ -155,14 +157,14 @@ function openProxy(
   };
 }
 
-const encodeReport = (first: number, end: number): Buffer =>
+const encodeReport = ({ first, end, reportSeconds }: ReportingProxy): Buffer =>
   streamQuotas.requestSerialize({
     domain: 'edge',
     bucket_quota_usages: Array.from({ length: end - first }, (_, at) => {
       const requests = 1 + Math.floor(Math.random() * MAX_REQUESTS);
       return {
         bucket_id: { bucket: { user: `user-${first + at}` } },
-        time_elapsed: { seconds: REPORT_SECONDS },
+        time_elapsed: { seconds: reportSeconds },
         num_requests_allowed: requests,
         num_requests_denied: 0,
       };

@@ -62,7 +62,7 @@ export async function run(args: readonly string[]): Promise<void> {
   const [buckets, streams] = [parseCount('--buckets', values.buckets), parseCount('--streams', values.streams)];
   if (buckets > streams * MAX_BUCKETS)
     throw new Error(`--buckets must be at most ${MAX_BUCKETS} for each of the ${streams} streams, got ${buckets}`);
-  await measureBuckets({ buckets, streams, seconds: parseCount('--seconds', values.seconds) });
+  console.log(await measureBuckets({ buckets, streams, seconds: parseCount('--seconds', values.seconds) }));
 }
 
 async function measureAll(): Promise<void> {

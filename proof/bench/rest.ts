@@ -19,7 +19,7 @@ or REFERENCE_BIN and LIMITADOR_BIN name their programs. Takes six minutes, on Li
 
   --only PART      idle, connections or package
   --starts N       starts of each service; the time is the median (15)
-  --seconds N      how long CPU time is measured, twice in a row (60)
+  --seconds N      how long CPU time is measured, twice in a row, and how long services settle before, up to 10 s (60)
   --connections N  idle connections; half as many are opened in a second (10000)
   --rounds N       how often connections are opened in a second; p99 is the median (5)
   --quick          --starts 5 --seconds 10 --rounds 3
@@ -56,7 +56,7 @@ export async function run(args: readonly string[]): Promise<void> {
     if (only.includes('connections')) {
       const [memory] = weir;
       const compared = [...(memory ? [memory] : []), ...others];
-      console.log(`${await measureIdleConnections(compared, connections)}\n`);
+      console.log(`${await measureIdleConnections(compared, { connections, seconds })}\n`);
       console.log(`${await measureArrivals(compared, Math.ceil(connections / 2), rounds)}\n`);
     }
     for (const { name, variable } of missing)

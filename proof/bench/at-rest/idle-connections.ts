@@ -7,8 +7,8 @@ import { startCrowd } from './crowd.ts';
 import type { Site } from './site.ts';
 import { readRestUsage } from './usage.ts';
 
-/** Time before memory is read, in which V8 collects the garbage of the start and of new connections. */
-const SETTLE_MS = 10_000;
+/** Maximum time before memory is read, in which V8 collects the garbage of the start and of new connections. */
+const MAX_SETTLE_MS = 10_000;
 /** Connections opened and closed before anything is measured. */
 const WARM_UP = 100;
 const CONNECTIONS_PER_SECOND = 2_000;
@@ -27,10 +27,14 @@ interface Held {
  *
  * @returns  a table in Markdown
  */
-export async function measureIdleConnections(sites: readonly Site[], connections: number): Promise<string> {
-  const bare = await hold(await bareSite(), connections, false);
+export async function measureIdleConnections(
+  sites: readonly Site[],
+  { connections, seconds }: { readonly connections: number; readonly seconds: number },
+): Promise<string> {
+  const settleMs = Math.min(MAX_SETTLE_MS, seconds * 1_000);
+  const bare = await hold(await bareSite(), { connections, settleMs, calls: false });
   const services: Held[] = [];
-  for (const site of sites) services.push(await hold(site, connections, true));
+  for (const site of sites) services.push(await hold(site, { connections, settleMs, calls: true }));
   const bytesEach = ({ beforeBytes, withBytes }: Held): number => (withBytes - beforeBytes) / connections;
   const kib = (bytes: number): string => (bytes / BYTES_PER_KIB).toFixed(1);
   return table(
@@ -45,7 +49,13 @@ export async function measureIdleConnections(sites: readonly Site[], connections
   );
 }
 
-async function hold(site: Site, connections: number, calls: boolean): Promise<Held> {
+interface HoldOptions {
+  readonly connections: number;
+  readonly settleMs: number;
+  readonly calls: boolean;
+}
+
+async function hold(site: Site, { connections, settleMs, calls }: HoldOptions): Promise<Held> {
   const { name, command, args, env, grpcPort: port } = site;
   console.error(`${connections} connections, ${name} …`);
   const service = await start(command, args, { name, env: { ...env } });
@@ -55,10 +65,10 @@ async function hold(site: Site, connections: number, calls: boolean): Promise<He
     const overMs = (connections / CONNECTIONS_PER_SECOND) * 1_000;
     await crowd.open({ port, connections: WARM_UP, overMs: 1, calls });
     await crowd.close();
-    await sleep(SETTLE_MS);
+    await sleep(settleMs);
     const { residentBytes: beforeBytes } = readRestUsage(service.pid);
     await crowd.open({ port, connections, overMs, calls });
-    await sleep(SETTLE_MS);
+    await sleep(settleMs);
     return { name, beforeBytes, withBytes: readRestUsage(service.pid).residentBytes };
   } finally {
     await crowd.kill();

@@ -7,8 +7,8 @@ import type { Site } from './site.ts';
 import { type StartTime, timeStarts } from './starts.ts';
 import { type RestUsage, readRestUsage } from './usage.ts';
 
-/** How long a service has been idle when its memory is read and its CPU time begins to count. */
-const SETTLE_MS = 5_000;
+/** How long a service has been idle at most when its memory is read and its CPU time begins to count. */
+const MAX_SETTLE_MS = 5_000;
 const COLUMNS = [
   ...['start ÷ `node -e 0`', 'start, ms', 'RSS, MiB', 'shared once, MiB', 'PSS, MiB', 'RSS later, MiB'],
   ...['CPU at first', 'CPU afterwards', 'wake-ups/s'],
@@ -49,7 +49,7 @@ export async function measureIdle(
       running.push(service);
       await firstAnswer(grpcPort, () => true);
     }
-    await sleep(SETTLE_MS);
+    await sleep(Math.min(MAX_SETTLE_MS, seconds * 1_000));
     const usages = [running.map(({ pid }) => readRestUsage(pid))];
     for (const part of ['at first', 'afterwards']) {
       console.error(`idle for ${seconds} s, ${part} …`);

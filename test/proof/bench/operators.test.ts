@@ -13,10 +13,10 @@ test('a ratio counts only above 1.3 and above every ratio of the control', () =>
 });
 
 test('calls are measured without and with each use of the service', async () => {
-  const { measured, series } = await measureOperators({ rules: 100, rate: 200, seconds: 1, rounds: 1 });
+  const { measured, series } = await measureOperators({ rules: 100, rate: 200, seconds: 0.5, rounds: 1 });
   const [without, ...others] = measured;
   expect(without).toMatchObject({ name: 'nothing', ratios: [1] });
-  for (const { samples } of measured) expect(samples).toMatchObject([{ answers: { OK: 200 } }]);
+  for (const { samples } of measured) expect(samples).toMatchObject([{ answers: { OK: 100 } }]);
   const used = others.flatMap(({ name, samples }) => (samples[0]?.times === undefined ? [] : [name]));
   expect(used).toHaveLength(6);
   for (const { samples } of others) expect(samples[0]?.times).not.toBe(0);

@@ -1,21 +1,18 @@
 import { join, resolve } from 'node:path';
 import { readRestUsage } from '../../../proof/bench/at-rest/usage.ts';
+import { run as runRest } from '../../../proof/bench/rest.ts';
 import { run } from '../../../proof/processes/run-program.ts';
 import { start } from '../../helpers/process.ts';
 
 const PROJECT = resolve(__dirname, '../../..');
 const LIMIT_MS = 300_000;
 
-const rest = (...args: readonly string[]): Promise<string> =>
-  run(process.execPath, ['--import', 'tsx', join(PROJECT, 'proof/run.ts'), 'rest', ...args], {
-    cwd: PROJECT,
-    limitMs: LIMIT_MS,
-  });
-
 test(
   'npm run proof -- rest prints a line for each way to run the service, the cost of connections, and the size of the package',
   async () => {
-    const printed = await rest(...['--starts', '1', '--seconds', '1', '--connections', '50', '--rounds', '1']);
+    const program = ['--import', 'tsx', join(PROJECT, 'proof/run.ts'), 'rest'];
+    const smallest = ['--starts', '1', '--seconds', '1', '--connections', '50', '--rounds', '1'];
+    const printed = await run(process.execPath, [...program, ...smallest], { cwd: PROJECT, limitMs: LIMIT_MS });
     const number = String.raw`\d+(\.\d+)?`;
     for (const name of ['Weir, memory', 'Weir, Redis', 'Weir, Redis, WORKERS=2'])
       expect(printed).toMatch(
@@ -28,12 +25,11 @@ test(
   LIMIT_MS,
 );
 
-test('npm run proof -- rest refuses an invalid number of starts', async () => {
-  await expect(rest('--starts', 'many')).rejects.toThrow("--starts must be a whole number above 0, got 'many'");
-});
-
-test('npm run proof -- rest refuses an unknown part', async () => {
-  await expect(rest('--only', 'memory')).rejects.toThrow("--only must be idle, connections, package, got 'memory'");
+test.each([
+  ['--starts', 'many', "--starts must be a whole number above 0, got 'many'"],
+  ['--only', 'memory', "--only must be idle, connections, package, got 'memory'"],
+])('npm run proof -- rest refuses %s %s', async (option, value, problem) => {
+  await expect(runRest([option, value])).rejects.toThrow(problem);
 });
 
 /** Starts an idle child, and ends it when it is ended itself. */
