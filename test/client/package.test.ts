@@ -6,7 +6,7 @@ import { freePort, start } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { CACHE, install, isThere } from '../helpers/tools.ts';
 import { until } from '../helpers/until.ts';
-import { closeAll, closeLater, startService } from './service.ts';
+import { closeAll, closeLater, type Service, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_BYTES = 1_000_000;
@@ -14,8 +14,11 @@ const MAX_BYTES = 1_000_000;
 /** The folder with the installed packed client, and nothing else. */
 let folder: string;
 let tarball: string;
+let service: Service;
+const startDefault = () => startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
 beforeAll(async () => {
   ({ folder, tarball } = await installPacked(join(PROJECT, 'client')));
+  service = await startDefault();
 });
 afterAll(closeAll);
 
@@ -48,7 +51,6 @@ test('the packed client has the licences of its contents', () => {
 });
 
 test('without @grpc/grpc-js, a call over gRPC names the package to install, and calls over HTTP are answered', async () => {
-  const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
   writeFileSync(
     join(folder, 'calls.mjs'),
     `import { createClient } from 'weir-client';
@@ -67,7 +69,6 @@ test('without @grpc/grpc-js, a call over gRPC names the package to install, and 
 });
 
 test('an open client does not keep a process alive', async () => {
-  const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
   if (!packages().includes('@grpc')) provide('@grpc/grpc-js');
   for (const target of [service.grpc, service.http]) {
     const options = JSON.stringify({ target, timeoutMs: 60_000 });
@@ -82,12 +83,12 @@ test('an open client does not keep a process alive', async () => {
 test.each(['localhost:8081', 'http://localhost:8080'])(
   'the first lines of the README protect an Express route, with the target %s',
   async (target) => {
-    const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
+    const unused = await startDefault(); // its limit is used up
     const snippet = firstSnippet();
     expect(snippet.trim().split('\n').length).toBeLessThanOrEqual(11);
     for (const name of ['express', '@grpc/grpc-js']) if (!packages().includes(name.replace(/\/.*/, ''))) provide(name);
     const port = await freePort();
-    const own = target.startsWith('http') ? service.http : service.grpc;
+    const own = target.startsWith('http') ? unused.http : unused.grpc;
     const program = snippet.replace('localhost:8081', own).replace('listen(3000)', `listen(${port})`);
     writeFileSync(join(folder, 'app.mjs'), program);
     const app = await start(process.execPath, ['app.mjs'], { cwd: folder, name: 'app' });
@@ -131,7 +132,6 @@ test('publint and arethetypeswrong find nothing in the packed client', async () 
 
 /** A bundle's calls over gRPC and HTTP: whether they were answered, or why not. */
 async function callFromBundle(format: 'esm' | 'cjs', external: readonly string[]): Promise<readonly string[]> {
-  const service = await startService(readFileSync(join(PROJECT, 'config/rules.yaml'), 'utf8'));
   provide('@grpc/grpc-js');
   const [source, output] = ['bundled.mjs', format === 'esm' ? 'bundle.mjs' : 'bundle.cjs'];
   const program = `import { createClient } from 'weir-client';

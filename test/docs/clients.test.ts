@@ -9,11 +9,11 @@ import { grpcurl } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/clients.md', import.meta.url));
-/** The rules of config/rules.yaml, but with a window that does not end during a test. */
+/** The rules of config/rules.yaml, but with a lower limit, and a window that does not end during a test. */
 const RULES = `
 domain: demo
 descriptors:
-  - {key: user, rate_limit: {unit: hour, requests_per_unit: 5, alignment: first_hit}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 2, alignment: first_hit}}
 `;
 /** Pins the modules that the program imports. */
 const GO_MODULE = fileURLToPath(new URL('../tools/control-plane', import.meta.url));
@@ -48,11 +48,11 @@ function programOf(language: string, [deadline, longer]: readonly [string, strin
 const run = async (program: string, args: readonly string[], options = {}): Promise<string> =>
   (await promisify(execFile)(program, args, options)).stdout;
 
-/** Runs a program six times with a limit of five, then without a service. */
+/** Runs a program three times with a limit of two, then without a service. */
 async function expectDecisions(once: () => Promise<string>): Promise<void> {
   const printed: string[] = [];
-  for (let time = 0; time < 6; time++) printed.push(await once());
-  const lines = [4, 3, 2, 1, 0].map((left) => `allowed=true rule=demo.user remaining=${left} wait=false\n`);
+  for (let time = 0; time < 3; time++) printed.push(await once());
+  const lines = [1, 0].map((left) => `allowed=true rule=demo.user remaining=${left} wait=false\n`);
   expect(printed).toEqual([...lines, 'allowed=false rule=demo.user remaining=0 wait=true\n']);
   await weir.stop();
   expect(await once()).toContain('allowed=true rule= remaining=0 wait=false\n');
@@ -91,7 +91,7 @@ test('the batch on the page has the answer that the page shows', async () => {
   const command = /^```sh\n(grpcurl .*?)^```/ms.exec(page)?.[1] ?? '';
   const text = command.replace('localhost:8081', `127.0.0.1:${weir.grpcPort}`).replace(/^grpcurl/, await grpcurl());
   const { answers } = JSON.parse(await run('sh', ['-c', text]));
-  const detail = expect.objectContaining({ rule: 'demo.user', limit: 5, remaining: 4, source: 'backend' });
+  const detail = expect.objectContaining({ rule: 'demo.user', limit: 2, remaining: 1, source: 'backend' });
   expect(answers).toHaveLength(2);
   for (const { response } of answers) expect(response.dynamicMetadata.weir).toEqual(detail);
 });

@@ -139,8 +139,9 @@ const tls = () => ({
   GRPC_SERVER_TLS_KEY: join(folder, 'server.key'),
 });
 
-describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT) => {
-  test('no request fails while two instances are restarted one after the other', async () => {
+test.each(['h2', 'grpc-js'])(
+  'no request fails while two instances are restarted one after the other, with %s',
+  async (GRPC_TRANSPORT) => {
     const one = await instance({ GRPC_TRANSPORT });
     const other = await instance({ GRPC_TRANSPORT });
     const envoy = await proxy(one, [other]);
@@ -155,22 +156,22 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
     }
     await asking.goesOn();
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
-  });
+  },
+);
 
-  test('no request fails while the certificate changes, and new connections use the new one', async () => {
-    const weir = await instance({ GRPC_TRANSPORT, ...tls() });
-    const shortLived = '          common_http_protocol_options: { max_connection_duration: 0.3s }\n';
-    const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')), shortLived);
-    const asking = load(envoy);
-    for (let time = 0; time < 2; time++) {
-      await asking.goesOn();
-      const before = await fingerprintOf(weir);
-      renewCertificate();
-      await until('another certificate', async () => (await fingerprintOf(weir)) !== before);
-      await asking.goesOn();
-    }
-    expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
-  });
+test('no request fails while the certificate changes, and new connections use the new one', async () => {
+  const weir = await instance(tls());
+  const shortLived = '          common_http_protocol_options: { max_connection_duration: 0.3s }\n';
+  const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')), shortLived);
+  const asking = load(envoy);
+  for (let time = 0; time < 2; time++) {
+    await asking.goesOn();
+    const before = await fingerprintOf(weir);
+    renewCertificate();
+    await until('another certificate', async () => (await fingerprintOf(weir)) !== before);
+    await asking.goesOn();
+  }
+  expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
 });
 
 test('no request fails while rules change, to invalid ones too, and then the new limit applies', async () => {

@@ -34,7 +34,7 @@ async function runShown(weir: Weir, command: string): Promise<void> {
 /** Waits for the next minute, unless enough of this one is left for the whole page to happen in one window. */
 async function nextMinuteUnlessEarly(): Promise<void> {
   const MINUTE_MS = 60_000;
-  const LATEST_MS = 15_000;
+  const LATEST_MS = 40_000;
   const atMs = Date.now() % MINUTE_MS;
   if (atMs > LATEST_MS) await new Promise((resolve) => setTimeout(resolve, MINUTE_MS - atMs + 100));
 }
