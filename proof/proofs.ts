@@ -90,18 +90,9 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'Builds the services that bench compares Weir with.',
       load: () => import('./bench/peers.ts'),
     },
-    match: {
-      about: 'The cost of matching a descriptor.',
-      load: () => import('./bench/match.ts'),
-    },
     patterns: {
       about: 'The cost of searching 1 and 10,000 patterns, and ordinary and hostile values.',
       load: () => import('./bench/patterns.ts'),
-    },
-    replay: {
-      about: 'The CPU time and memory that weir replay takes for each request.',
-      needsBuild: true,
-      load: () => import('./bench/replay.ts'),
     },
     holds: {
       about: 'The cost of slots and reservations, by the number held.',

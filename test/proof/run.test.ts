@@ -50,7 +50,7 @@ test('npm run proof -- NAME... --help describes the proofs, and does nothing els
 test.each([
   [['atack'], "there is no proof 'atack'; did you mean attack?"],
   [['xyz'], "there is no proof 'xyz'; npm run proof -- list prints the names"],
-  [['match', '--nope'], "Unknown option '--nope'"],
+  [['expiry', '--nope'], "Unknown option '--nope'"],
 ])('npm run proof -- %j fails', async (args, message) => {
   await expect(proof(...args)).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
 });

@@ -1,4 +1,4 @@
-import { join, resolve } from 'node:path';
+import { run as runBench } from '../../../proof/bench/decisions.ts';
 import { findProgram } from '../../../proof/bench/peers/peer.ts';
 import { peers } from '../../../proof/bench/peers/peers.ts';
 import { toMarkdown } from '../../../proof/bench/report.ts';
@@ -6,7 +6,6 @@ import { shapes } from '../../../proof/bench/shapes.ts';
 import { weirOn } from '../../../proof/bench/subjects.ts';
 import { run } from '../../../proof/processes/run-program.ts';
 
-const PROJECT = resolve(__dirname, '../../..');
 const node = process.execPath;
 const absent = { variable: 'PEER_BIN', cached: '/nonexistent/peer' };
 
@@ -61,6 +60,5 @@ test.each([
   [['--against', '.', '--levers'], '--levers cannot be combined with --against'],
   [['--seconds', '0'], "--seconds must be a number from 0.1 to 999, got '0'"],
 ])('npm run bench refuses %j', async (args, message) => {
-  const program = [join(PROJECT, 'proof/run.ts'), 'bench', ...args];
-  await expect(run(node, ['--import', 'tsx', ...program], { cwd: PROJECT, limitMs: 60_000 })).rejects.toThrow(message);
+  await expect(runBench(args)).rejects.toThrow(message);
 });
