@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util';
-import { build, serve } from 'vitepress';
 import { showHelp } from '../deploy/usage.ts';
 
 const usage = `Usage: npm run site [-- options]
@@ -16,5 +15,6 @@ const { values } = parseArgs({
   options: { out: { type: 'string' }, base: { type: 'string' }, serve: { type: 'boolean', default: false } },
 });
 const { out, base } = values;
+const { build, serve } = await import('vitepress');
 await build('site', { ...(out !== undefined && { outDir: out }), ...(base !== undefined && { base }) });
 if (values.serve) await serve({ root: 'site', ...(base !== undefined && { base }) });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { generatedPages } from '../../docs/generate.ts';
+import { generatedPages } from '../../docs/generated-pages.ts';
 import { loadText } from '../helpers/rules.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
