@@ -18,11 +18,10 @@ export function runChild(protocol: Protocol): void {
     const explored = explore(protocol, { depth: chosen, reduces, isShortest });
     const { user, system } = process.cpuUsage();
     const seconds = (user + system) / 1e6;
+    const peakMb = Math.round(process.resourceUsage().maxRSS / 1_024);
     const { name, code, parties, invariants } = protocol;
-    writeSync(
-      1,
-      JSON.stringify({ name, code, parties, invariants, depth: chosen, seconds, ...explored } satisfies ChildResult),
-    );
+    const result = { name, code, parties, invariants, depth: chosen, seconds, peakMb, ...explored };
+    writeSync(1, JSON.stringify(result satisfies ChildResult));
     process.exit();
   });
 }
@@ -42,4 +41,6 @@ export interface ChildResult
   readonly depth: number;
   /** CPU time, with that of the start. */
   readonly seconds: number;
+  /** The maximum of resident memory. */
+  readonly peakMb: number;
 }

@@ -13,7 +13,7 @@ export class Hasher {
   begin(): this {
     this.low = 0x9e3779b9 | 0;
     this.high = 0x85ebca6b | 0;
-    this.#seen.clear();
+    if (this.#seen.size > 0) this.#seen.clear();
     return this;
   }
 

@@ -58,9 +58,9 @@ const thousands = (number: number): string => number.toLocaleString('en-US');
 
 const stateTable = (results: readonly ChildResult[]): string =>
   table(
-    ['protocol', 'code', 'parties', 'steps', 'states', 'transitions', 'CPU s'],
+    ['protocol', 'code', 'parties', 'steps', 'states', 'transitions', 'CPU s', 'MB'],
     3,
-    results.map(({ name, code, parties, isClosed, longest, depth, states, steps, seconds }) => [
+    results.map(({ name, code, parties, isClosed, longest, depth, states, steps, seconds, peakMb }) => [
       name,
       code,
       parties.join(', '),
@@ -68,6 +68,7 @@ const stateTable = (results: readonly ChildResult[]): string =>
       thousands(states),
       thousands(steps),
       seconds.toFixed(1),
+      thousands(peakMb),
     ]),
   );
 

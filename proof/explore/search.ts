@@ -81,11 +81,11 @@ class Search {
     const entered = this.#visited.enter(hash.low, hash.high, left, sleeping);
     if (!entered) return undefined;
     this.#longest = Math.max(this.#longest, this.#path.length);
-    const restore = this.#world.save?.() ?? (() => this.#rebuild());
     if (left === 0) {
       this.#isClosed &&= this.#world.steps().length === 0;
-      return this.#end();
+      return entered.isNew ? this.#end() : undefined;
     }
+    const restore = this.#world.save?.() ?? (() => this.#rebuild());
     if (entered.isNew && this.#world.isQuiet()) {
       const remaining = this.#end();
       if (remaining !== undefined) return remaining;

@@ -7,19 +7,19 @@ interface Entered {
 }
 
 const MIN_SLOTS = 1 << 16;
-const MAX_LOAD = 0.6;
+const MAX_LOAD = 0.75;
+/** Words of a slot: the hash, the number of steps that were explored from the state and 1, and the steps left out. */
+const SLOT = 4;
+const [LOW, HIGH, LEFT, ASLEEP] = [0, 1, 2, 3] as const;
 
 /**
- * States that were reached, by 64-bit hashes, in typed arrays with open addressing: 13 bytes for each slot. Keeps for
- * each state the number of steps that were explored from it, and the steps that were left out.
+ * States that were reached, by 64-bit hashes, in one typed array with open addressing: 16 bytes for each slot, so that
+ * most look-ups read one cache line. Keeps for each state the number of steps that were explored from it, and the steps
+ * that were left out.
  */
 export class Visited {
   size = 0;
-  #mask = MIN_SLOTS - 1;
-  #low = new Uint32Array(MIN_SLOTS);
-  #high = new Uint32Array(MIN_SLOTS);
-  #left = new Uint8Array(MIN_SLOTS);
-  #asleep = new Uint32Array(MIN_SLOTS);
+  #slots = new Uint32Array(SLOT * MIN_SLOTS);
 
   /**
    * @param left    the number of steps to explore from the state
@@ -27,47 +27,42 @@ export class Visited {
    * @returns undefined if there is nothing to explore that was not explored before
    */
   enter(low: number, high: number, left: number, asleep: number): Entered | undefined {
-    const at = this.#find(low, high);
-    const known = this.#left[at] ?? 0;
-    const isNew = known === 0;
+    const slots = this.#slots;
+    const at = find(slots, low, high);
+    const known = slots[at + LEFT] ?? 0;
     if (left + 1 > known) {
-      this.#put(at, low, high, left + 1, asleep);
-      if (isNew && ++this.size > MAX_LOAD * (this.#mask + 1)) this.#grow();
+      slots[at + LOW] = low;
+      slots[at + HIGH] = high;
+      slots[at + LEFT] = left + 1;
+      slots[at + ASLEEP] = asleep;
+      const isNew = known === 0;
+      if (isNew && ++this.size > (MAX_LOAD * slots.length) / SLOT) this.#grow();
       return { isNew, asleep, only: undefined };
     }
-    const before = this.#asleep[at] ?? 0;
+    const before = slots[at + ASLEEP] ?? 0;
     const only = (before & ~asleep) >>> 0;
     if (only === 0) return undefined;
-    if (left + 1 === known) this.#asleep[at] = before & asleep; // else what is kept holds for more steps
-    return { isNew, asleep: (before & asleep) >>> 0, only };
-  }
-
-  #find(low: number, high: number): number {
-    let at = (low ^ (high >>> 7)) & this.#mask;
-    while (this.#left[at] !== 0 && (this.#low[at] !== low >>> 0 || this.#high[at] !== high >>> 0))
-      at = (at + 1) & this.#mask;
-    return at;
-  }
-
-  #put(at: number, low: number, high: number, left: number, asleep: number): void {
-    this.#low[at] = low;
-    this.#high[at] = high;
-    this.#left[at] = left;
-    this.#asleep[at] = asleep;
+    if (left + 1 === known) slots[at + ASLEEP] = before & asleep; // else what is kept holds for more steps
+    return { isNew: false, asleep: (before & asleep) >>> 0, only };
   }
 
   #grow(): void {
-    const [lows, highs, lefts, asleep] = [this.#low, this.#high, this.#left, this.#asleep];
-    const slots = 2 * lows.length;
-    this.#mask = slots - 1;
-    this.#low = new Uint32Array(slots);
-    this.#high = new Uint32Array(slots);
-    this.#left = new Uint8Array(slots);
-    this.#asleep = new Uint32Array(slots);
-    for (let at = 0; at < lows.length; at++) {
-      const left = lefts[at] ?? 0;
-      const [low = 0, high = 0] = [lows[at], highs[at]];
-      if (left > 0) this.#put(this.#find(low, high), low, high, left, asleep[at] ?? 0);
+    const before = this.#slots;
+    const slots = new Uint32Array(2 * before.length);
+    for (let from = 0; from < before.length; from += SLOT) {
+      if (before[from + LEFT] === 0) continue;
+      const to = find(slots, before[from + LOW] ?? 0, before[from + HIGH] ?? 0);
+      for (let word = 0; word < SLOT; word++) slots[to + word] = before[from + word] ?? 0;
     }
+    this.#slots = slots;
   }
+}
+
+/** The slot of a state, or the free one for it. */
+function find(slots: Uint32Array, low: number, high: number): number {
+  const mask = slots.length - 1;
+  let at = ((low ^ (high >>> 7)) * SLOT) & mask;
+  while (slots[at + LEFT] !== 0 && (slots[at + LOW] !== low >>> 0 || slots[at + HIGH] !== high >>> 0))
+    at = (at + SLOT) & mask;
+  return at;
 }

@@ -6,7 +6,7 @@ export interface Line {
   readonly to?: string;
   readonly text: string;
   /** What becomes of the message instead of its arrival. */
-  readonly fate?: 'lost' | 'arrives, and stays on its way';
+  readonly fate?: 'lost' | 'arrives, and stays on its way' | undefined;
 }
 
 /** A step that a world can take next. */

@@ -1,7 +1,7 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { type InFlightLimit, ownSlots } from '../../../src/engine/holds/in-flight.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS, replaced } from '../data-world.ts';
+import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';
 
@@ -14,6 +14,7 @@ const limit: InFlightLimit = {
   windowMs: TTL_MS,
 };
 const row = algorithmFor(limit);
+const STORE = 0;
 
 interface Body {
   readonly kind: 'acquire' | 'release' | 'granted' | 'refused';
@@ -24,34 +25,31 @@ interface Body {
 
 interface Caller {
   /** The id of its current request, which is never used again. */
-  readonly holder: number;
+  holder: number;
   /** Requests that it may still make, and calls for the current one. */
-  readonly requests: number;
-  readonly calls: number;
-  readonly phase: 'idle' | 'asking' | 'holding' | 'leaving';
+  requests: number;
+  calls: number;
+  phase: 'idle' | 'asking' | 'holding' | 'leaving';
   /** Until when it may use its slot. */
-  readonly untilMs: number;
+  untilMs: number;
 }
 
 interface HoldsState extends Common<Body> {
   readonly callers: readonly Caller[];
-  readonly slots: State;
-  readonly clockMs: number;
+  slots: State;
+  clockMs: number;
   /** Steps of the clock, and steps backwards of the store's clock. */
-  readonly ticks: number;
-  readonly backs: number;
+  ticks: number;
+  backs: number;
 }
 
 /** Callers that share slots, each with an id for each of its requests. */
 class HoldsWorld extends DataWorld<Body, HoldsState> {
-  readonly #store: number;
-
   constructor(parties: readonly string[], requests: number) {
     const callers = parties
       .slice(1)
       .map((_, at) => ({ holder: 10 * at + 11, requests, calls: 2, phase: 'idle' as const, untilMs: 0 }));
     super(parties, { nowMs: 10_000, messages: [], faults: 2, callers, slots: [], clockMs: 0, ticks: 3, backs: 1 });
-    this.#store = 0;
   }
 
   protected ownSteps(): Step[] {
@@ -59,65 +57,75 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
     const steps: Step[] = [];
     for (const [at, { phase, requests, calls, untilMs }] of callers.entries()) {
       const from = this.parties[at + 1] ?? '';
-      const own = { touches: 2 << at } as const;
-      const slot = (at + 1) * OWN_SLOTS;
-      if (phase === 'idle' && requests > 0)
-        steps.push({ ...own, slot, line: { from, text: 'wants a slot' }, run: () => this.#ask(at, true) });
+      const add = (slot: number, text: string, run: () => void): void => {
+        steps.push({ line: { from, text }, touches: 2 << at, slot: (at + 1) * OWN_SLOTS + slot, run });
+      };
+      if (phase === 'idle' && requests > 0) add(0, 'wants a slot', () => this.#ask(at, true));
       if ((phase === 'asking' || (phase === 'holding' && nowMs < untilMs)) && calls > 0)
-        steps.push({ ...own, slot, line: { from, text: 'acquires again' }, run: () => this.#ask(at, false) });
-      if (phase === 'holding' || phase === 'asking')
-        steps.push({ ...own, slot: slot + 1, line: { from, text: 'releases' }, run: () => this.#release(at) });
+        add(0, 'acquires again', () => this.#ask(at, false));
+      if (phase === 'holding' || phase === 'asking') add(1, 'releases', () => this.#release(at));
     }
+    const pass = (): void => {
+      this.state.ticks--;
+      this.state.nowMs += TTL_MS / 2;
+    };
+    const stepBack = (): void => {
+      this.state.backs--;
+      this.state.clockMs -= 300;
+    };
     if (ticks > 0)
-      steps.push({
-        line: { from: 'time', text: `${TTL_MS / 2} ms pass` },
-        touches: EVERYTHING,
-        run: () => this.change({ ticks: ticks - 1, nowMs: nowMs + TTL_MS / 2 }),
-      });
+      steps.push({ line: { from: 'time', text: `${TTL_MS / 2} ms pass` }, touches: EVERYTHING, run: pass });
     if (backs > 0)
       steps.push({
         line: { from: 'time', text: "the store's clock steps back by 300 ms" },
         touches: EVERYTHING,
-        run: () => this.change({ backs: backs - 1, clockMs: this.state.clockMs - 300 }),
+        run: stepBack,
       });
     return steps;
   }
 
   #ask(at: number, isNew: boolean): void {
-    const { callers, nowMs } = this.state;
-    const { holder = 0, requests = 0, calls = 0, phase = 'idle' } = callers[at] ?? {};
-    const change = isNew
-      ? { phase: 'asking' as const, holder: holder + 1, requests: requests - 1, calls: 1 }
-      : { calls: calls - 1, phase };
-    this.change({ callers: replaced(callers, at, change) });
-    const id = isNew ? holder + 1 : holder;
-    this.send(at + 1, this.#store, `acquire ${id}`, { kind: 'acquire', holder: id, askedMs: nowMs });
+    const caller = this.#caller(at);
+    if (isNew) {
+      caller.phase = 'asking';
+      caller.holder++;
+      caller.requests--;
+      caller.calls = 1;
+    } else caller.calls--;
+    this.#call(at, 'acquire');
   }
 
   #release(at: number): void {
-    const { callers, nowMs } = this.state;
-    const holder = callers[at]?.holder ?? 0;
-    this.change({ callers: replaced(callers, at, { phase: 'idle' as const, untilMs: 0 }) });
-    this.send(at + 1, this.#store, `release ${holder}`, { kind: 'release', holder, askedMs: nowMs });
+    const caller = this.#caller(at);
+    caller.phase = 'idle';
+    caller.untilMs = 0;
+    this.#call(at, 'release');
+  }
+
+  #call(at: number, kind: 'acquire' | 'release'): void {
+    const { holder } = this.#caller(at);
+    this.send(at + 1, STORE, `${kind} ${holder}`, { kind, holder, askedMs: this.state.nowMs });
+  }
+
+  #caller(at: number): Caller {
+    return this.state.callers[at] as Caller; // in range
   }
 
   protected receive({ from, to, body }: Message<Body>): void {
-    if (to === this.#store) return this.#step(from, body);
-    const { callers } = this.state;
-    const caller = callers[to - 1];
-    if (!caller || caller.holder !== body.holder || caller.phase === 'idle') return; // too late
+    if (to === STORE) return this.#step(from, body);
+    const caller = this.#caller(to - 1);
+    if (caller.holder !== body.holder || caller.phase === 'idle') return; // too late
     if (body.kind === 'granted') {
-      const untilMs = Math.max(body.askedMs + TTL_MS, caller.untilMs);
-      this.change({ callers: replaced(callers, to - 1, { phase: 'holding' as const, untilMs }) });
-    } else if (caller.phase === 'asking')
-      this.change({ callers: replaced(callers, to - 1, { phase: 'idle' as const }) });
+      caller.phase = 'holding';
+      caller.untilMs = Math.max(body.askedMs + TTL_MS, caller.untilMs);
+    } else if (caller.phase === 'asking') caller.phase = 'idle';
   }
 
   #step(from: number, { kind, holder, askedMs }: Body): void {
     const nowMs = this.#storeMs;
     const had = ownSlots(holder, this.state.slots, nowMs);
     const step = row.step(limit, this.state.slots, nowMs, kind === 'acquire' ? 1 : -1, true, { holder });
-    this.change({ slots: step.ttlMs > 0 ? step.state : [] });
+    this.state.slots = step.ttlMs > 0 ? step.state : [];
     const has = ownSlots(holder, this.state.slots, nowMs);
     if (kind === 'release') {
       if (has > 0) throw new Violation('a released slot is still held');
@@ -126,11 +134,24 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
     if (!step.accepted && has > had) throw new Violation('a refused request holds a slot');
     if (step.accepted && has !== 1) throw new Violation('an admitted request holds no slot');
     const answer = step.accepted ? 'granted' : 'refused';
-    this.send(this.#store, from, `${answer} ${holder}`, { kind: answer, holder, askedMs });
+    this.send(STORE, from, `${answer} ${holder}`, { kind: answer, holder, askedMs });
   }
 
   get #storeMs(): number {
     return this.state.nowMs + this.state.clockMs;
+  }
+
+  protected copy({ nowMs, messages, faults, callers, slots, clockMs, ticks, backs }: HoldsState): HoldsState {
+    return {
+      nowMs,
+      messages: messages.slice(),
+      faults,
+      callers: callers.map(copyCaller),
+      slots,
+      clockMs,
+      ticks,
+      backs,
+    };
   }
 
   protected describeState(hash: Hasher, { callers, slots, clockMs, ticks, backs }: HoldsState): void {
@@ -158,15 +179,24 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
   }
 
   end(): string | undefined {
-    this.change({ faults: 0 });
+    this.state.faults = 0;
     this.deliverAll();
-    this.change({ nowMs: this.state.nowMs + 2 * TTL_MS, clockMs: 0 });
+    this.state.nowMs += 2 * TTL_MS;
+    this.state.clockMs = 0;
     const { accepted } = row.step(limit, this.state.slots, this.state.nowMs, limit.requestsPerUnit, false, {
       holder: 99,
     });
     return accepted ? undefined : 'slots are held although the ttl of all requests is over';
   }
 }
+
+const copyCaller = ({ holder, requests, calls, phase, untilMs }: Caller): Caller => ({
+  holder,
+  requests,
+  calls,
+  phase,
+  untilMs,
+});
 
 export const holds: Protocol = {
   name: 'holds',

@@ -2,7 +2,7 @@ import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
 import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
 import type { ReservationLimit } from '../../../src/engine/holds/reservation.ts';
-import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS, replaced } from '../data-world.ts';
+import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';
 
@@ -32,12 +32,12 @@ const kinds: readonly Body['kind'][] = ['reserve', 'commit', 'granted', 'refused
 const phases = ['idle', 'asking', 'working', 'committing', 'done'] as const;
 
 interface Caller {
-  readonly holder: number;
-  readonly requests: number;
-  readonly calls: number;
-  readonly phase: (typeof phases)[number];
-  readonly hits: number;
-  readonly untilMs: number;
+  holder: number;
+  requests: number;
+  calls: number;
+  phase: (typeof phases)[number];
+  hits: number;
+  untilMs: number;
 }
 
 /** What the store has been told of a request: the hits that it committed. */
@@ -49,10 +49,10 @@ interface Settled {
 }
 
 interface ReservationState extends Common<Body> {
-  readonly callers: readonly Caller[];
-  readonly store: State;
-  readonly settled: readonly Settled[];
-  readonly ticks: number;
+  readonly callers: Caller[];
+  store: State;
+  settled: readonly Settled[];
+  ticks: number;
 }
 
 /** Callers that reserve hits, use some of them, and commit what they used. */
@@ -65,7 +65,7 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
   }
 
   protected ownSteps(): Step[] {
-    const { callers, ticks, nowMs } = this.state;
+    const { callers, nowMs } = this.state;
     const steps: Step[] = [];
     for (const [at, { phase, requests, calls, untilMs }] of callers.entries()) {
       const from = this.parties[at + 1] ?? '';
@@ -81,29 +81,31 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
         add(1, 'commits again', () => this.#commit(at, undefined));
     }
     const pass = (): void => {
-      const later = nowMs + TTL_MS / 2;
-      const messages = this.state.messages.filter(
-        ({ body }) => body.kind !== 'commit' || body.askedMs + TTL_MS > later,
-      ); // connections end
-      this.change({ ticks: ticks - 1, nowMs: later, messages });
+      this.state.ticks--;
+      this.state.nowMs += TTL_MS / 2;
+      const sinceMs = this.state.nowMs - TTL_MS;
+      this.state.messages = this.state.messages.filter(({ body }) => body.kind !== 'commit' || body.askedMs > sinceMs); // connections end
     };
-    if (ticks > 0)
+    if (this.state.ticks > 0)
       steps.push({ line: { from: 'time', text: `${TTL_MS / 2} ms pass` }, touches: EVERYTHING, run: pass });
     return steps;
   }
 
   #reserve(at: number): void {
-    const { callers, nowMs } = this.state;
-    const { holder = 0, requests = 0 } = callers[at] ?? {};
-    const id = holder + 1;
-    const change = { phase: 'asking' as const, holder: id, requests: requests - 1, calls: 0 };
-    this.change({ callers: replaced(callers, at, change) });
-    this.send(at + 1, 0, `reserve ${RESERVED} for ${id}`, {
+    const caller = this.#caller(at);
+    caller.phase = 'asking';
+    caller.requests--;
+    const holder = ++caller.holder;
+    this.send(at + 1, 0, `reserve ${RESERVED} for ${holder}`, {
       kind: 'reserve',
-      holder: id,
+      holder,
       hits: RESERVED,
-      askedMs: nowMs,
+      askedMs: this.state.nowMs,
     });
+  }
+
+  #caller(at: number): Caller {
+    return this.state.callers[at] as Caller; // in range
   }
 
   /** A reservation that arrived again after its commit would be a new one with the same id. */
@@ -113,28 +115,33 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
 
   /** @param used  undefined: repeats the commit */
   #commit(at: number, used: number | undefined): void {
-    const { callers, nowMs } = this.state;
-    const { holder = 0, calls = 0, hits: before = 0, untilMs = 0 } = callers[at] ?? {};
-    const hits = used ?? before;
-    const change =
-      used === undefined
-        ? { calls: calls - 1 }
-        : { phase: 'committing' as const, calls: 1, hits, untilMs: nowMs + TTL_MS };
-    this.change({ callers: replaced(callers, at, change) });
-    const askedMs = used === undefined ? untilMs - TTL_MS : nowMs;
-    this.send(at + 1, 0, `commit ${hits} of ${holder}`, { kind: 'commit', holder, hits, askedMs });
+    const caller = this.#caller(at);
+    if (used === undefined) caller.calls--;
+    else {
+      caller.phase = 'committing';
+      caller.calls = 1;
+      caller.hits = used;
+      caller.untilMs = this.state.nowMs + TTL_MS;
+    }
+    const { hits, holder, untilMs } = caller;
+    this.send(at + 1, 0, `commit ${hits} of ${holder}`, { kind: 'commit', holder, hits, askedMs: untilMs - TTL_MS });
   }
 
   protected receive({ from, to, body }: Message<Body>): void {
     if (to === 0) return this.#step(from, body);
-    const { callers } = this.state;
-    const caller = callers[to - 1];
-    if (!caller || caller.holder !== body.holder) return;
-    const change = (phase: Caller['phase'], untilMs = 0): void =>
-      this.change({ callers: replaced(callers, to - 1, { phase, untilMs, calls: 0 }) });
-    if (caller.phase === 'asking' && body.kind === 'granted') change('working', body.askedMs + TTL_MS);
-    if (caller.phase === 'asking' && body.kind === 'refused') change('idle');
-    if (caller.phase === 'committing' && body.kind === 'charged') change('idle');
+    const caller = this.#caller(to - 1);
+    if (caller.holder !== body.holder) return;
+    if (caller.phase === 'asking' && body.kind === 'granted') {
+      caller.phase = 'working';
+      caller.untilMs = body.askedMs + TTL_MS;
+    } else if (
+      (caller.phase === 'asking' && body.kind === 'refused') ||
+      (caller.phase === 'committing' && body.kind === 'charged')
+    ) {
+      caller.phase = 'idle';
+      caller.untilMs = 0;
+      caller.calls = 0;
+    }
   }
 
   #step(from: number, { kind, holder, hits, askedMs }: Body): void {
@@ -145,7 +152,7 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
     const step = row.step(limit, this.state.store, nowMs, hits, true, claim);
     const outcome = { hits, accepted: step.accepted, charged: true } as const;
     const { reservation } = row.describe(limit, step.report ?? step.state, nowMs, outcome, claim);
-    this.change({ store: step.ttlMs > 0 ? step.state : [] });
+    this.state.store = step.ttlMs > 0 ? step.state : [];
     if (!reservation) throw new Violation('a step of a reservation has no report');
     if (commits) {
       const known = settled.find((one) => one.holder === holder);
@@ -153,7 +160,7 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
       if (!known && reservation.charged !== hits)
         throw new Violation(`${hits} hits were used by ${holder}, and ${reservation.charged} charged`);
       const one = { holder, hits, isLate: reservation.event === 'late', isKnown: reservation.event !== 'unknown' };
-      if (!known) this.change({ settled: [...settled, one].sort((a, b) => a.holder - b.holder) });
+      if (!known) this.state.settled = [...settled, one].sort((a, b) => a.holder - b.holder);
       return this.send(0, from, `${reservation.event} ${holder}`, { kind: 'charged', holder, hits, askedMs });
     }
     if (!step.accepted && reservation.held !== before.held) throw new Violation('a refused request holds hits');
@@ -168,6 +175,10 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
     const { reservation, hitsBefore } = row.describe(limit, report ?? state, nowMs, outcome, { holder: 9 });
     const { held = 0, open = 0 } = reservation ?? {};
     return { held, open, charged: hitsBefore - held };
+  }
+
+  protected copy({ nowMs, messages, faults, callers, store, settled, ticks }: ReservationState): ReservationState {
+    return { nowMs, messages: messages.slice(), faults, callers: callers.map(copyCaller), store, settled, ticks };
   }
 
   protected describeState(hash: Hasher, { callers, store, settled, ticks }: ReservationState): void {
@@ -203,13 +214,22 @@ class ReservationsWorld extends DataWorld<Body, ReservationState> {
   }
 
   end(): string | undefined {
-    this.change({ faults: 0 });
+    this.state.faults = 0;
     this.deliverAll();
-    this.change({ nowMs: this.state.nowMs + TTL_MS });
+    this.state.nowMs += TTL_MS;
     const { held, open } = this.#read();
     return held + open === 0 ? undefined : `${held} hits are held after the ttl of all reservations`;
   }
 }
+
+const copyCaller = ({ holder, requests, calls, phase, hits, untilMs }: Caller): Caller => ({
+  holder,
+  requests,
+  calls,
+  phase,
+  hits,
+  untilMs,
+});
 
 export const reservations: Protocol = {
   name: 'reservations',

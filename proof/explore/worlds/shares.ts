@@ -1,6 +1,6 @@
 import { toShareReport } from '../../../src/edge/rlqs/buckets.ts';
 import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/engine/shares/shares.ts';
-import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS, replaced } from '../data-world.ts';
+import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import type { Protocol, Step } from '../world.ts';
 
@@ -15,23 +15,23 @@ type Body =
 
 interface Proxy {
   /** The number of its connection; those of an unnamed proxy have different holders. */
-  readonly connection: number;
-  readonly reports: number;
+  connection: number;
+  reports: number;
   /** Its share, which it uses until then. */
-  readonly units: number;
-  readonly burst: number;
-  readonly untilMs: number;
+  units: number;
+  burst: number;
+  untilMs: number;
   /** The stream at the service: when it began, its last report, and the last share that was sent. */
-  readonly sinceMs: number;
-  readonly reportedMs: number;
-  readonly assigned: { readonly number: number; readonly atMs: number } | undefined;
+  sinceMs: number;
+  reportedMs: number;
+  assigned: { readonly number: number; readonly atMs: number } | undefined;
 }
 
 interface SharesState extends Common<Body> {
-  readonly proxies: readonly Proxy[];
-  readonly pool: ShareState;
-  readonly poolUntilMs: number;
-  readonly ticks: number;
+  readonly proxies: Proxy[];
+  pool: ShareState;
+  poolUntilMs: number;
+  ticks: number;
 }
 
 const STREAM_BEGINS = { sinceMs: 0, reportedMs: 0, assigned: undefined } as const;
@@ -67,7 +67,10 @@ class SharesWorld extends DataWorld<Body, SharesState> {
         steps.push({
           line: { from, text: 'loses its connection' },
           touches: EVERYTHING,
-          run: () => this.#disconnect([at], 1),
+          run: () => {
+            this.state.faults--;
+            this.#disconnect(at);
+          },
         });
     }
     if (ticks > 0)
@@ -77,42 +80,42 @@ class SharesWorld extends DataWorld<Body, SharesState> {
   }
 
   #report(at: number, perSecond: number): void {
-    const { proxies } = this.state;
-    const { reports = 0, reportedMs = 0, units = 0 } = proxies[at] ?? {};
-    this.change({ proxies: replaced(proxies, at, { reports: reports - 1 }) });
-    const coveredMs = reportedMs > 0 || units > 0 ? 1_000 : 0;
+    const proxy = this.#proxy(at);
+    proxy.reports--;
+    const coveredMs = proxy.reportedMs > 0 || proxy.units > 0 ? 1_000 : 0;
     this.send(at + 1, 0, `report: ${perSecond} requests`, { kind: 'report', requests: perSecond, coveredMs });
   }
 
-  #disconnect(lost: readonly number[], faults: number): void {
-    const { proxies, messages } = this.state;
-    this.change({
-      faults: this.state.faults - faults,
-      messages: messages.filter(({ from, to }) => !lost.includes(from + to - 1)),
-      proxies: proxies.map((one, at) =>
-        lost.includes(at) ? { ...one, ...STREAM_BEGINS, connection: one.connection + 1 } : one,
-      ),
-    });
+  #proxy(at: number): Proxy {
+    return this.state.proxies[at] as Proxy; // in range
+  }
+
+  #disconnect(at: number): void {
+    const proxy = this.#proxy(at);
+    proxy.connection++;
+    Object.assign(proxy, STREAM_BEGINS);
+    this.state.messages = this.state.messages.filter(({ from, to }) => from + to - 1 !== at);
   }
 
   /** Connections with a message that would take too long end. */
   #pass(ms: number): void {
-    const nowMs = this.state.nowMs + ms;
-    const slow = this.state.messages
-      .filter(({ sentMs }) => nowMs - sentMs > WAY_MS)
-      .map(({ from, to }) => from + to - 1);
-    if (slow.length > 0) this.#disconnect(slow, 0);
-    this.change({ nowMs, ticks: this.state.ticks - 1 });
+    this.state.nowMs += ms;
+    this.state.ticks--;
+    for (const at of this.state.proxies.keys())
+      if (
+        this.state.messages.some(({ from, to, sentMs }) => from + to - 1 === at && this.state.nowMs - sentMs > WAY_MS)
+      )
+        this.#disconnect(at);
   }
 
   protected receive({ from, to, body }: Message<Body>): void {
-    const { proxies, nowMs } = this.state;
+    const { nowMs } = this.state;
     if (body.kind === 'share') {
       const { units, burst } = body.share;
-      return this.change({ proxies: replaced(proxies, to - 1, { units, burst, untilMs: nowMs + terms.ttlMs }) });
+      Object.assign(this.#proxy(to - 1), { units, burst, untilMs: nowMs + terms.ttlMs });
+      return;
     }
-    const proxy = proxies[from - 1];
-    if (!proxy) return;
+    const proxy = this.#proxy(from - 1);
     const { reportedMs, assigned, connection } = proxy;
     const sinceMs = proxy.sinceMs || nowMs;
     const elapsedMs = reportedMs > 0 ? nowMs - reportedMs : body.coveredMs;
@@ -128,12 +131,25 @@ class SharesWorld extends DataWorld<Body, SharesState> {
     });
     const before = this.state.poolUntilMs > nowMs ? this.state.pool : undefined;
     const { state, share, ttlMs } = stepShares(pool, terms, before, nowMs, report);
-    const sent = share ? { number: share.number, atMs: nowMs } : assigned;
-    this.change({
-      ...{ pool: ttlMs > 0 ? state : [], poolUntilMs: nowMs + ttlMs },
-      proxies: replaced(proxies, from - 1, { sinceMs, reportedMs: nowMs, assigned: sent }),
-    });
-    if (share) this.send(0, from, `share ${share.number}: ${share.units} of ${pool.units}`, { kind: 'share', share });
+    this.state.pool = ttlMs > 0 ? state : [];
+    this.state.poolUntilMs = nowMs + ttlMs;
+    proxy.sinceMs = sinceMs;
+    proxy.reportedMs = nowMs;
+    if (!share) return;
+    proxy.assigned = { number: share.number, atMs: nowMs };
+    this.send(0, from, `share ${share.number}: ${share.units} of ${pool.units}`, { kind: 'share', share });
+  }
+
+  protected copy({ nowMs, messages, faults, proxies, pool: holders, poolUntilMs, ticks }: SharesState): SharesState {
+    return {
+      nowMs,
+      messages: messages.slice(),
+      faults,
+      proxies: proxies.map((proxy) => ({ ...proxy })),
+      pool: holders,
+      poolUntilMs,
+      ticks,
+    };
   }
 
   protected describeState(hash: Hasher, { proxies, pool: holders, poolUntilMs, ticks }: SharesState): void {
@@ -166,11 +182,11 @@ class SharesWorld extends DataWorld<Body, SharesState> {
 
   /** The last one that reports gets almost everything, once the others are silent. */
   end(): string | undefined {
-    this.change({ faults: 0 });
+    this.state.faults = 0;
     this.deliverAll();
     for (let left = 4; left > 0; left--) {
       this.#pass(terms.ttlMs / 2);
-      this.change({ proxies: replaced(this.state.proxies, 0, { reports: 1 }) });
+      this.#proxy(0).reports = 1;
       this.#report(0, 40);
       this.deliverAll();
       const violation = this.violation();

@@ -3,7 +3,7 @@ import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { SiteTransfer } from '../../../src/engine/holds/claim.ts';
 import type { SiteReport } from '../../../src/engine/holds/reports.ts';
 import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
-import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS, replaced } from '../data-world.ts';
+import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';
 
@@ -18,21 +18,23 @@ interface Body {
 }
 
 interface Site {
-  readonly state: State;
-  readonly untilMs: number;
+  state: State;
+  untilMs: number;
   /** By how much its clock is ahead. */
-  readonly aheadMs: number;
-  readonly calls: number;
-  readonly exchanges: number;
+  aheadMs: number;
+  calls: number;
+  exchanges: number;
+  /** Its last report, and the time on its clock at which that was read; kept until the share changes. */
+  known: { readonly ownMs: number; readonly report: SiteReport } | undefined;
 }
 
 interface SitesState extends Common<Body> {
-  readonly sites: readonly Site[];
-  readonly ticks: number;
+  readonly sites: Site[];
+  ticks: number;
   /** A step of one site's clock may still happen. */
-  readonly skews: number;
+  skews: number;
   /** Hits admitted in each epoch of a window, or the spent tokens of a bucket and the time of that level. */
-  readonly admitted: readonly number[];
+  admitted: readonly number[];
 }
 
 interface Options {
@@ -49,7 +51,7 @@ class SitesWorld extends DataWorld<Body, SitesState> {
   readonly #options: Options;
 
   constructor(parties: readonly string[], options: Options) {
-    const sites = parties.map(() => ({ state: [], untilMs: 0, aheadMs: 0, calls: 5, exchanges: 2 }));
+    const sites = parties.map(() => ({ state: [], untilMs: 0, aheadMs: 0, calls: 5, exchanges: 2, known: undefined }));
     const nowMs = 60_000 * 20 - 2 * options.tickMs; // epochs end after the second step of time
     super(parties, { nowMs, messages: [], faults: 2, sites, ticks: 3, skews: 1, admitted: [0, nowMs] });
     this.#options = options;
@@ -64,10 +66,10 @@ class SitesWorld extends DataWorld<Body, SitesState> {
   }
 
   protected ownSteps(): Step[] {
-    const { sites, ticks, skews, nowMs } = this.state;
+    const { sites, ticks, skews } = this.state;
     const { tickMs, skewMs } = this.#options;
     const steps: Step[] = [];
-    for (const [at, { calls, exchanges, aheadMs }] of sites.entries()) {
+    for (const [at, { calls, exchanges }] of sites.entries()) {
       const from = this.parties[at] ?? '';
       if (calls > 0) {
         steps.push({ line: { from, text: 'is called once' }, touches: EVERYTHING, run: () => this.#call(at, 1) });
@@ -89,14 +91,20 @@ class SitesWorld extends DataWorld<Body, SitesState> {
         steps.push({
           line: { from, text: `its clock steps ahead by ${skewMs} ms` },
           touches: EVERYTHING,
-          run: () => this.change({ skews: skews - 1, sites: replaced(sites, at, { aheadMs: aheadMs + skewMs }) }),
+          run: () => {
+            this.state.skews--;
+            this.#site(at).aheadMs += skewMs;
+          },
         });
     }
     if (ticks > 0)
       steps.push({
         line: { from: 'time', text: `${tickMs} ms pass` },
         touches: EVERYTHING,
-        run: () => this.change({ ticks: ticks - 1, nowMs: nowMs + tickMs }),
+        run: () => {
+          this.state.ticks--;
+          this.state.nowMs += tickMs;
+        },
       });
     return steps;
   }
@@ -106,39 +114,39 @@ class SitesWorld extends DataWorld<Body, SitesState> {
     hits: number,
     transfer?: SiteTransfer,
   ): { readonly accepted: boolean; readonly site: SiteReport | undefined } {
-    const { sites, nowMs } = this.state;
-    const site = sites[at];
-    if (!site) throw new TypeError(`there is no site ${at}`);
+    const { nowMs } = this.state;
+    const site = this.#site(at);
     const ownMs = nowMs + site.aheadMs;
     const limit = this.#limit(at);
     const claim = transfer ? { transfer } : {};
     const charge = transfer?.kind !== 'read';
     const known = site.untilMs > ownMs ? site.state : undefined;
     const { accepted, state, ttlMs } = siteShare.step(limit, known, ownMs, hits, charge, claim);
-    if (charge)
-      this.change({
-        sites: replaced(sites, at, { state: ttlMs > 0 ? state : [], untilMs: ttlMs > 0 ? ownMs + ttlMs : 0 }),
-      });
+    if (charge) {
+      site.known = undefined;
+      site.state = ttlMs > 0 ? state : [];
+      site.untilMs = ttlMs > 0 ? ownMs + ttlMs : 0;
+    }
     return { accepted, site: siteShare.describe(limit, state, ownMs, { hits, accepted, charged: charge }, claim).site };
   }
 
-  readonly #reports = new WeakMap<Site, { readonly nowMs: number; readonly report: SiteReport }>();
+  #site(at: number): Site {
+    return this.state.sites[at] as Site; // in range
+  }
 
   #read(at: number): SiteReport {
-    const { sites, nowMs } = this.state;
-    const own = sites[at];
-    const known = own && this.#reports.get(own);
-    if (known?.nowMs === nowMs) return known.report;
-    const { site } = this.#step(at, 0, { kind: 'read' });
-    if (!own || !site) throw new TypeError('a read reports the share');
-    this.#reports.set(own, { nowMs, report: site });
-    return site;
+    const own = this.#site(at);
+    const ownMs = this.state.nowMs + own.aheadMs;
+    if (own.known?.ownMs === ownMs) return own.known.report;
+    const { site: report } = this.#step(at, 0, { kind: 'read' });
+    if (!report) throw new TypeError('a read reports the share');
+    own.known = { ownMs, report };
+    return report;
   }
 
   #call(at: number, hits: number): void {
     const before = this.#read(at);
-    const calls = (this.state.sites[at]?.calls ?? 0) - hits;
-    this.change({ sites: replaced(this.state.sites, at, { calls }) });
+    this.#site(at).calls -= hits;
     const { accepted } = this.#step(at, hits);
     const after = this.#read(at);
     if (!accepted && after.used !== before.used) throw new Violation('a refused call is charged');
@@ -147,18 +155,16 @@ class SitesWorld extends DataWorld<Body, SitesState> {
     const { nowMs, admitted } = this.state;
     if (of === 'token_bucket') {
       const [spent = 0, atMs = 0] = admitted;
-      this.change({ admitted: [Math.max(spent - (nowMs - atMs) * total, 0) + hits * windowMs, nowMs] });
+      this.state.admitted = [Math.max(spent - (nowMs - atMs) * total, 0) + hits * windowMs, nowMs];
       return;
     }
     const place = admitted.findIndex((epochMs, one) => one % 2 === 1 && epochMs === after.epochMs);
-    const counted =
+    this.state.admitted =
       place < 0 ? [...admitted, hits, after.epochMs] : admitted.with(place - 1, (admitted[place - 1] ?? 0) + hits);
-    this.change({ admitted: counted });
   }
 
   #ask(at: number): void {
-    const { exchanges = 0 } = this.state.sites[at] ?? {};
-    this.change({ sites: replaced(this.state.sites, at, { exchanges: exchanges - 1 }) });
+    this.#site(at).exchanges--;
     const limit = this.#limit(at);
     const report = this.#read(at);
     const need = Math.max(missingHits(limit, report, Math.max(report.demand, 2)), 1);
@@ -181,6 +187,18 @@ class SitesWorld extends DataWorld<Body, SitesState> {
       return;
     }
     this.#step(to, 0, { kind: 'take', peer: from, epochMs, given: hits, sentMs, repliedMs });
+  }
+
+  protected copy({ nowMs, messages, faults, sites, ticks, skews, admitted }: SitesState): SitesState {
+    return {
+      nowMs,
+      messages: messages.slice(),
+      faults,
+      sites: sites.map((site) => ({ ...site })),
+      ticks,
+      skews,
+      admitted,
+    };
   }
 
   protected describeState(hash: Hasher, { sites, ticks, skews, admitted }: SitesState): void {
@@ -219,13 +237,13 @@ class SitesWorld extends DataWorld<Body, SitesState> {
 
   /** Also lets each site use what it may still admit: together no more than the limit. */
   end(): string | undefined {
-    this.change({ faults: 0 });
+    this.state.faults = 0;
     this.deliverAll();
     for (const at of this.parties.keys()) this.#call(at, Math.max(this.#read(at).room, 0));
     const violation = this.violation();
     if (violation !== undefined) return `if each site uses all that it may: ${violation}`;
     const { windowMs, total } = this.#options;
-    this.change({ nowMs: this.state.nowMs + 2 * Math.max(windowMs, 60_000) });
+    this.state.nowMs += 2 * Math.max(windowMs, 60_000);
     const free = this.parties.reduce((sum, _, at) => sum + this.#read(at).room, 0);
     return free === total ? undefined : `only ${free} of ${total} hits are free after the window`;
   }
