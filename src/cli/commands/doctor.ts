@@ -34,9 +34,9 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
           ...(await examine({ configDump, clusters, probe: probeAddress }, rules)),
           ...(target === undefined ? [] : await readFindings({ target, ...access })),
         ];
-        for (const { isWrong, text } of findings)
-          print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${printable(text)}`);
-        const count = findings.filter(({ isWrong }) => isWrong).length;
+        const marks = { right: paint.good('right'), wrong: paint.bad('wrong'), check: paint.strong('check') } as const;
+        for (const { verdict, text } of findings) print(`${marks[verdict]}  ${printable(text)}`);
+        const count = findings.filter(({ verdict }) => verdict === 'wrong').length;
         if (count > 0) fail(count === 1 ? '1 is wrong' : `${count} are wrong`);
       }),
     );
@@ -54,7 +54,7 @@ async function readFindings(service: Target) {
   return findings.map(({ problem, since, configuration, connection, example }) => {
     const from = connection === undefined ? '' : `; connection ${connection}`;
     const shown = example.length === 0 ? '' : `; example ${descriptorText(example)}`;
-    return { isWrong: true, text: `${problem}; since ${since}${from}${shown}; check ${configuration}` };
+    return { verdict: 'wrong', text: `${problem}; since ${since}${from}${shown}; check ${configuration}` } as const;
   });
 }
 

@@ -3,6 +3,8 @@ import { NearestTexts } from '../../base/nearest.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
+import { examineAddresses } from './client-address.ts';
+import { asObject, asObjects, type Finding, isTyped, objectsIn, right, type UncheckedObject, wrong } from './dump.ts';
 import { canMatch, type DescriptorShape, expectedShapes, minTtlMs, servesRequirement } from './shapes.ts';
 
 interface EnvoyDumps {
@@ -38,6 +40,7 @@ export async function examine(
   for (const shape of shapes) for (const domain of domains) findings.push(examineShape(shape, rules, domain));
   for (const domain of domains) findings.push(...examineSlots(configDump, rules, domain));
   for (const domain of domains) findings.push(...examineRequirements(configDump, rules, domain));
+  findings.push(...examineAddresses(configDump));
   return findings;
 }
 
@@ -129,12 +132,10 @@ const unique = <T>(items: readonly T[]): readonly T[] => [
   ...new Map(items.map((item) => [JSON.stringify(item), item])).values(),
 ];
 
-const FILTER_TYPE = /\bratelimit\.v3\.RateLimit$/;
-
 /** The filters for HTTP and for plain TCP, anywhere in the dump. */
 function* filtersIn(dump: unknown): Iterable<Filter> {
   for (const found of objectsIn(dump)) {
-    if (typeof found['@type'] !== 'string' || !FILTER_TYPE.test(found['@type'])) continue;
+    if (!isTyped(found, 'ratelimit.v3.RateLimit')) continue;
     const service = asObject(asObject(found.rate_limit_service).grpc_service);
     const { cluster_name: cluster } = asObject(service.envoy_grpc);
     yield {
@@ -226,19 +227,6 @@ function parseEntry(action: UncheckedObject): DescriptorShape {
   if (name === undefined) return []; // added by an extension; its entries are unknown
   const isConstant = kind !== 'request_headers' && typeof value === 'string' && !value.includes('%');
   return [{ key: name, value: isConstant ? value : undefined }];
-}
-
-/** All objects nested in a value, at any depth. */
-function* objectsIn(value: unknown): Iterable<UncheckedObject> {
-  const waiting = [value];
-  while (waiting.length > 0) {
-    const next = waiting.pop();
-    if (Array.isArray(next)) for (const item of next) waiting.push(item);
-    else if (typeof next === 'object' && next !== null) {
-      yield next as UncheckedObject; // its fields are unchecked
-      for (const item of Object.values(next)) waiting.push(item);
-    }
-  }
 }
 
 /** A host's address, in the form that `net.connect` accepts. */
@@ -349,24 +337,6 @@ function listed(items: readonly string[]): string {
   const more = items.length - MAX_NAMED;
   return items.slice(0, MAX_NAMED).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
-
-/** A result of the doctor about a live Envoy. */
-interface Finding {
-  readonly isWrong: boolean;
-  readonly text: string;
-}
-
-const right = (text: string): Finding => ({ isWrong: false, text });
-const wrong = (text: string): Finding => ({ isWrong: true, text });
-
-type UncheckedObject = Readonly<Record<string, unknown>>;
-
-/** A value as an object; empty if it is not one. */
-const asObject = (value: unknown): UncheckedObject =>
-  typeof value === 'object' && value !== null ? (value as UncheckedObject) : {};
-
-/** A value as a list of objects; empty if it is not a list. */
-const asObjects = (value: unknown): readonly UncheckedObject[] => (Array.isArray(value) ? value.map(asObject) : []);
 
 const TIMEOUT_MS = 2_000;
 

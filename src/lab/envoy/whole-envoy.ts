@@ -91,13 +91,16 @@ ${virtualHost}                      routes:
 `;
 };
 
+const DIRECT_CLIENTS =
+  "                # The client's address is that of its connection; clients can forge x-forwarded-for. Behind proxies: xff_num_trusted_hops.\n                use_remote_address: true\n";
+
 /** An Envoy that listens on port 10000, calls Weir, and routes everything to a cluster `upstream`; as YAML. */
-export const wholeEnvoy = ({ manager, filter, virtualHost, route }: EnvoyParts, weir: GrpcTarget): string =>
+export const wholeEnvoy = ({ manager = '', filter, virtualHost, route }: EnvoyParts, weir: GrpcTarget): string =>
   `admin: # for weir doctor; only on this machine, since it can also stop Envoy
   address: { socket_address: { address: 127.0.0.1, port_value: 9901 } }
 static_resources:
   listeners:
-${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
+${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager: DIRECT_CLIENTS + manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
     - ${grpcCluster(weir, 'weir', '      ')}
     - name: upstream # yours
       type: STRICT_DNS

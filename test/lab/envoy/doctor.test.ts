@@ -119,9 +119,9 @@ const refused: HostProbe = async () => 'refused';
 
 test('a recovered host without a connection is tried from here', async () => {
   const idle = clusterWith({ cx_total: 5, cx_connect_fail: 2, cx_active: 0, rq_success: 40, rq_total: 42 });
-  expect(await examineCluster('weir', idle, reached)).toEqual({ isWrong: false, text: 'cluster weir has 1 host' });
+  expect(await examineCluster('weir', idle, reached)).toEqual({ verdict: 'right', text: 'cluster weir has 1 host' });
   expect(await examineCluster('weir', idle, refused)).toEqual({
-    isWrong: true,
+    verdict: 'wrong',
     text: 'cluster weir: 1 of 1 host cannot be reached: 10.0.0.7:8081 (refused from here; Envoy has no connection to it now, and 2 of its 5 failed)',
   });
 });
@@ -129,11 +129,11 @@ test('a recovered host without a connection is tried from here', async () => {
 test('a host that Envoy considers unhealthy is wrong, regardless of earlier answers', async () => {
   const busy = { cx_total: 5, cx_active: 1, rq_success: 40, rq_total: 42 };
   expect(await examineCluster('weir', clusterWith(busy), refused)).toEqual({
-    isWrong: false,
+    verdict: 'right',
     text: 'cluster weir has 1 host',
   });
   expect(await examineCluster('weir', clusterWith(busy, { failed_outlier_check: true }), reached)).toEqual({
-    isWrong: true,
+    verdict: 'wrong',
     text: "cluster weir: 1 of 1 host cannot be reached: 10.0.0.7:8081 (Envoy's health checks fail)",
   });
 });
@@ -146,14 +146,14 @@ const untriedCluster = (addresses: readonly object[]) => ({
 test('a host that neither Envoy nor the doctor has tried is not reported as reachable', async () => {
   const internal = { envoy_internal_address: { server_listener_name: 'x' } };
   expect(await examineCluster('weir', untriedCluster([internal]), refused)).toEqual({
-    isWrong: false,
+    verdict: 'right',
     text: "cluster weir has 1 host; unknown for 1: Envoy's counters do not show it, and no connection was tried from here",
   });
   const many = Array.from({ length: 23 }, (_, at) => ({
     socket_address: { address: `10.0.0.${at}`, port_value: 8081 },
   }));
-  const { isWrong, text } = await examineCluster('weir', untriedCluster([internal, ...many]), reached);
-  expect(isWrong).toBe(false);
+  const { verdict, text } = await examineCluster('weir', untriedCluster([internal, ...many]), reached);
+  expect(verdict).toBe('right');
   expect(text).toMatch(
     /^cluster weir has 24 hosts; Envoy has not connected to 10\.0\.0\.0:8081, .* and 15 more yet, but they can be reached from here; unknown for 4: Envoy's counters do not show it, and no connection was tried from here$/,
   );

@@ -39,6 +39,10 @@ domain: shared-shop
 require: { keys: [customer], per: [remote_address], limit: { unit: day, requests_per_unit: 1 } }
 descriptors: [{ key: customer, rate_limit: { unit: day, requests_per_unit: 2 } }]
 `,
+  addresses: `
+domain: edge
+descriptors: [{ key: remote_address, rate_limit: { unit: year, requests_per_unit: 1 } }]
+`,
 } as const;
 
 let folder: string;
@@ -162,6 +166,85 @@ describe('with the printed configuration', () => {
   });
 });
 
+const DIRECT = 'use_remote_address: true';
+const extension = (type: string, config: string): string =>
+  `original_ip_detection_extensions: [{ name: envoy.http.original_ip_detection.${type}, typed_config: { "@type": type.googleapis.com/envoy.extensions.http.original_ip_detection.${type}.v3.${config} } }]`;
+const FORGEABLE = 'which a client that connects directly can forge';
+
+/** How Envoy finds the client's address, whether a header of the client changes the descriptor, and what the doctor says. */
+test.each([
+  [DIRECT, false, "right  listener limited takes the client's address from the connection (use_remote_address)"],
+  [
+    'use_remote_address: false',
+    true,
+    "wrong  listener limited takes the client's address from x-forwarded-for, which clients can forge: set use_remote_address: true;",
+  ],
+  [
+    `${DIRECT}\n                xff_num_trusted_hops: 1`,
+    true,
+    `check  listener limited takes the client's address from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
+  ],
+  [
+    extension('custom_header', 'CustomHeaderConfig, header_name: x-real-ip'),
+    true,
+    `wrong  listener limited takes the client's address from x-real-ip, ${FORGEABLE}`,
+  ],
+  [
+    extension('xff', 'XffConfig, xff_num_trusted_hops: 0'),
+    true,
+    `check  listener limited takes the client's address from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
+  ],
+  [
+    extension('xff', 'XffConfig, xff_trusted_cidrs: { cidrs: [{ address_prefix: 192.0.2.0, prefix_len: 24 }] }'),
+    false,
+    "right  listener limited takes the client's address from x-forwarded-for, of the proxies in xff_trusted_cidrs",
+  ],
+])('with %s, a client can choose its address: %s, and the doctor reports it', async (settings, isForged, line) => {
+  await start('addresses', (config) => config.replace(DIRECT, settings));
+  try {
+    const claim = () => {
+      const address = `198.51.${forged >> 8}.${forged++ & 255}`;
+      return { 'x-forwarded-for': address, 'x-real-ip': address };
+    };
+    await get(claim()); // the address of the connection has used its limit now
+    expect(await statuses(claim(), claim())).toEqual(isForged ? [200, 200] : [429, 429]);
+    const { stdout, code } = await doctor(envoy.adminPort, rulesOf('addresses'));
+    expect(stdout).toContain(line);
+    expect(code).toBe(line.startsWith('wrong') ? 1 : 0);
+  } finally {
+    await envoy.stop();
+  }
+});
+let forged = 0;
+
+test('the doctor accepts addresses from a header where only some sources reach the listener', async () => {
+  const ranges = 'source_prefix_ranges: [{ address_prefix: 127.0.0.0, prefix_len: 8 }]';
+  await start('addresses', (config) =>
+    config
+      .replace(DIRECT, 'use_remote_address: false')
+      .replace('- filters:\n', `- filter_chain_match: { ${ranges} }\n          filters:\n`),
+  );
+  const { stdout } = await doctor(envoy.adminPort, rulesOf('addresses')).finally(() => envoy.stop());
+  expect(stdout).toContain('from x-forwarded-for, and only some sources reach it (filter_chain_match)');
+});
+
+test('the doctor reports a descriptor that has the header x-forwarded-for itself', async () => {
+  await start('addresses', (config) =>
+    config.replace(
+      'remote_address: {}',
+      'request_headers: { header_name: x-forwarded-for, descriptor_key: remote_address }',
+    ),
+  );
+  try {
+    expect(await statuses({ 'x-forwarded-for': 'any' }, { 'x-forwarded-for': 'other' })).toEqual([200, 200]);
+    expect((await doctor(envoy.adminPort, rulesOf('addresses'))).stdout).toContain(
+      'wrong  a descriptor has the whole x-forwarded-for header, to which each client can add any address',
+    );
+  } finally {
+    await envoy.stop();
+  }
+});
+
 test('the doctor finds the problems of a running Envoy, and none with envoy.yaml', async () => {
   const rules = join(PROJECT, 'config/rules.yaml');
   const right = await startEnvoy(weir.grpcPort);
@@ -174,7 +257,7 @@ test('the doctor finds the problems of a running Envoy, and none with envoy.yaml
   try {
     const healthy = await doctor(right.portOf('9901'), rules);
     expect(healthy.stdout).toContain('right  domain demo: path,remote_address can match a rule');
-    expect(healthy.stdout).not.toContain('wrong');
+    expect(healthy.stdout).not.toMatch(/wrong|check/);
     expect(healthy.code).toBe(0);
     const ill = await doctor(wrong.portOf('9901'), rules);
     expect(ill.stdout).toContain('wrong  domain dmo has no rules: every request passes; the nearest is demo');
