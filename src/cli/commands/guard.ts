@@ -17,6 +17,7 @@ interface GuardFlags extends Omit<Target, 'target'> {
   readonly target: readonly string[];
   readonly rule: readonly string[];
   readonly port: readonly number[];
+  readonly interface: readonly string[];
   readonly allow: readonly (AddressBlock | 'none')[];
   readonly times: number;
   readonly maxTime: number;
@@ -47,8 +48,14 @@ export function addGuardCommand(program: Command, { clock, print, fail }: Surrou
     )
     .requiredOption(
       '--port <port>',
-      'TCP port of the proxy on this machine, to which packets are dropped; may be given several times',
+      'port of the proxy on this machine, to which packets of TCP and QUIC are dropped; may be given several times',
       list(port),
+    )
+    .option(
+      '--interface <name>',
+      'drop only packets that arrive on this network interface, such as eth0; may be given several times',
+      list(networkInterface),
+      [],
     )
     .option(
       '--allow <block>',
@@ -89,7 +96,7 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
     import('../guard/safety.ts'),
     import('../guard/kernel.ts'),
   ]);
-  const { enforce, port: ports, maxEntries, maxTime: maxMs } = flags;
+  const { enforce, port: ports, interface: interfaces, maxEntries, maxTime: maxMs } = flags;
   const parse = (texts: readonly string[]) => texts.flatMap((one) => parseAddressBlock(one) ?? []);
   const own = Object.values(networkInterfaces()).flatMap((found) => parse((found ?? []).map(({ address }) => address)));
   const guard = new Guard({
@@ -105,8 +112,8 @@ async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 
     if (enforce) await byKernel().catch((error: Error) => Promise.reject(new CommandFailed(error.message)));
     for (const event of events) write(event);
   };
-  await change([], () => kernel.createTable({ ports, maxEntries }));
-  write({ event: 'start', rules: flags.rule, ports });
+  await change([], () => kernel.createTable({ ports, interfaces, maxEntries }));
+  write({ event: 'start', rules: flags.rule, ports, ...(interfaces.length > 0 && { interfaces }) });
   const targets = followTargets(flags, clock);
   let problem: string | undefined;
   try {
@@ -189,6 +196,12 @@ function shortSpan(written: string): number {
 }
 
 const port = whole(1, 65_535, 'a port');
+
+/** @see https://man7.org/linux/man-pages/man8/ip-link.8.html */
+function networkInterface(written: string): string {
+  if (/^[^\s/*]{1,15}$/.test(written)) return written;
+  throw new InvalidArgumentError('expected the name of a network interface, such as eth0.');
+}
 
 function allowed(written: string): AddressBlock | 'none' {
   const block = written === 'none' ? written : parseAddressBlock(written);

@@ -14,14 +14,18 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
     .description(
       'Replay simulated traffic against rule files on a simulated clock, and report what would have been refused, to design limits before there is traffic; or simulate an upstream behind a limit on requests in flight. The same seed gives the same requests.',
     )
-    .addOption(new Option('--scenario <name>', 'the model of the traffic').choices(scenarioNames))
+    .addOption(
+      new Option('--scenario <name>', 'the model of the traffic')
+        .choices(scenarioNames)
+        .conflicts(['upstream', 'arrivals', 'clients', 'change']),
+    )
     .addOption(
       new Option(
         '--upstream <size>',
         'instead, an upstream behind the in_flight limit of the rules, by default an adaptive one: workers and time of a request, such as 12x100ms',
       )
         .argParser(upstream)
-        .conflicts(['scenario', 'mapping', 'html', 'out']),
+        .conflicts(['mapping', 'html', 'out']),
     )
     .option('--arrivals <n>', 'requests per second to the upstream (default: 1.5 times its capacity)', whole(1, 99_999))
     .addOption(

@@ -22,14 +22,21 @@ const SETS = [
 ] as const;
 
 interface DropOptions {
-  /** TCP ports to which packets are dropped. */
+  /** Ports to which packets are dropped: of TCP, and of UDP for QUIC. */
   readonly ports: readonly number[];
+  /** Only packets that arrive on these are dropped; none: on all. */
+  readonly interfaces: readonly string[];
   readonly maxEntries: number;
 }
 
 /** Creates the table, in place of one that an earlier process left. */
-export function createTable({ ports, maxEntries }: DropOptions): Promise<void> {
+export function createTable({ ports, interfaces, maxEntries }: DropOptions): Promise<void> {
   const size = 2 * maxEntries; // elements that have expired take room until the kernel collects them
+  const matches = [
+    ...(interfaces.length > 0 ? [equal({ meta: { key: 'iifname' } }, { set: interfaces })] : []),
+    equal({ meta: { key: 'l4proto' } }, { set: ['tcp', 'udp'] }),
+    equal({ payload: { protocol: 'th', field: 'dport' } }, { set: ports }),
+  ];
   return apply([
     ...removal,
     { add: TABLE },
@@ -38,8 +45,7 @@ export function createTable({ ports, maxEntries }: DropOptions): Promise<void> {
       add: { chain: { ...OWN, name: CHAIN, type: 'filter', hook: 'prerouting', prio: PRIORITY_RAW, policy: 'accept' } },
     },
     ...SETS.map(({ name, source }) => {
-      const toPort = equal({ payload: { protocol: 'tcp', field: 'dport' } }, { set: ports });
-      const expr = [toPort, equal(source, `@${name}`), { counter: null }, { drop: null }];
+      const expr = [...matches, equal(source, `@${name}`), { counter: null }, { drop: null }];
       return { add: { rule: { ...OWN, chain: CHAIN, expr } } };
     }),
   ]);

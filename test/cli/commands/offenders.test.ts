@@ -61,6 +61,7 @@ test.each([
   [['--port', '443'], "required option '--rule <path>' not specified"],
   [['--rule', 'edge.remote_address'], "required option '--port <port>' not specified"],
   [[...OWN, '--port', '0'], 'expected a port from 1 to 65535'],
+  [[...OWN, '--interface', 'eth0/1'], 'expected the name of a network interface, such as eth0'],
   [[...OWN, '--allow', 'all'], 'expected none, or a block of IP addresses'],
   [[...OWN, '--max-time', '1h'], 'expected at most 10m'],
   [[...OWN, '--enforce'], '--enforce requires --allow: name the addresses of balancers and proxies, or none'],

@@ -43,6 +43,20 @@ const body = JSON.stringify({ domain: 'edge', descriptors: [{ entries: [{ key: '
 })();
 `;
 
+/** Sends a datagram from an address to the port of the proxy, and prints whether the echo arrives. */
+const DATAGRAM = `
+const socket = require('node:dgram').createSocket('udp4');
+const end = (outcome) => { console.log(outcome); process.exit(); };
+socket.on('message', () => end('answered'));
+socket.bind(0, process.argv[1], () => socket.send('hello', ${PORT}, '203.0.113.1'));
+setTimeout(() => end('lost'), 1_000);
+`;
+const ECHO = `
+const socket = require('node:dgram').createSocket('udp4');
+socket.on('message', (text, { port, address }) => socket.send(text, port, address));
+socket.bind(${PORT}, '203.0.113.1', () => console.log('open'));
+`;
+
 const title = namespaceProblem === undefined ? '' : ` (not tested: ${namespaceProblem})`;
 (namespaceProblem === undefined ? describe : describe.skip)(`weir guard, in network namespaces${title},`, () => {
   let link: Link;
@@ -82,6 +96,26 @@ const title = namespaceProblem === undefined ? '' : ` (not tested: ${namespacePr
     await running.waitFor(isPrinted('add', OFFENDER), WAIT_MS);
     expect(await ruleset()).toBe('');
     expect(await call(OFFENDER)).toEqual(['429']);
+  });
+
+  test('drops TCP and QUIC, and only packets that arrive on the interfaces that it is told', async () => {
+    const sendDatagram = async (from: string) =>
+      (await link.client.run(process.execPath, ['-e', DATAGRAM, from])).trim();
+    const echo = await link.server.start(process.execPath, ['-e', ECHO]);
+    try {
+      await echo.waitFor('open');
+      await call(OFFENDER, { count: REQUESTS });
+      const elsewhere = await startGuard('--enforce', '--allow', 'none', '--interface', 'lo');
+      await elsewhere.waitFor(isPrinted('add', OFFENDER), WAIT_MS);
+      expect([await call(OFFENDER), await sendDatagram(OFFENDER)]).toEqual([['429'], 'answered']);
+      await elsewhere.stop();
+      const here = await startGuard('--enforce', '--allow', 'none', '--interface', 'lo', '--interface', 'veth0');
+      await here.waitFor(isPrinted('add', OFFENDER), WAIT_MS);
+      expect([await call(OFFENDER), await sendDatagram(OFFENDER)]).toEqual([['lost'], 'lost']);
+      expect([await call(NEIGHBOUR), await sendDatagram(NEIGHBOUR)]).toEqual([[expect.any(String)], 'answered']);
+    } finally {
+      await echo.stop();
+    }
   });
 
   test('drops the packets of offenders until they are exempted or it ends, and no others', async () => {
