@@ -19,7 +19,7 @@ every state. Prints the explored space of each protocol, and for a violation the
 with 1 if an invariant is violated.
 
   --depth N        the maximum number of steps; default: one of each protocol, about two minutes of CPU time in all
-  --long           more steps: up to an hour, and several GB of memory
+  --long           more steps: an hour or more, and up to 7 GB of memory
   --protocol NAME  only this one: ${[...protocols.keys()].join(', ')}
   --mutants        makes changes to the code instead, one at a time, and checks that each is found
   --write          writes docs/results/explore.md

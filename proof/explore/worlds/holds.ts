@@ -218,6 +218,6 @@ export const holdsOfThree: Protocol = {
   name: 'holds, three',
   parties: [...holds.parties, 'C'],
   depth: 7,
-  longDepth: 10,
+  longDepth: 11,
   create: () => new HoldsWorld(holdsOfThree.parties, 1),
 };
