@@ -18,8 +18,10 @@ const write = (path: string, text: string): void => {
 
 async function writePages(): Promise<void> {
   const { generatedPages } = await import('./generated-pages.ts');
+  const { plots } = await import('./plots.ts');
+  const { sharePlots } = await import('./share-plots.ts');
   const { scalingPage } = await import('./scaling-page.ts');
-  for (const [path, text] of generatedPages) write(path, text);
+  for (const [path, text] of [...generatedPages, ...plots, ...sharePlots]) write(path, text);
   write('docs/scaling.md', await scalingPage());
 }
 

@@ -5,14 +5,12 @@ import { settingsTable } from '../src/settings/table.ts';
 import { adminApiPage } from './admin-api-page.ts';
 import { commandLinePage } from './command-line-page.ts';
 import { withFigures } from './figures.ts';
-import { plots } from './plots.ts';
 import { ruleKeysPage } from './rule-keys-page.ts';
 import { withScenarios } from './scenarios-page.ts';
-import { sharePlots } from './share-plots.ts';
 import { statisticsPage } from './statistics-page.ts';
 import { wrapped } from './wrap.ts';
 
-/** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
+/** The files generated from the code besides plots, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['README.md', withFigures(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))],
   ['docs/settings.md', settingsPage()],
@@ -22,8 +20,6 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/replay.md', withScenarios(readFileSync(new URL('replay.md', import.meta.url), 'utf8'))],
   ['docs/statistics.md', statisticsPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
-  ...plots,
-  ...sharePlots,
   ...dashboards,
 ]);
 
