@@ -2,18 +2,17 @@ import Sequencer from '@jest/test-sequencer';
 
 /** Suites that take longest, in this order, although their files are short: they mostly wait for processes. */
 const slow = [
-  'docs/site',
   'redis/faults',
-  'proof/chaos/run',
-  'e2e/adaptive',
-  'proof/attack/run',
   'conformance/process',
   'docs/page-runs',
-  'e2e/rolling',
-  'conformance/recorded',
-  'proof/bench/rest',
+  'proof/chaos/run',
+  'docs/site',
   'conformance/kit',
+  'e2e/adaptive',
+  'proof/attack/run',
+  'e2e/rolling',
   'http2/connections',
+  'proof/bench/rest',
 ];
 
 /**
