@@ -6,7 +6,8 @@ export type MethodCall<T> = {
   [M in keyof T]: T[M] extends (...args: infer A) => unknown ? { readonly method: M; readonly args: A } : never;
 }[keyof T];
 
-const methods: readonly (keyof Records)[] = ['append', 'latest', 'put', 'putOnce', 'remove', 'all'];
+/** All methods of `Records`: the compiler asks for each. */
+const methods = { append: 0, latest: 0, put: 0, putOnce: 0, remove: 0, all: 0 } satisfies Record<keyof Records, 0>;
 
 /**
  * The records of a decider's store, for another process of the same service. Its calls fail with `ApiProblem`.
@@ -15,7 +16,7 @@ const methods: readonly (keyof Records)[] = ['append', 'latest', 'put', 'putOnce
  */
 export function remoteRecords(send: (call: MethodCall<Records>) => Promise<Finding<unknown> | undefined>): Records {
   const call = async (message: object): Promise<unknown> => foundIn(await send(message as MethodCall<Records>)); // as below
-  const calls = methods.map((method) => [method, (...args: readonly unknown[]) => call({ method, args })]);
+  const calls = Object.keys(methods).map((method) => [method, (...args: readonly unknown[]) => call({ method, args })]);
   return Object.fromEntries(calls) as Records; // each result is what the same method of the decider's records returned
 }
 
