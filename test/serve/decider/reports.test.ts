@@ -58,6 +58,6 @@ test('a decider that closes counts each hit once, although it is asked for its f
   await closed;
   decider.receive({ kind: 'report', number: 2, since: 'start' });
   await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(sent).toContainEqual({ kind: 'reported', number: 2 });
+  expect(sent).toContainEqual({ kind: 'reply', number: 2, reply: undefined });
   expect(hitsOf(sent)).toBe(1);
 });
