@@ -124,7 +124,8 @@ function comparing(live: string, candidateText: string): () => Promise<unknown> 
   const candidate = startBook();
   candidate.load({ text: candidateText, by: 'anna', reason: 'a test' });
   const rules = rulesFrom(live);
-  const options = { candidate, rules: () => rules, split: undefined } as unknown as AdminOptions; // the only properties that are read
+  const settings = { counters: { split: undefined } };
+  const options = { candidate, rules: () => rules, settings } as unknown as AdminOptions; // the only properties that are read
   const found = candidateOperations(options).find(({ path }) => path === '/api/v1/candidate/diff');
   if (!found) throw new Error('there is no such operation');
   return async () => found.answer({ query: {} } as Parameters<typeof found.answer>[0]);

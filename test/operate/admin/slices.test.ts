@@ -96,7 +96,8 @@ test('the files of a domain are found without creating rules of other domains', 
     Object.entries(roots).map(([name, root]) => [name, { name, spend: undefined, root, ruleCount: 2_500 }]),
   );
   const tree = { domains, rules: listRules(domains) };
-  const options = { rules: () => tree, hasRuleFiles: true } as unknown as AdminOptions; // the properties that it reads
+  const settings = { rules: { origin: { path: __dirname } } };
+  const options = { rules: () => tree, settings } as unknown as AdminOptions; // the properties that it reads
   const [, text] = ruleTextOperations(options);
   expect(await text?.answer({ query: { domain: 'shop' } } as never)).toMatchObject({ files: [{ name: __filename }] });
   expect(others).toBe(0);
