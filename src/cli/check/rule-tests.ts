@@ -1,9 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
-import { createMemoryBackend } from '../../engine/backends/memory/backend.ts';
-import { type Answer, type Decider, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
-import { Ledger } from '../../engine/ledger/ledger.ts';
+import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -13,6 +10,7 @@ import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
+import { createOfflineDecider } from '../../lab/offline.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 
@@ -91,22 +89,11 @@ export async function runRuleTests(
 
 async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise<readonly string[]> {
   const clock = (): number => test.atMs;
-  const memory = createMemoryBackend(clock, { maxCounters: MAX_TIMES });
-  const ledger = new Ledger(
-    { main: memory },
-    { clock, monotonicMs: clock, instance: 'test', denyCacheBytes: 0, every: () => () => {} },
-  );
-  const decider: Decider = {
-    rules: () => rules,
-    ledger,
-    counters: ownCounters(createCounterKeys('')),
-    ...settings.decisions,
-    clock,
-    storeBudget: () => 0,
-  };
+  const offline = createOfflineDecider(clock, settings.decisions, { maxCounters: MAX_TIMES });
+  const decider = { ...offline, rules: () => rules };
   let answer: Answer | undefined;
   for (let sent = 0; sent < test.times; sent++) answer = await decide(test, decider, Number.POSITIVE_INFINITY);
-  await ledger.close();
+  await offline.ledger.close();
   return answer ? differences(test, answer, rules) : [];
 }
 

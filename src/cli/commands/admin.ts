@@ -37,11 +37,12 @@ export interface Surroundings {
   readonly exitWith: (code: number) => void;
 }
 
-interface Common extends Target {
+/** Options of a command that calls a service. */
+export interface ServiceFlags extends Target {
   readonly json: boolean;
 }
 
-interface RefusalOptions extends Common {
+interface RefusalOptions extends ServiceFlags {
   readonly domain?: string;
   readonly rule?: string;
   readonly request?: string;
@@ -76,7 +77,7 @@ function addExplain(program: Command, surroundings: Surroundings): void {
         async (
           domain: string,
           descriptors: string[],
-          options: Common & { hits: number; rules?: string; at?: string },
+          options: ServiceFlags & { hits: number; rules?: string; at?: string },
         ) => {
           const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
           if (options.at !== undefined && options.rules === undefined)
@@ -328,6 +329,11 @@ const createRequest = (domain: string, descriptors: readonly string[], hits: num
   })),
   hits_addend: hits,
 });
+
+/** A parser of an option that may be given several times. */
+export const list =
+  <T>(parse: (written: string) => T) =>
+  (written: string, before: readonly T[] = []): readonly T[] => [...before, parse(written)];
 
 /** A parser of whole numbers. */
 export const whole =

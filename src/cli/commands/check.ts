@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { version } from '../process/process.ts';
-import type { Surroundings } from './admin.ts';
+import { list, type Surroundings } from './admin.ts';
 
 export interface CheckSurroundings extends Surroundings {
   readonly cwd: string;
@@ -40,7 +40,7 @@ export function addCheckCommands(program: Command, surroundings: CheckSurroundin
     .option(
       '--overlay <path>',
       'overlay file, or directory of them, instead of RULES_OVERLAY; may be given several times',
-      (path: string, before: readonly string[]) => [...before, path],
+      list(String),
       [],
     )
     .action((paths: readonly string[], flags: CheckFlags) => checkRules(paths, flags, surroundings));

@@ -27,7 +27,8 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     .action(
       guarded(fail, async (path: string, options: { domain?: string; for: Kind; grpc?: string }) => {
         const { envoyConfiguration } = await import('../../lab/envoy/configuration.ts');
-        const rules = await rulesAt(path);
+        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const rules = await loadMergedRulesAt(path);
         const address = options.grpc ?? defaultAddresses[options.for];
         const more = { ...parseEndpoint(address), kind: options.for, timeoutMs: timeoutFor(rules) };
         print(envoyConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
@@ -46,7 +47,8 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
       guarded(fail, async (path: string, _: object, command: Command) => {
         const { quotaConfiguration } = await import('../../lab/envoy/quota-configuration.ts');
         const options: { domain?: string; grpc?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
-        const rules = await rulesAt(path);
+        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const rules = await loadMergedRulesAt(path);
         const more = { ...parseEndpoint(options.grpc ?? defaultAddresses.envoy), proxy: options.proxy };
         print(quotaConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
@@ -72,9 +74,4 @@ function timeoutFor({ rules }: RuleTree): number {
     limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
   return Math.max(0, ...delays) + 250;
-}
-
-async function rulesAt(path: string): Promise<RuleTree> {
-  const { loadMergedRulesAt } = await import('./load-rules.ts');
-  return loadMergedRulesAt(path);
 }

@@ -1,14 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
 import { createResponseHeaders } from '../../edge/rls/headers.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
-import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
-import { createMemoryBackend } from '../../engine/backends/memory/backend.ts';
-import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { Candidate, TracedLevel } from '../../engine/rules/match/shapes.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
+import { createOfflineDecider } from '../../lab/offline.ts';
 import { explain } from '../../operate/admin/explain.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
@@ -16,7 +14,7 @@ import { CommandFailed } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
-import { overrideText, renderQuota, usedAndLeft } from './render.ts';
+import { overrideText, placeText, renderQuota, usedAndLeft } from './render.ts';
 
 /**
  * The clock for an explanation.
@@ -50,20 +48,8 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
     return { status: 400, error: error.message, rules: { source: path }, descriptors: [] };
   }
   const nowMs = clock();
-  const ledger = new Ledger(
-    { main: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }) },
-    { clock: () => nowMs, monotonicMs: () => 0, instance: 'explain', denyCacheBytes: 0, every: () => () => {} },
-  );
-  const decider = {
-    rules: () => rules,
-    ledger,
-    counters: ownCounters(createCounterKeys('')),
-    clock: () => nowMs,
-    storeBudget: () => 0,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-  } as const;
+  const modes = { shadowMode: false, quotaMode: false, spend: 'each' } as const;
+  const decider = { ...createOfflineDecider(() => nowMs, modes, { maxCounters: 1_000 }), rules: () => rules };
   const extras = {
     headers: createResponseHeaders({
       limits: undefined,
@@ -124,10 +110,8 @@ function renderDescriptor(
   for (const quota of quotas) lines.push(paint.dim(`   proxy ${renderQuota(quota)}`));
   if (!stopped) return lines;
   lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
-  for (const { rule: near, file, line, descriptor } of stopped.nearest) {
-    const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
-    lines.push(`   nearest: ${near}${place}  ${paint.dim(shownEntries(descriptor))}`);
-  }
+  for (const { rule: near, descriptor, ...place } of stopped.nearest)
+    lines.push(`   nearest: ${near}${placeText(place)}  ${paint.dim(shownEntries(descriptor))}`);
   return lines;
 }
 

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { DESCRIPTOR, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { command, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target } from './client.ts';
+import { command, type ServiceFlags, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, guarded } from './client.ts';
 
-interface ForgetFlags extends Target {
+interface ForgetFlags extends ServiceFlags {
   readonly reason: string;
-  readonly json: boolean;
 }
 
 /** Time beyond that in which usage is collected. */

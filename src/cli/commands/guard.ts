@@ -9,7 +9,7 @@ import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/ad
 import type { Offender } from '../../operate/answers/views.ts';
 import type { GuardEvent } from '../guard/guard.ts';
 import { onSignal } from '../process/process.ts';
-import { addAccessOptions, count, type Surroundings, span, whole } from './admin.ts';
+import { addAccessOptions, count, list, type Surroundings, span, whole } from './admin.ts';
 import { CommandFailed, callApi, guarded, type Target, toUrl } from './client.ts';
 import { timesOption } from './offenders.ts';
 
@@ -32,9 +32,6 @@ const MAX_TIME_MS = 600_000;
 
 /** Adds the command that drops the packets of offenders. */
 export function addGuardCommand(program: Command, { clock, print, fail }: Surroundings): void {
-  const list =
-    <T>(parse: (written: string) => T) =>
-    (written: string, before: readonly T[] = []): readonly T[] => [...before, parse(written)];
   const added = program
     .command('guard')
     .summary('drop packets of offenders (nftables)')

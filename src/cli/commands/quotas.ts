@@ -3,6 +3,7 @@ import type { ProxyQuota, QuotaReport } from '../../edge/rlqs/shapes.ts';
 import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 import { command, count, type Surroundings } from './admin.ts';
 import { printAnswer } from './client.ts';
+import { shownEntries } from './for-terminal.ts';
 import type { Paint } from './paint.ts';
 import { renderQuota } from './render.ts';
 
@@ -32,4 +33,4 @@ export function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): strin
 }
 
 const bucketHead = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
-  `${paint.strong(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')}`)}  ${paint.dim(rule ?? 'no applicable rule')}`;
+  `${paint.strong(`${domain} ${shownEntries(entries)}`)}  ${paint.dim(rule ?? 'no applicable rule')}`;

@@ -3,6 +3,7 @@ import { rfc3339 } from '../../base/times.ts';
 import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
 import type { ProxyQuota } from '../../edge/rlqs/shapes.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
+import { formatLine } from '../../engine/rules/read/problem.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type {
@@ -35,13 +36,17 @@ export function renderUnmatched(
     const bounds = boundsText(paint, error, atMostTooLowBy);
     lines.push('', `${count} × ${paint.strong(`${domain} ${shownEntries(entries)}`)}${bounds}`);
     lines.push(`    ${why ?? reason ?? 'it would match a rule now'}`);
-    for (const { rule, file, line, descriptor } of nearest) {
-      const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
-      lines.push(paint.dim(`    nearest: ${rule}${place}${descriptor ? `  ${shownEntries(descriptor)}` : ''}`));
-    }
+    for (const { rule, descriptor, ...place } of nearest)
+      lines.push(
+        paint.dim(`    nearest: ${rule}${placeText(place)}${descriptor ? `  ${shownEntries(descriptor)}` : ''}`),
+      );
   }
   return lines.join('\n');
 }
+
+/** ` (rules.yaml:12)`, or nothing for a rule without a file. */
+export const placeText = ({ file, line }: { readonly file?: string; readonly line?: number }): string =>
+  file === undefined ? '' : ` (${formatLine({ file, line })})`;
 
 const estimateNote = ({ countedOneIn, confidence }: Pick<ShownTop, 'countedOneIn' | 'confidence'>): string =>
   countedOneIn === 1

@@ -4,19 +4,13 @@ import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-ad
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
 import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
 import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
-import { ReplayEngine } from '../../lab/replay/engine.ts';
-import { HashedValues } from '../../lab/replay/hashed-values.ts';
-import { openInput, STANDARD_INPUT } from '../../lab/replay/input.ts';
-import { Progress } from '../../lab/replay/progress.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
-import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
-import { replay } from '../../lab/replay/replay.ts';
 import { readableKey } from '../../lab/replay/report.ts';
-import { TrafficCounts } from '../../lab/replay/traffic.ts';
+import type { TrafficCounts } from '../../lab/replay/traffic.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt, loadSettings } from './load-rules.ts';
-import { engineOptions, openTraffic, sumBytes } from './run-replay.ts';
+import { answerRequests, openInputs, trafficOpener } from './run-replay.ts';
 import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir advise`. */
@@ -80,26 +74,14 @@ async function adviceOnFiles(
   const tree = await loadRulesAt(path, overlay, settings);
   const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
-  const paths = files.length > 0 ? files : [STANDARD_INPUT];
-  const inputs = await Promise.all(paths.map((file) => openInput(file, input)));
-  const counts = new TrafficCounts();
-  const hashed = new HashedValues([tree]);
-  const notes = new RecordingNotes(settings, hashed);
-  const traffic = await openTraffic(inputs, flags, notes, counts);
-  const progress = showProgress && new Progress(sumBytes(inputs), showProgress, () => performance.now());
-  await replay(traffic, {
-    rules: new ReplayEngine(tree, engineOptions(settings)),
-    against: undefined,
-    counts,
-    observers: [new TrafficObserver(sketches), hashed],
-    onBatch: () => progress?.show(counts.bytes, counts.lines),
-  });
-  progress?.clear();
+  const open = trafficOpener(await openInputs(files, input), flags);
+  const observers = [new TrafficObserver(sketches)];
+  const { counts, warnings } = await answerRequests(open, { settings, trees: [tree], observers, showProgress });
   const isMeant = limitFilter(flags);
   return {
     limits: [...sketches.advice({ maxKeysHit, shownKey: readableKey }, isMeant)],
     skipped: sketches.skipped(isMeant),
-    warnings: [...counts.notes, ...notes.warnings(), ...unusedInput(counts, flags)],
+    warnings: [...warnings, ...unusedInput(counts, flags)],
   };
 }
 

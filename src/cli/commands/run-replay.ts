@@ -1,5 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { printableJson } from '../../base/printable.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from '../../lab/replay/access-logs.ts';
 import { ReplayEngine } from '../../lab/replay/engine.ts';
@@ -64,23 +66,56 @@ export async function runReplay(
   surroundings: ReplaySurroundings,
 ): Promise<void> {
   if (flags.json && flags.answers) throw new CommandFailed('--json and --answers cannot be used together');
-  const paths = files.length > 0 ? files : [STANDARD_INPUT];
-  const inputs = await Promise.all(paths.map((file) => openInput(file, surroundings.input)));
+  const inputs = await openInputs(files, surroundings.input);
   if (flags.learn) return learn(inputs, flags.format, surroundings.print);
   const { rules } = flags;
   if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
-  await answerTraffic({ ...flags, rules }, surroundings, async (notes, counts) => ({
-    traffic: await openTraffic(inputs, flags, notes, counts),
-    names: inputs.map(({ name }) => name),
-    totalBytes: sumBytes(inputs),
-  }));
+  await answerTraffic({ ...flags, rules }, surroundings, trafficOpener(inputs, flags));
 }
+
+/** @throws UnreadableInput */
+export const openInputs = (files: readonly string[], standardInput: Readable): Promise<readonly Input[]> =>
+  Promise.all((files.length > 0 ? files : [STANDARD_INPUT]).map((file) => openInput(file, standardInput)));
 
 /** Traffic to answer, and its names in the report. */
 interface OpenedTraffic {
   readonly traffic: RecordedTraffic;
   readonly names: readonly string[];
   readonly totalBytes: number | undefined;
+}
+
+type TrafficOpener = (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>;
+
+interface AnsweringOptions {
+  readonly settings: Settings;
+  /** The rules, and the others with which they are compared. */
+  readonly trees: readonly RuleTree[];
+  readonly observers: readonly ReplayObserver[];
+  readonly showProgress: ReplaySurroundings['showProgress'];
+  readonly onBatch?: () => Promise<void>;
+}
+
+/** Answers traffic by rules. @returns what the input was, with warnings about it */
+export async function answerRequests(open: TrafficOpener, options: AnsweringOptions) {
+  const { settings, trees, observers, showProgress, onBatch } = options;
+  const { decisions, counters } = settings;
+  const engines = trees.map((tree) => new ReplayEngine(tree, { ...decisions, memory: counters.memory }));
+  const [rules, against] = engines as [ReplayEngine, ReplayEngine?]; // one for each tree
+  const counts = new TrafficCounts();
+  const hashed = new HashedValues(trees);
+  const notes = new RecordingNotes(settings, hashed);
+  const { traffic, names, totalBytes } = await open(notes, counts);
+  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
+  await replay(traffic, {
+    ...{ rules, against, counts },
+    observers: [...observers, hashed],
+    async onBatch() {
+      progress?.show(counts.bytes, counts.lines);
+      await onBatch?.();
+    },
+  });
+  progress?.clear();
+  return { counts, names, engines, warnings: [...counts.notes, ...notes.warnings()] };
 }
 
 /**
@@ -91,7 +126,7 @@ interface OpenedTraffic {
 export async function answerTraffic(
   flags: AnswerFlags,
   { env, write, print, showProgress }: ReplaySurroundings,
-  open: (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>,
+  open: TrafficOpener,
 ): Promise<void> {
   const settings = await loadSettings(env);
   const { rules: path, rulesText, overlay } = flags;
@@ -99,31 +134,18 @@ export async function answerTraffic(
     rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
     ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
   ]);
-  const engines = trees.map((tree) => new ReplayEngine(tree, engineOptions(settings)));
-  const [rules, against] = engines;
-  if (!rules) return; // there is one
-  const counts = new TrafficCounts();
   const figures = new ReplayFigures();
-  const hashed = new HashedValues(trees);
-  const notes = new RecordingNotes(settings, hashed);
-  const { traffic, names, totalBytes } = await open(notes, counts);
   const lines = flags.answers ? new AnswerLines() : undefined;
   const data = flags.html === undefined ? undefined : new ReportData();
-  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
-  await replay(traffic, {
-    rules,
-    against,
-    counts,
-    observers: [figures, hashed, ...(lines ? [lines] : []), ...(data ? [data] : [])],
-    async onBatch() {
-      progress?.show(counts.bytes, counts.lines);
-      if (lines) await write(lines.take());
-    },
+  const answered = await answerRequests(open, {
+    ...{ settings, trees, showProgress },
+    observers: [figures, ...(lines ? [lines] : []), ...(data ? [data] : [])],
+    ...(lines && { onBatch: () => write(lines.take()) }),
   });
-  progress?.clear();
+  const { counts, names } = answered;
   const found = figures.result();
   const warnings = [
-    ...[...counts.notes, ...notes.warnings(), ...evictionNotes(engines), ...boundWarnings(found)],
+    ...[...answered.warnings, ...evictionNotes(answered.engines), ...boundWarnings(found)],
     ...unreadNotes(found, counts, flags),
   ];
   const source = { figures: found, counts, warnings };
@@ -139,7 +161,15 @@ export async function answerTraffic(
 }
 
 /** Opens the requests of files, as access logs if there is a mapping and otherwise as recordings. */
-export async function openTraffic(
+export const trafficOpener =
+  (inputs: readonly Input[], flags: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>): TrafficOpener =>
+  async (notes, counts) => ({
+    traffic: await openTraffic(inputs, flags, notes, counts),
+    names: inputs.map(({ name }) => name),
+    totalBytes: inputs.reduce((sum, { bytes = Number.NaN }) => sum + bytes, 0), // NaN if one is unknown
+  });
+
+async function openTraffic(
   inputs: readonly Input[],
   { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
   notes: RecordingNotes,
@@ -153,23 +183,6 @@ export async function openTraffic(
     throw new CommandFailed('--format applies to access logs, which need --mapping: see --learn');
   const recorded = await openRecordings(inputs, notes, counts);
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
-}
-
-export const engineOptions = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
-  shadowMode,
-  quotaMode,
-  spend,
-  memory,
-});
-
-/** Size of all inputs in bytes; undefined if that of one is unknown. */
-export function sumBytes(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
-  let total = 0;
-  for (const { bytes } of inputs) {
-    if (bytes === undefined) return undefined;
-    total += bytes;
-  }
-  return total;
 }
 
 function evictionNotes(engines: readonly ReplayEngine[]): readonly string[] {

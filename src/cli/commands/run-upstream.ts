@@ -1,7 +1,7 @@
 import { printableJson } from '../../base/printable.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
-import { table } from '../../lab/replay/report.ts';
+import { table } from '../../lab/replay/report/texts.ts';
 import { upstreamChanges } from '../../lab/simulate/scenario-names.ts';
 import {
   runUpstream,

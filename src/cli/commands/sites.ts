@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
 import type { ListedShare, ShareList, SiteList, SitePortion } from '../../edge/sites/shapes.ts';
-import { command, count, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
+import { table } from '../../lab/replay/report/texts.ts';
+import { command, count, type ServiceFlags, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, guarded, show } from './client.ts';
+import { shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
 
-interface SiteFlags extends Target {
-  readonly json: boolean;
+interface SiteFlags extends ServiceFlags {
   readonly count: number;
 }
 
@@ -22,13 +23,10 @@ export function addSitesCommand(program: Command, surroundings: Surroundings): v
         const query = { count: flags.count };
         const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });
         if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
-        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderAll, surroundings);
+        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderSites, surroundings);
       }),
     );
 }
-
-const renderAll = (found: { readonly sites: SiteList; readonly shares: ShareList | string }, paint: Paint): string =>
-  renderSites(found.sites, found.shares, paint);
 
 /** Reason why limits are hidden, since without a token only the sites are shown. */
 function whyHidden(error: unknown): string {
@@ -36,8 +34,13 @@ function whyHidden(error: unknown): string {
   throw error;
 }
 
-/** @param shares  the list, or the reason why it is hidden */
-export function renderSites(sites: SiteList, shares: ShareList | string, paint: Paint): string {
+/** The sites, and their shares, or the reason why these are hidden. */
+interface FoundSites {
+  readonly sites: SiteList;
+  readonly shares: ShareList | string;
+}
+
+export function renderSites({ sites, shares }: FoundSites, paint: Paint): string {
   const { errorRatio, errorBound } = sites;
   const measured = `${percent(errorRatio)} over the limit, declared ${percent(errorBound)}`;
   return [
@@ -89,9 +92,8 @@ function shareTable({ limits, more }: ShareList, { site }: SiteList, paint: Pain
 }
 
 const limitHead = (one: ListedShare, paint: Paint): string => {
-  const descriptor = one.entries.map(({ key, value }) => `${key}=${value}`).join(',');
   const of = `${one.limit}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
-  return `${paint.strong(`${one.domain} ${descriptor}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
+  return `${paint.strong(`${one.domain} ${shownEntries(one.entries)}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
 };
 
 const modeText = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
@@ -124,18 +126,6 @@ function ageText({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'
   if (isOwn) return 'this site';
   if (isLost) return 'lost';
   return usedMsAgo === undefined ? 'not known in this window' : agoText(usedMsAgo);
-}
-
-/** Aligns columns, those with numbers to the right. */
-export function table(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
-  const isNumber = widths.map((_, at) => rows.slice(1).every((row) => /^[-+\d.?]*( ms)?$/.test(row[at] ?? '')));
-  return rows.map((row) =>
-    row
-      .map((text, at) => (isNumber[at] ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)))
-      .join('  ')
-      .trimEnd(),
-  );
 }
 
 const agoText = (ms: number): string => (ms < 0 ? 'never' : ms === 0 ? 'now' : `${duration(ms)} ago`);

@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
 import { parseTime } from '../../base/times.ts';
-import { count, counted } from '../../lab/replay/report/texts.ts';
+import { count, counted, table } from '../../lab/replay/report/texts.ts';
 import type { Status } from '../../operate/answers/status.ts';
-import { command, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, repeat, show, type Target } from './client.ts';
+import { command, type ServiceFlags, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, repeat, show } from './client.ts';
 import { duration, type Paint } from './paint.ts';
-import { table } from './sites.ts';
 
-interface StatusFlags extends Target {
-  readonly json: boolean;
+interface StatusFlags extends ServiceFlags {
   readonly watch: boolean;
 }
 

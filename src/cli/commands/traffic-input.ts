@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logFormats } from '../../lab/replay/readers/format-names.ts';
-import { parseSpan, type Surroundings } from './admin.ts';
+import { list, parseSpan, type Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 
 /** Options and helpers of commands that read recordings and access logs. */
@@ -23,7 +23,7 @@ export interface ReplaySurroundings extends Surroundings {
  */
 export function addTrafficOptions(command: Command, { rules, learn }: { rules: string; learn: string }): Command {
   const overlay = new Option('--overlay <path>', `overlay of ${rules}; may be given several times`)
-    .argParser((path: string, before: readonly string[]) => [...before, path])
+    .argParser(list(String))
     .default([]);
   const format = new Option(
     '--format <name>',

@@ -3,12 +3,11 @@ import { parseTime } from '../../base/times.ts';
 import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
 import type { reportUsage } from '../../operate/admin/usage-operations.ts';
 import type { UsageAnswer } from '../../operate/answers/usage.ts';
-import { command, count, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
+import { command, count, type ServiceFlags, type Surroundings } from './admin.ts';
+import { CommandFailed, callApi, guarded, show } from './client.ts';
 import type { Paint } from './paint.ts';
 
-interface UsageFlags extends Target {
-  readonly json: boolean;
+interface UsageFlags extends ServiceFlags {
   readonly csv: boolean;
   readonly dir?: string;
   readonly by: UsageAnswer['by'];

@@ -1,6 +1,6 @@
 import { printable, printableJson } from '../../base/printable.ts';
-import { count, counted, share } from '../replay/report/texts.ts';
-import { spanText, table } from '../replay/report.ts';
+import { count, counted, share, table } from '../replay/report/texts.ts';
+import { spanText } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
 import type { Advice, Proposal, RuleAdvice } from './shapes.ts';
 

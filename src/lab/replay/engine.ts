@@ -1,15 +1,15 @@
 import { isPending } from '../../base/later.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
-import { createMemoryBackend, type MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest, type Verdict } from '../../engine/decide/decide.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
-import { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { createOfflineDecider } from '../offline.ts';
 import { hashBlind } from './hashed-values.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
@@ -42,23 +42,18 @@ export class ReplayEngine {
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
     const clock = (): number => this.#nowMs;
-    this.#memory = createMemoryBackend(clock, memory);
+    const offline = createOfflineDecider(clock, modes, memory);
+    this.#memory = offline.memory;
     this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
     this.#decider = {
-      ...modes,
+      ...offline,
       rules: () => {
         if (!this.#isHashed) return rules;
         this.#hashBlind ??= hashBlind(rules);
         return this.#hashBlind;
       },
-      ledger: new Ledger(
-        { main: this.#memory },
-        { clock, monotonicMs: clock, instance: 'replay', denyCacheBytes: 0, every: () => () => {} },
-      ),
       overrides: this.#overrides,
       estimates: createEstimates(),
-      clock,
-      storeBudget: () => 0,
       counters: (limit, domain, entries) => {
         const key = this.#keys(limit, domain, entries);
         this.#named.push({ limit, entries, key });

@@ -2,14 +2,29 @@ import { HurtKeys, type KeyAtTime, type KeyBudget, type KeyRefusals, mostRefused
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
 
 /** Requests by outcome. */
-interface Counts {
-  requests: number;
-  admitted: number;
-  refused: number;
+class Counts {
+  admitted = 0;
+  refused = 0;
+
+  count(code: ReplayedCode): void {
+    if (code === 'OK') this.admitted++;
+    else this.refused++;
+  }
+
+  get counts(): RequestCounts {
+    const { admitted, refused } = this;
+    return { requests: admitted + refused, admitted, refused };
+  }
+}
+
+interface RequestCounts {
+  readonly requests: number;
+  readonly admitted: number;
+  readonly refused: number;
 }
 
 /** Outcomes of the descriptors that matched one rule. */
-export interface RuleFigures extends Readonly<Counts> {
+export interface RuleFigures extends RequestCounts {
   /** Keys with a refusal; a lower bound if `untrackedRefusals` is above 0. */
   readonly keysHurt: number;
   readonly untrackedRefusals: number;
@@ -23,7 +38,7 @@ export interface RuleFigures extends Readonly<Counts> {
 }
 
 /** Outcomes under one rule set. */
-interface SideFigures extends Readonly<Counts> {
+interface SideFigures extends RequestCounts {
   readonly rules: ReadonlyMap<string, RuleFigures>;
   readonly keysHurt: number;
 }
@@ -175,24 +190,20 @@ export function isSameAnswer(recorded: NonNullable<RecordedRequest['answer']>, a
   });
 }
 
-class RuleSide implements Counts {
-  requests = 0;
-  admitted = 0;
-  refused = 0;
+class RuleSide extends Counts {
   readonly hurt: HurtKeys;
   limit = 0;
   peaks: PeakHits | undefined;
   readonly #recentKeys: KeyBudget;
 
   constructor(hurtKeys: KeyBudget, recentKeys: KeyBudget) {
+    super();
     this.hurt = new HurtKeys(hurtKeys);
     this.#recentKeys = recentKeys;
   }
 
   add({ key, code, limit = 0, windowMs = 0 }: ReplayedDescriptor, hits: number, timeMs: number, passed: boolean): void {
-    this.requests++;
-    if (code === 'OK') this.admitted++;
-    else this.refused++;
+    this.count(code);
     if (key === undefined) return;
     if (code === 'OVER_LIMIT') return this.hurt.refused(key, timeMs);
     this.hurt.admitted(key);
@@ -206,11 +217,9 @@ class RuleSide implements Counts {
   }
 
   figures(): RuleFigures {
-    const { requests, admitted, refused, hurt, peaks, limit } = this;
+    const { hurt, peaks, limit } = this;
     return {
-      requests,
-      admitted,
-      refused,
+      ...this.counts,
       keysHurt: hurt.size,
       untrackedRefusals: hurt.untracked,
       firstRefusal: hurt.first,
@@ -221,22 +230,18 @@ class RuleSide implements Counts {
   }
 }
 
-class Side implements Counts {
-  requests = 0;
-  admitted = 0;
-  refused = 0;
+class Side extends Counts {
   readonly #rules = new Map<string, RuleSide>();
   readonly #hurtKeys: KeyBudget;
   readonly #recentKeys: KeyBudget = { left: MAX_RECENT_KEYS };
 
   constructor(maxHurtKeys: number) {
+    super();
     this.#hurtKeys = { left: maxHurtKeys };
   }
 
   add({ request, timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
-    this.requests++;
-    if (code === 'OK') this.admitted++;
-    else this.refused++;
+    this.count(code);
     for (let at = 0; at < descriptors.length; at++) {
       const descriptor = descriptors[at];
       if (descriptor?.rule === undefined) continue;
@@ -262,15 +267,8 @@ class Side implements Counts {
 
   /** @param keysHurt  size of `hurtSubjects` */
   figures(keysHurt: number): SideFigures {
-    const { requests, admitted, refused } = this;
     const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
-    return {
-      requests,
-      admitted,
-      refused,
-      keysHurt,
-      rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])),
-    };
+    return { ...this.counts, keysHurt, rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])) };
   }
 
   /** Refusals by domain and entries, summed over the limits that refused them. */
@@ -299,20 +297,15 @@ function keyChanges(
   before: ReadonlyMap<string, number>,
   after: ReadonlyMap<string, number>,
 ): Pick<ChangeFigures, 'keysNewlyHurt' | 'keysNewlySpared' | 'newlyHurt'> {
+  const newlyHurt = [...missing(after, before)];
   return {
-    keysNewlyHurt: countMissing(after, before),
-    keysNewlySpared: countMissing(before, after),
-    newlyHurt: mostRefused(missing(after, before), MAX_LISTED),
+    keysNewlyHurt: newlyHurt.length,
+    keysNewlySpared: [...missing(before, after)].length,
+    newlyHurt: mostRefused(newlyHurt, MAX_LISTED),
   };
 }
 
 /** The keys of one side that the other side does not have. */
 function* missing(keys: ReadonlyMap<string, number>, others: ReadonlyMap<string, number>): Iterable<KeyRefusals> {
   for (const [key, refusals] of keys) if (!others.has(key)) yield { key, refusals };
-}
-
-function countMissing(keys: ReadonlyMap<string, number>, others: ReadonlyMap<string, number>): number {
-  let count = 0;
-  for (const key of keys.keys()) if (!others.has(key)) count++;
-  return count;
 }

@@ -26,6 +26,7 @@ export class RecordingNotes {
     }
   }
 
+  /** @param sample  fraction of all counters that was recorded */
   onSample(sample: number): void {
     this.#sample = Math.min(this.#sample, sample);
   }
@@ -34,6 +35,7 @@ export class RecordingNotes {
     this.#dropped += requests;
   }
 
+  /** @param digest  digest of the rules from now on (`matchDigest`) */
   onRules(digest: string): void {
     this.#hashed.recordedUnder(digest);
   }

@@ -1,8 +1,9 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import type { RecordedSettings, RecordingHeader } from '../record/format.ts';
+import type { RecordingHeader } from '../record/format.ts';
 import { type Input, readLines } from './input.ts';
 import { merged } from './order.ts';
 import { type Fields, isObject, isOverride, parseRecorded } from './readers/request-line.ts';
+import type { RecordingNotes } from './recording-notes.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
@@ -47,14 +48,7 @@ async function readFirstHeader(input: Input) {
 }
 
 /** Receives the information in a recording besides requests. */
-interface RecordingListener {
-  onSettings(settings: RecordedSettings): void;
-  /** Called with the fraction of all counters that was recorded. */
-  onSample(sample: number): void;
-  onDropped(requests: number): void;
-  /** @param digest  digest of the rules from now on (`matchDigest`) */
-  onRules(digest: string): void;
-}
+type RecordingListener = Pick<RecordingNotes, 'onSettings' | 'onSample' | 'onDropped' | 'onRules'>;
 
 /** Reads Weir's recordings, and lines that are bodies of `/json` with a `time`. */
 export class RecordingReader implements TrafficReader {

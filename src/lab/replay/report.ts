@@ -3,6 +3,7 @@ import { rfc3339 } from '../../base/times.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
+import { count, table } from './report/texts.ts';
 import { percent } from './thresholds.ts';
 import type { TrafficCounts } from './traffic.ts';
 
@@ -21,7 +22,7 @@ export const boundWarnings = ({ untrackedRefusals, maxHurtKeys }: Figures): read
   untrackedRefusals === 0
     ? []
     : [
-        `more than ${number(maxHurtKeys)} keys were refused: ${number(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`,
+        `more than ${count(maxHurtKeys)} keys were refused: ${count(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`,
       ];
 
 /** The report as JSON. */
@@ -100,28 +101,27 @@ export function reportText({ figures, counts, warnings }: ReportSource): string 
     firstMs === undefined || lastMs === undefined
       ? ''
       : ` from ${rfc3339(firstMs)} to ${rfc3339(lastMs)} (${spanText(lastMs - firstMs)})`;
-  const lines = [`${number(rules.requests)} requests${span}`, '', ...sideLines(rules, against ? 'rules' : undefined)];
+  const lines = [`${count(rules.requests)} requests${span}`, '', ...sideLines(rules, against ? 'rules' : undefined)];
   if (against) lines.push('', ...sideLines(against, 'against'));
   if (change)
     lines.push(
       '',
       ...changeLines(change, against ? 'against, compared with rules' : 'compared with the recorded answers'),
     );
-  if (recorded)
-    lines.push('', `recorded answers: ${number(recorded.same)} of ${number(recorded.answers)} are the same`);
+  if (recorded) lines.push('', `recorded answers: ${count(recorded.same)} of ${count(recorded.answers)} are the same`);
   if (labels)
     lines.push(
       '',
-      `labels: ${number(labels.wrong)} wrong refusals, ${number(labels.missed)} missed, of ${number(labels.labelled)}`,
+      `labels: ${count(labels.wrong)} wrong refusals, ${count(labels.missed)} missed, of ${count(labels.labelled)}`,
     );
-  if (counts.broken > 0) lines.push('', `${number(counts.broken)} broken lines were skipped:`);
+  if (counts.broken > 0) lines.push('', `${count(counts.broken)} broken lines were skipped:`);
   for (const example of counts.examples) lines.push(`  ${example}`);
   if (counts.late > 0)
-    lines.push('', `${number(counts.late)} requests were too far out of order to be sorted (--reorder)`);
+    lines.push('', `${count(counts.late)} requests were too far out of order to be sorted (--reorder)`);
   if (counts.unmapped > 0)
     lines.push(
       '',
-      `${number(counts.unmapped)} requests get no descriptor from the mapping: they pass without being counted`,
+      `${count(counts.unmapped)} requests get no descriptor from the mapping: they pass without being counted`,
     );
   for (const warning of warnings) lines.push('', `warning: ${warning}`);
   return lines.map(printable).join('\n');
@@ -142,18 +142,7 @@ function formatRow(
   { requests, admitted, refused, keysHurt }: Pick<SideFigures, 'requests' | 'admitted' | 'refused' | 'keysHurt'>,
 ): readonly string[] {
   const part = requests === 0 ? '' : percent(refused / requests);
-  return [title, number(requests), number(admitted), number(refused), part, number(keysHurt)];
-}
-
-/** Aligns the first column to the left, the others to the right. */
-export function table(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
-  return rows.map((row) =>
-    row
-      .map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)))
-      .join('  ')
-      .trimEnd(),
-  );
+  return [title, count(requests), count(admitted), count(refused), part, count(keysHurt)];
 }
 
 function ruleLines(path: string, rule: RuleFigures): readonly string[] {
@@ -166,13 +155,11 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
   }
   if (peak) {
     const { hits, windowMs, limit, key } = peak;
-    lines.push(
-      `  peak admitted   ${number(hits)} in ${spanText(windowMs)}, limit ${number(limit)}  ${readableKey(key)}`,
-    );
+    lines.push(`  peak admitted   ${count(hits)} in ${spanText(windowMs)}, limit ${count(limit)}  ${readableKey(key)}`);
   }
   for (const { key, refusals } of mostRefused)
-    lines.push(`  ${number(refusals).padStart(9)} refused ${readableKey(key)}`);
-  if (untrackedRefusals > 0) lines.push(`  ${number(untrackedRefusals)} refusals of further keys`);
+    lines.push(`  ${count(refusals).padStart(9)} refused ${readableKey(key)}`);
+  if (untrackedRefusals > 0) lines.push(`  ${count(untrackedRefusals)} refusals of further keys`);
   return lines.length === 0 ? [] : ['', path, ...lines];
 }
 
@@ -180,17 +167,15 @@ function changeLines(
   { compared, newlyRefused, newlyAdmitted, keysNewlyHurt, keysNewlySpared, newlyHurt }: NonNullable<Figures['change']>,
   what: string,
 ): readonly string[] {
-  const part = (count: number): string => (compared === 0 ? '' : ` (${percent(count / compared)})`);
+  const part = (requests: number): string => (compared === 0 ? '' : ` (${percent(requests / compared)})`);
   return [
     `${what}:`,
-    `  newly refused   ${number(newlyRefused)}${part(newlyRefused)}`,
-    `  newly admitted  ${number(newlyAdmitted)}${part(newlyAdmitted)}`,
-    `  keys newly hurt ${number(keysNewlyHurt)}, newly spared ${number(keysNewlySpared)}`,
-    ...newlyHurt.map(({ key, refusals }) => `  ${number(refusals).padStart(9)} refused ${readableKey(key)}`),
+    `  newly refused   ${count(newlyRefused)}${part(newlyRefused)}`,
+    `  newly admitted  ${count(newlyAdmitted)}${part(newlyAdmitted)}`,
+    `  keys newly hurt ${count(keysNewlyHurt)}, newly spared ${count(keysNewlySpared)}`,
+    ...newlyHurt.map(({ key, refusals }) => `  ${count(refusals).padStart(9)} refused ${readableKey(key)}`),
   ];
 }
-
-const number = (value: number): string => value.toLocaleString('en-US');
 
 /** `250 ms`, `1.5 s`, `2 h` */
 export function spanText(ms: number): string {

@@ -19,7 +19,6 @@ import {
 } from '../../../src/cli/commands/render.ts';
 import { renderSites } from '../../../src/cli/commands/sites.ts';
 import { renderStatus } from '../../../src/cli/commands/status.ts';
-import type { ShareList, SiteList } from '../../../src/edge/sites/shapes.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { anyText } from '../../helpers/texts.ts';
@@ -163,7 +162,7 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
         ],
       },
     },
-    ({ sites, shares }: Shown, paint) => renderSites(sites, shares, paint),
+    renderSites,
   ],
   candidate: ({ text, other, tally, keys }) => [
     {
@@ -194,11 +193,6 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     renderCandidateDiff,
   ],
 };
-
-interface Shown {
-  readonly sites: SiteList;
-  readonly shares: ShareList;
-}
 
 function printed(json: boolean, [found, render]: View): string {
   let text = '';

@@ -4,7 +4,7 @@ import { foreign, html, type Markup } from './markup.ts';
 import { type KeyRow, keyOutcome, type ReportData, type RuleData } from './report-data.ts';
 import { count, counted, moment, share } from './texts.ts';
 import { outcomes, type RequestOutcome } from './time-axis.ts';
-import { timeline } from './timeline.ts';
+import { HEIGHT, round, STACK, timeline } from './timeline.ts';
 
 /** Maximum number of rules with plots; others are in a table. */
 const MAX_PLOTTED_RULES = 25;
@@ -158,8 +158,6 @@ function column(
   return { bars, height };
 }
 
-const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
-const HEIGHT = 100;
 /** Space for the number above the highest column, and for the names of the limits. */
 const HEADROOM = 32;
 /** Minimum height of a visible segment. */
@@ -167,8 +165,6 @@ const MIN_HEIGHT = 3;
 
 /** Multiple of the busiest key's hits above which a limit is not drawn to scale. */
 const FAR = 20;
-
-const round = (number: number): number => Math.round(number * 100) / 100;
 
 /** Renders a line at a limit's position among the columns, with a linear scale within each. */
 function marker(

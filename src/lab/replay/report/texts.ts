@@ -17,3 +17,18 @@ export function share(part: number, whole: number): string {
 
 /** Formats a time in UTC as in `2026-11-22 09:17:16`. */
 export const moment = (atMs: number): string => rfc3339(atMs).slice(0, 19).replace('T', ' ');
+
+/** Numbers, also with a unit or as a range. */
+const NUMBER = /^[-+\d.,?]*( ms| %)?$|^\d+ to \d+$/;
+
+/** Aligns columns, those with numbers to the right. */
+export function table(rows: readonly (readonly string[])[]): readonly string[] {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
+  const isNumber = widths.map((_, at) => rows.slice(1).every((row) => NUMBER.test(row[at] ?? '')));
+  return rows.map((row) =>
+    row
+      .map((text, at) => (isNumber[at] ? text.padStart(widths[at] ?? 0) : text.padEnd(widths[at] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}

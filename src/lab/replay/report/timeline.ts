@@ -11,8 +11,9 @@ export const outcomeNames = {
 } as const satisfies Record<string, Record<RequestOutcome, string>>;
 
 /** Order of outcomes in a column, from the bottom. */
-const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
-const HEIGHT = 100;
+export const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
+/** Height of a plot, in units of its drawing. */
+export const HEIGHT = 100;
 
 /** Fraction of the highest column below which refusals are also drawn on a scale of their own. */
 const SMALL_FRACTION = 0.12;
@@ -106,7 +107,8 @@ function roundUp(value: number): number {
   return Math.max(2, factor * power);
 }
 
-const round = (number: number): number => Math.round(number * 100) / 100;
+/** Rounds to two decimals. */
+export const round = (number: number): number => Math.round(number * 100) / 100;
 
 /** The label of a tick, if ticks are `everyMs` apart: `09:17`, `09:17:16`, `22 Nov`. */
 function tickText(atMs: number, everyMs: number): string {
