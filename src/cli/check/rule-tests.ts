@@ -10,7 +10,7 @@ import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
-import { createOfflineDecider } from '../../lab/offline.ts';
+import { createOfflineDecider } from '../../lab/replay/offline.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 

@@ -9,8 +9,8 @@ import { createEstimates } from '../../engine/ledger/estimates.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import { createOfflineDecider } from '../offline.ts';
 import { hashBlind } from './hashed-values.ts';
+import { createOfflineDecider } from './offline.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
 /** Settings of the service, besides the rules, that affect decisions. */

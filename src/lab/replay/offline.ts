@@ -1,8 +1,8 @@
-import type { Clock } from '../base/clock.ts';
-import { createCounterKeys, ownCounters } from '../engine/backends/key.ts';
-import { createMemoryBackend, type MemoryBackend } from '../engine/backends/memory/backend.ts';
-import type { Decider } from '../engine/decide/decide.ts';
-import { Ledger } from '../engine/ledger/ledger.ts';
+import type { Clock } from '../../base/clock.ts';
+import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
+import { createMemoryBackend, type MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import { Ledger } from '../../engine/ledger/ledger.ts';
 
 /** What decides without a service. */
 export interface OfflineDecider extends Omit<Decider, 'rules'> {
