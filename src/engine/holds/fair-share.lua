@@ -19,12 +19,12 @@ do
   local VIRTUAL, LATEST, WEIGHT, WEIGHT_BEFORE, RESERVED, RESERVED_BEFORE, USED, BORROWED = 8, 9, 10, 11, 12, 13, 14, 15
   local MILLI, ACTIVE_MS, UNITS_PER_MS, CREDIT_MS, MAX_VIRTUAL = 1000, 1000, 1000000, 250, 2 ^ 52
   local LEVEL_NUMBERS, NEVER = 6, -1
-  local EMPTY, HELD, PRIORITY, SHARE, CEILING = 1, 2, 3, 4, 5
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
-  -- Of the nodes on the path, the parent first; the same tables in each step.
-  local rates, capacities, weights, ceilings, ceiling_capacities = {}, {}, {}, {}, {}
-  local held, is_alone, fills, speeds, credits, starts, pays = {}, {}, {}, {}, {}, {}, {}
+  -- More of the nodes on the path; `rates` are those of reservations, and of the parent.
+  local rates, held, pays = path.reserve, path.held, path.pays
+  local capacities, weights, ceilings, ceiling_capacities = {}, {}, {}, {}
+  local is_alone, fills, speeds, credits, starts = {}, {}, {}, {}, {}
 
   local function bounded(count)
     return min(max(count, 0), MAX_COUNT)
@@ -144,6 +144,7 @@ do
       advance(node, parent, since_ms)
       local earliest = node[VIRTUAL] - credits[parent]
       starts[level] = min(max(child[FINISH], earliest), max(node[LATEST], earliest))
+      path.is_ahead[level] = not is_alone[parent] and limit[5] ~= 1 and starts[level] > node[VIRTUAL]
       if not is_alone[parent] then
         per_ms = (UNITS_PER_MS * rates[level]) / rate + (per_ms * weight) / sum
       end
@@ -154,59 +155,40 @@ do
     held[depth + 1] = last[RESERVED] + last[RESERVED_BEFORE]
   end
 
-  local function reserved_wait_ms(nodes, leaf, room, wanted)
-    local short = nodes[leaf][SPENT] + wanted - capacities[leaf]
-    return max(ceil(short / rates[leaf]), ceil(-room / rates[1]), 0)
+  -- Measures what is left after the hits that are counted so far.
+  local function measure(nodes)
+    for level = 1, #nodes do
+      local node = nodes[level]
+      path.left[level] = capacities[level] - node[SPENT]
+      path.ceiling_left[level] = ceilings[level] > 0 and ceiling_capacities[level] - node[CAPPED] or math.huge
+    end
   end
 
-  local function judge(limit, nodes, hits)
-    local rate, capacity, leaf, least, is_critical = limit[1], limit[2], limit[3] + 1, limit[4], limit[5]
+  local function find_wait_ms(limit, nodes, hits)
+    local rate, capacity, leaf = limit[1], limit[2], limit[3] + 1
     local wanted = hits * MILLI
-    local is_paid = false
-    for level = leaf, 2, -1 do
-      is_paid = rates[level] > 0
-        and capacities[level] - nodes[level][SPENT] - wanted >= (is_paid and 0 or held[level])
-      pays[level] = is_paid
-    end
-    local room = capacity - nodes[1][SPENT] - wanted
-    local reason, refused_at, wait_ms = 0, 0, 0
-    if not is_paid and least > 0 and room < least then
-      reason, wait_ms = PRIORITY, ceil((least - room) / rate)
-    end
-    if not is_paid and held[1] > 0 and room < held[1] then
-      reason, wait_ms = HELD, max(wait_ms, ceil((held[1] - room) / rate))
-    end
-    if room < 0 then
-      reason, wait_ms = EMPTY, max(wait_ms, ceil(-room / rate))
-    end
+    local room = path.left[1] - wanted
+    local kept = (leaf > 1 and pays[2]) and 0 or max(held[1], limit[4])
+    local wait_ms = ceil((kept - room) / rate)
     for level = 2, leaf do
-      local parent = level - 1
-      local ahead = starts[level] - nodes[parent][VIRTUAL]
-      if not (pays[level] or is_alone[parent] or is_critical == 1 or ahead <= 0) then
-        if reason == 0 then
-          reason, refused_at = SHARE, parent
-        end
-        wait_ms = max(wait_ms, min(ceil(ahead / speeds[parent]), ACTIVE_MS))
+      if path.is_ahead[level] and not pays[level] then
+        local ahead = starts[level] - nodes[level - 1][VIRTUAL]
+        wait_ms = max(wait_ms, min(ceil(ahead / speeds[level - 1]), ACTIVE_MS))
       end
     end
-    if reason ~= 0 and leaf > 1 and rates[leaf] > 0 and wanted <= capacities[leaf] then
-      wait_ms = min(wait_ms, reserved_wait_ms(nodes, leaf, room, wanted))
+    if leaf > 1 and rates[leaf] > 0 and wanted <= capacities[leaf] then
+      wait_ms = min(wait_ms, max(ceil((wanted - path.left[leaf]) / rates[leaf]), ceil(-room / rate), 0))
     end
     for level = 2, leaf do
-      local kept = (level < leaf and pays[level + 1]) and 0 or held[level]
-      local over = nodes[level][CAPPED] + wanted + kept - ceiling_capacities[level]
-      if ceilings[level] ~= 0 and over > 0 then
-        if reason == 0 then
-          reason, refused_at = CEILING, level - 1
+      local over = wanted + ((level < leaf and pays[level + 1]) and 0 or held[level]) - path.ceiling_left[level]
+      if over > 0 then
+        if wanted > ceiling_capacities[level] then
+          return NEVER
         end
-        wait_ms = wanted > ceiling_capacities[level] and math.huge or max(wait_ms, ceil(over / ceilings[level]))
+        wait_ms = max(wait_ms, ceil(over / ceilings[level]))
       end
     end
-    if reason == 0 then
-      return 0, 0, 0
-    end
-    local is_never = wanted > capacity or wait_ms == math.huge
-    return reason, refused_at, is_never and NEVER or max(wait_ms, 1)
+    return wanted > capacity and NEVER or max(wait_ms, 1)
   end
 
   local function virtual_cost(hits, rate, weight)
@@ -261,19 +243,11 @@ do
   end
 
   local function create_report(limit, nodes, reason, at, wait_ms)
+    measure(nodes)
     local leaf = limit[3] + 1
     local node, spent = nodes[leaf], nodes[1][SPENT]
-    local left = max(limit[2] - spent, 0)
-    local borrowable = max(left - max(held[1], limit[4]), 0)
-    local unspent = leaf > 1 and rates[leaf] > 0 and max(capacities[leaf] - node[SPENT], 0) or 0
-    local room = min(left, max(unspent, borrowable))
-    for level = 2, leaf do
-      if ceilings[level] > 0 then
-        room = min(room, max(ceiling_capacities[level] - nodes[level][CAPPED], 0))
-      end
-    end
-    local others = leaf > 1 and held[1] or 0
-    return { reason, at, wait_ms, spent, room, node[USED], node[BORROWED], unspent, others, ceil(spent / limit[1]) }
+    local room, others = find_room(leaf, limit[4]), leaf > 1 and held[1] or 0
+    return { reason, at, wait_ms, spent, room, node[USED], node[BORROWED], unspent_of(leaf), others, ceil(spent / limit[1]) }
   end
 
   local function new_nodes(limit)
@@ -298,8 +272,11 @@ do
     local stepped = nodes and (counts and nodes or copy_of(nodes)) or new_nodes(limit)
     open_levels(limit, stepped, now_ms)
     local reason, at, wait_ms = 0, 0, 0
+    measure(stepped)
     if hits >= 0 then
-      reason, at, wait_ms = judge(limit, stepped, hits == 0 and 1 or hits)
+      local asked = hits == 0 and 1 or hits
+      reason, at = judge(limit[3] + 1, asked * MILLI, limit[4])
+      wait_ms = reason ~= 0 and find_wait_ms(limit, stepped, asked) or 0
     end
     local accepted = reason == 0
     if counts and (accepted or charge == 'regardless') then

@@ -8,9 +8,10 @@ import {
   takenBy,
   unitMs,
 } from '../algorithms/limit.ts';
+import { ACCEPTED, type AdmissionLevel, admissionScript, findRoom, type Judgement, judge, unspent } from './admission.ts';
 import { type Claim, hashHolder, type ShareClaim } from './claim.ts';
 import type { Counting } from './counting.ts';
-import { type ShareReason, shareReasons } from './reports.ts';
+import { shareReasons } from './reports.ts';
 
 /** What a rule gives to one child of a shared limit, or of a child with children. */
 export interface ChildNumbers {
@@ -24,10 +25,8 @@ export interface ChildNumbers {
   readonly ceiling: number;
 }
 
-/** A token bucket whose children share it. `burst` is the capacity of the full bucket. */
-export interface FairShareLimit extends AnyLimit {
-  readonly algorithm: 'fair_share';
-  readonly burst: number;
+/** How children share a limit. */
+export interface Sharing {
   /** The entry's key by whose values hits are shared; absent below the last level. */
   readonly by?: string;
   /** The children from the top to the one that hits of this rule belong to; empty for hits of no child. */
@@ -36,6 +35,12 @@ export interface FairShareLimit extends AnyLimit {
   readonly threshold?: number;
   /** The index of the child whose value is the priority, if a value is. */
   readonly thresholdAt?: number;
+}
+
+/** A token bucket whose children share it. `burst` is the capacity of the full bucket. */
+export interface FairShareLimit extends AnyLimit, Sharing {
+  readonly algorithm: 'fair_share';
+  readonly burst: number;
 }
 
 /** Names of priorities, and the part of the bucket that hits may use, in percent. */
@@ -149,15 +154,12 @@ export function joinNodes(states: readonly (State | undefined)[]): State | undef
 export const nodeState = (state: State, at: number): State => state.slice(at * NODE_NUMBERS, (at + 1) * NODE_NUMBERS);
 
 /** A node on the path during a step; capacities in thousandths of a hit. */
-interface Level {
+interface Level extends AdmissionLevel {
   node: FairNode;
-  readonly rate: number;
   readonly capacity: number;
   readonly weight: number;
   readonly ceiling: number;
   readonly ceilingCapacity: number;
-  /** Unspent reservations of its other active children. */
-  held: number;
   /** None of its other children is active. */
   isAlone: boolean;
   /** See `findFill`. */
@@ -168,8 +170,6 @@ interface Level {
   credit: number;
   /** Virtual time on the parent's clock at which its next hit starts. */
   start: number;
-  /** Its reservation, or the whole limit, covers the hits. */
-  pays: boolean;
 }
 
 /**
@@ -192,10 +192,12 @@ interface Level {
 const step: Counting<FairShareLimit>['step'] = (limit, state, nowMs, hits, charge, claim) => {
   const numbers = scriptArgs(limit, nowMs, claim);
   const levels = openLevels(numbers, state, nowMs);
-  const [reason, at, waitMs] = hits < 0 ? ACCEPTED : judge(numbers, levels, hitsToFit(hits));
-  const accepted = reason === 0;
+  measure(levels);
+  const judgement = hits < 0 ? ACCEPTED : judge(levels, hitsToFit(hits) * MILLI, numbers[3] ?? 0);
+  const accepted = judgement[0] === 0;
+  const waitMs = accepted ? 0 : findWaitMs(numbers, levels, hitsToFit(hits));
   if (hits !== 0 && (charge === 'regardless' || (charge && accepted))) take(numbers, levels, hits);
-  const report = createReport(numbers, levels, reason, at, waitMs);
+  const report = createReport(numbers, levels, judgement, waitMs);
   if (charge && hits !== 0) return { accepted, state: closeLevels(levels), ttlMs: ttlMs(levels, nowMs), report };
   return unchanged(levels, state, nowMs, { accepted, report });
 };
@@ -217,7 +219,7 @@ const LEVEL_NUMBERS = 6;
 
 /** Reads the nodes, refills their buckets, and advances the virtual time of each parent. */
 function openLevels(numbers: readonly number[], state: State | undefined, nowMs: number): readonly Level[] {
-  const [rate = 0, capacity = 0, depth = 0, floor = 0] = numbers;
+  const [rate = 0, capacity = 0, depth = 0, floor = 0, isCritical = 0] = numbers;
   const levels = [openLevel(readNode(state ?? [], 0), [0, rate, capacity, 1, 0, 0], 0)];
   const root = levels[0] as Level;
   const atMs = Math.max(nowMs, root.node.atMs);
@@ -240,7 +242,8 @@ function openLevels(numbers: readonly number[], state: State | undefined, nowMs:
     advance(parent, sinceMs);
     const earliest = node.virtual - parent.credit;
     level.start = Math.min(Math.max(level.node.finish, earliest), Math.max(node.latest, earliest));
-    if (!parent.isAlone) perMs = (UNITS_PER_MS * level.rate) / rate + (perMs * level.weight) / weights;
+    level.isAhead = !parent.isAlone && isCritical !== 1 && level.start > node.virtual;
+    if (!parent.isAlone) perMs = (UNITS_PER_MS * level.reserve) / rate + (perMs * level.weight) / weights;
     sinceMs = ownSinceMs;
     levels.push(level);
   }
@@ -250,17 +253,20 @@ function openLevels(numbers: readonly number[], state: State | undefined, nowMs:
 }
 
 function openLevel(read: FairNode, numbers: readonly number[], parentBornMs: number): Level {
-  const [, rate = 0, capacity = 0, weight = 1, ceiling = 0, ceilingCapacity = 0] = numbers;
+  const [, reserve = 0, capacity = 0, weight = 1, ceiling = 0, ceilingCapacity = 0] = numbers;
   const isKnown = read.bornMs > 0 && read.parentBornMs === parentBornMs;
   const node = isKnown ? read : { ...readNode([], 0), parentBornMs };
   return {
     node,
-    rate,
+    reserve,
     capacity,
     weight,
     ceiling,
     ceilingCapacity,
+    left: 0,
+    ceilingLeft: 0,
     held: 0,
+    isAhead: false,
     isAlone: true,
     fill: 0,
     speed: 0,
@@ -287,9 +293,9 @@ function leave({ node }: Level, child: FairNode, weight: number, atMs: number): 
 
 /** Refills the buckets of a node, and forgets what is too old. @returns the time since its last step */
 function refresh(level: Level, atMs: number): number {
-  const { node, rate, ceiling } = level;
+  const { node, reserve, ceiling } = level;
   const sinceMs = Math.max(atMs - node.atMs, 0);
-  node.spent = Math.max(node.spent - sinceMs * rate, 0);
+  node.spent = Math.max(node.spent - sinceMs * reserve, 0);
   node.capped = Math.max(node.capped - sinceMs * ceiling, 0);
   const windows = windowOf(atMs) - windowOf(node.atMs);
   if (node.bornMs === 0 || (windows > 1 && node.spent === 0 && node.capped === 0)) {
@@ -313,12 +319,12 @@ function refresh(level: Level, atMs: number): number {
  * nothing. That is the bucket of the limit, or the fuller one of a child's reservation and its lag behind virtual time.
  */
 function findFill(level: Level, parent: Level | undefined, floor: number): number {
-  const { node, rate, capacity, held, start, ceiling, ceilingCapacity } = level;
+  const { node, reserve, capacity, held, start, ceiling, ceilingCapacity } = level;
   const own = fillOf(capacity, node.spent, Math.max(held, floor));
   if (!parent) return own;
   const share = parent.credit > 0 ? Math.max(parent.node.virtual - start, 0) / parent.credit : 1;
   // a node that is alone uses nothing of its share
-  const fill = parent.isAlone ? parent.fill : rate > 0 ? Math.max(own, share) : share;
+  const fill = parent.isAlone ? parent.fill : reserve > 0 ? Math.max(own, share) : share;
   return ceiling > 0 ? Math.min(fill, fillOf(ceilingCapacity, node.capped, held)) : fill;
 }
 
@@ -337,63 +343,32 @@ function advance({ node, speed, credit, fill }: Level, sinceMs: number): void {
   else if (fill > 0) node.virtual = Math.min(node.virtual + Math.floor((sinceMs * speed * fill) / (1 - fill)), most);
 }
 
-type Judgement = readonly [reason: number, level: number, waitMs: number];
-const ACCEPTED: Judgement = [0, 0, 0];
-
 const NEVER = -1;
-const reasonNumber = (reason: ShareReason): number => shareReasons.indexOf(reason);
-const EMPTY = reasonNumber('empty');
-const HELD = reasonNumber('held');
-const PRIORITY = reasonNumber('priority');
-const SHARE = reasonNumber('share');
-const CEILING = reasonNumber('ceiling');
 
-/** Decides the hits, and who pays for them; if they are refused, why, at which level, and for how long. */
-function judge(numbers: readonly number[], levels: readonly Level[], hits: number): Judgement {
-  const [rate = 0, capacity = 0, depth = 0, floor = 0, isCritical = 0] = numbers;
-  const root = levels[0] as Level;
+/** The time until refused hits could pass. */
+function findWaitMs(numbers: readonly number[], levels: readonly Level[], hits: number): number {
+  const [rate = 0, capacity = 0, depth = 0, floor = 0] = numbers;
+  const [root, leaf] = [levels[0] as Level, levels[depth] as Level];
   const wanted = hits * MILLI;
-  let isPaid = false;
-  for (let at = depth; at > 0; at--) {
-    const level = levels[at] as Level;
-    isPaid = level.rate > 0 && level.capacity - level.node.spent - wanted >= (isPaid ? 0 : level.held);
-    level.pays = isPaid;
-  }
-  const room = capacity - root.node.spent - wanted;
-  let [reason, refusedAt] = ACCEPTED;
-  let waitMs = 0;
-  if (!isPaid && floor > 0 && room < floor) [reason, waitMs] = [PRIORITY, Math.ceil((floor - room) / rate)];
-  if (!isPaid && root.held > 0 && room < root.held)
-    [reason, waitMs] = [HELD, Math.max(waitMs, Math.ceil((root.held - room) / rate))];
-  if (room < 0) [reason, waitMs] = [EMPTY, Math.max(waitMs, Math.ceil(-room / rate))];
+  const room = root.left - wanted;
+  const kept = levels[1]?.pays ? 0 : Math.max(root.held, floor);
+  let waitMs = Math.ceil((kept - room) / rate);
   for (let at = 1; at <= depth; at++) {
-    const parent = levels[at - 1] as Level;
-    const level = levels[at] as Level;
+    const [parent, level] = [levels[at - 1] as Level, levels[at] as Level];
+    if (!level.isAhead || level.pays) continue;
     const ahead = level.start - parent.node.virtual;
-    if (level.pays || parent.isAlone || isCritical === 1 || ahead <= 0) continue;
-    if (reason === 0) [reason, refusedAt] = [SHARE, at];
     waitMs = Math.max(waitMs, Math.min(Math.ceil(ahead / parent.speed), ACTIVE_MS));
   }
-  const leaf = levels[depth] as Level;
-  if (reason !== 0 && depth > 0 && leaf.rate > 0 && wanted <= leaf.capacity)
-    waitMs = Math.min(waitMs, reservedWaitMs(rate, leaf, room, wanted));
+  if (depth > 0 && leaf.reserve > 0 && wanted <= leaf.capacity)
+    waitMs = Math.min(waitMs, Math.max(Math.ceil((wanted - leaf.left) / leaf.reserve), Math.ceil(-room / rate), 0));
   for (let at = 1; at <= depth; at++) {
-    const { node, held, ceiling, ceilingCapacity } = levels[at] as Level;
-    const kept = levels[at + 1]?.pays ? 0 : held;
-    const over = node.capped + wanted + kept - ceilingCapacity;
-    if (ceiling === 0 || over <= 0) continue;
-    if (reason === 0) [reason, refusedAt] = [CEILING, at];
-    waitMs = wanted > ceilingCapacity ? Number.POSITIVE_INFINITY : Math.max(waitMs, Math.ceil(over / ceiling));
+    const { held, ceiling, ceilingCapacity, ceilingLeft } = levels[at] as Level;
+    const over = wanted + (levels[at + 1]?.pays ? 0 : held) - ceilingLeft;
+    if (over <= 0) continue;
+    if (wanted > ceilingCapacity) return NEVER;
+    waitMs = Math.max(waitMs, Math.ceil(over / ceiling));
   }
-  if (reason === 0) return ACCEPTED;
-  const isNever = wanted > capacity || waitMs === Number.POSITIVE_INFINITY;
-  return [reason, refusedAt, isNever ? NEVER : Math.max(waitMs, 1)];
-}
-
-/** The time until the reservation pays for the hits. @param room  of the parent after the hits */
-function reservedWaitMs(rate: number, leaf: Level, room: number, wanted: number): number {
-  const short = leaf.node.spent + wanted - leaf.capacity;
-  return Math.max(Math.ceil(short / leaf.rate), Math.ceil(-room / rate), 0);
+  return wanted > capacity ? NEVER : Math.max(waitMs, 1);
 }
 
 /** The virtual time that a child uses with these hits. */
@@ -407,7 +382,7 @@ function take(numbers: readonly number[], levels: readonly Level[], hits: number
   root.node.spent = bounded(root.node.spent + hits * MILLI);
   for (let at = 1; at <= depth; at++) {
     const parent = levels[at - 1] as Level;
-    const { node, rate: reserve, weight, ceiling, start, pays } = levels[at] as Level;
+    const { node, reserve, weight, ceiling, start, pays } = levels[at] as Level;
     if (ceiling > 0) node.capped = bounded(node.capped + hits * MILLI);
     node.used = bounded(node.used + hits);
     if (pays || (hits < 0 && reserve > 0)) node.spent = bounded(node.spent + hits * MILLI);
@@ -427,9 +402,9 @@ const bounded = (count: number): number => Math.min(Math.max(count, 0), MAX_COUN
 /** Adds the children to the sums of their parents. @returns the state */
 function closeLevels(levels: readonly Level[]): State {
   for (let at = 1; at < levels.length; at++) {
-    const { node, rate, capacity, weight } = levels[at] as Level;
+    const { node, reserve, capacity, weight } = levels[at] as Level;
     const parent = (levels[at - 1] as Level).node;
-    node.unspent = rate > 0 ? Math.max(capacity - node.spent, 0) : 0;
+    node.unspent = reserve > 0 ? Math.max(capacity - node.spent, 0) : 0;
     parent.weight = Math.min(parent.weight + weight, MAX_COUNT);
     parent.reserved = Math.min(parent.reserved + node.unspent, MAX_COUNT);
   }
@@ -441,35 +416,36 @@ function closeLevels(levels: readonly Level[]): State {
 /** The time until all buckets on the path are full, and their children no longer active: a step starts anew then. */
 function ttlMs(levels: readonly Level[], nowMs: number): number {
   let fullMs = 0;
-  for (const { node, rate, ceiling } of levels) {
-    if (rate > 0) fullMs = Math.max(fullMs, Math.ceil(node.spent / rate));
+  for (const { node, reserve, ceiling } of levels) {
+    if (reserve > 0) fullMs = Math.max(fullMs, Math.ceil(node.spent / reserve));
     if (ceiling > 0) fullMs = Math.max(fullMs, Math.ceil(node.capped / ceiling));
   }
   const { atMs } = (levels[0] as Level).node;
   return 2 * ACTIVE_MS + fullMs + atMs - nowMs;
 }
 
+/** Measures what is left after the hits that are counted so far. */
+function measure(levels: readonly Level[]): void {
+  for (const level of levels) {
+    const { node, capacity, ceiling, ceilingCapacity } = level;
+    level.left = capacity - node.spent;
+    level.ceilingLeft = ceiling > 0 ? ceilingCapacity - node.capped : Number.POSITIVE_INFINITY;
+  }
+}
+
 /** Reason, level, wait; spent of the parent; room for the child; its used and borrowed hits; its unspent reservation. */
 function createReport(
-  [rate = 0, capacity = 0, depth = 0, floor = 0]: readonly number[],
+  [rate = 0, , depth = 0, floor = 0]: readonly number[],
   levels: readonly Level[],
-  reason: number,
-  at: number,
+  [reason, at]: Judgement,
   waitMs: number,
 ): State {
-  const root = levels[0] as Level;
-  const leaf = levels[depth] as Level;
-  const left = Math.max(capacity - root.node.spent, 0);
-  const borrowable = Math.max(left - Math.max(root.held, floor), 0);
-  const unspent = depth > 0 && leaf.rate > 0 ? Math.max(leaf.capacity - leaf.node.spent, 0) : 0;
-  let room = Math.min(left, Math.max(unspent, borrowable));
-  for (let place = 1; place <= depth; place++) {
-    const { node, ceiling, ceilingCapacity } = levels[place] as Level;
-    if (ceiling > 0) room = Math.min(room, Math.max(ceilingCapacity - node.capped, 0));
-  }
-  const fullMs = Math.ceil(root.node.spent / rate);
-  const held = depth > 0 ? root.held : 0;
-  return [reason, at, waitMs, root.node.spent, room, leaf.node.used, leaf.node.borrowed, unspent, held, fullMs];
+  measure(levels);
+  const { node, held } = levels[0] as Level;
+  const { used, borrowed } = (levels[depth] as Level).node;
+  const room = findRoom(levels, floor);
+  const fullMs = Math.ceil(node.spent / rate);
+  return [reason, at, waitMs, node.spent, room, used, borrowed, unspent(levels), depth > 0 ? held : 0, fullMs];
 }
 
 function scriptArgs(limit: FairShareLimit, _nowMs: number, claim?: Claim): readonly number[] {
@@ -542,22 +518,23 @@ export const fairShare: Counting<FairShareLimit> = {
     const levels = openLevels(numbers, state, nowMs);
     const root = levels[0] as Level;
     if (root.node.spent === 0) {
-      const report = createReport(numbers, levels, 0, 0, 0);
+      const report = createReport(numbers, levels, ACCEPTED, 0);
       return unchanged(levels, state, nowMs, { accepted: true, report });
     }
     const sinceMs = Math.max(root.node.atMs - chargedAtMs, 0);
     const back = (rate: number): number => Math.max(hits * MILLI - sinceMs * rate, 0);
-    root.node.spent = bounded(root.node.spent - back(root.rate));
+    root.node.spent = bounded(root.node.spent - back(root.reserve));
     for (let at = 1; at < levels.length; at++) {
-      const { node, rate, ceiling } = levels[at] as Level;
+      const { node, reserve, ceiling } = levels[at] as Level;
       node.capped = bounded(node.capped - back(ceiling));
-      node.spent = bounded(node.spent - back(rate));
+      node.spent = bounded(node.spent - back(reserve));
       node.used = bounded(node.used - hits);
     }
-    const report = createReport(numbers, levels, 0, 0, 0);
+    const report = createReport(numbers, levels, ACCEPTED, 0);
     return { accepted: true, state: closeLevels(levels), ttlMs: ttlMs(levels, nowMs), report } satisfies Step;
   },
   state: { hasNodes: true },
+  includes: [admissionScript],
   script: new URL('./fair-share.lua', import.meta.url),
   scriptArgs,
 };

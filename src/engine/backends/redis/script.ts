@@ -48,7 +48,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
       );
       const step = nameStep(row.script);
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const before = row.hasHolders ? [holdListScript, ...(row.includes ?? [])] : [];
+      const before = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? [])];
       return { step, urls: [...before, row.script], more: more.join(', ') };
     }),
     ...foreign.map((url) => ({ step: nameStep(url), urls: [url], more: `load = ${nameStep(url)}_load` })),
