@@ -40,6 +40,15 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [200, 'generic_key=api,tenant=acme', 200, 'OK'], // from its reservation
     [1_200, 'generic_key=api,tenant=initech,api_key=production', 150, 'OK'],
   ],
+  'shared-slots.yaml': [
+    [0, 'generic_key=api,request_id=r1,tenant=other', 25, 'OK'],
+    [0, 'generic_key=api,request_id=r2,tenant=other', 1, 'refused for 30000 ms'], // its ceiling
+    [1_000, 'generic_key=api,request_id=r3,tenant=more', 25, 'OK'],
+    [1_000, 'generic_key=api,request_id=r4,tenant=acme', 10, 'refused for 29000 ms'],
+    [1_500, 'generic_key=api,request_id=r1,tenant=other', -10, 'OK'],
+    [1_500, 'generic_key=api,request_id=r5,tenant=more', 1, 'refused for 28500 ms'], // reserved for acme
+    [1_500, 'generic_key=api,request_id=r4,tenant=acme', 10, 'OK'],
+  ],
   'priorities.yaml': [
     [0, 'generic_key=shop,user=u,class=sheddable', 60, 'OK'],
     [0, 'generic_key=shop,user=u,class=sheddable', 1, 'refused for 10 ms'],

@@ -1,8 +1,10 @@
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import type { AdaptiveLimit } from '../../src/engine/holds/concurrency.ts';
 import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
-import { createDebit, sharedBy } from '../../src/engine/ledger/debit.ts';
+import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
+import { createDebit, heldBy, sharedBy } from '../../src/engine/ledger/debit.ts';
 import { fakeClock } from './clock.ts';
 
 /** A limit that children share. By default 1,000 per second, and a bucket of as many. */
@@ -40,6 +42,20 @@ export const spendOf = (key: CounterKey, whole: FairShareLimit, leaf: Leaf, hits
   const { children, path, threshold } = leaf;
   const limit = { ...whole, path, ...(threshold !== undefined && { threshold }) };
   return sharedBy(createDebit({ key }, { limit, policy: {} }, hits, true), { children });
+};
+
+/** A leaf that asks for slots. */
+export type SlotLeaf = Omit<Leaf, 'demand'>;
+
+/** The hits of a leaf on shared slots: 1 takes a slot, -1 releases it. */
+export const slotOf = (
+  key: CounterKey,
+  whole: InFlightLimit | AdaptiveLimit,
+  { children, path, threshold }: SlotLeaf,
+  { holder, hits = 1 }: { readonly holder: number; readonly hits?: number },
+) => {
+  const limit = { ...whole, path, ...(threshold !== undefined && { threshold }) };
+  return sharedBy(heldBy(createDebit({ key }, { limit, policy: {} }, hits, true), { holder }), { children });
 };
 
 /** Numbers from 0 to 1, equal for equal seeds. */

@@ -285,11 +285,11 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/shares.lua',
+    file: 'src/engine/backends/redis/shares.ts',
     tests: ['test/engine/shares/share-store'],
     changes: [
-      ['is_confirmed and sent_number == holder.number', 'is_confirmed'],
-      ['units / (FLOOR_PART * count)', 'units / FLOOR_PART'],
+      ['if pool ~= ARGV[1] then', 'if not ARGV[1] then'],
+      ['[state, ttlMs] = [step.state, step.ttlMs];', '[state, ttlMs] = [state, step.ttlMs];'],
     ],
   },
 ];

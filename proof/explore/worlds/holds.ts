@@ -123,10 +123,10 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
 
   #step(from: number, { kind, holder, askedMs }: Body): void {
     const nowMs = this.#storeMs;
-    const had = ownSlots(holder, this.state.slots, nowMs);
+    const had = ownSlots(limit, holder, this.state.slots, nowMs);
     const step = row.step(limit, this.state.slots, nowMs, kind === 'acquire' ? 1 : -1, true, { holder });
     this.state.slots = step.ttlMs > 0 ? step.state : [];
-    const has = ownSlots(holder, this.state.slots, nowMs);
+    const has = ownSlots(limit, holder, this.state.slots, nowMs);
     if (kind === 'release') {
       if (has > 0) throw new Violation('a released slot is still held');
       return;
@@ -174,7 +174,7 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
     const { callers, slots, nowMs } = this.state;
     const holding = callers.filter(({ phase, untilMs }) => phase === 'holding' && untilMs > nowMs);
     if (holding.length > limit.requestsPerUnit) return `${holding.length} callers use ${limit.requestsPerUnit} slot`;
-    const lost = holding.find(({ holder }) => ownSlots(holder, slots, this.#storeMs) === 0);
+    const lost = holding.find(({ holder }) => ownSlots(limit, holder, slots, this.#storeMs) === 0);
     return lost && `the slot of ${lost.holder} was granted, and is gone before its ttl`;
   }
 

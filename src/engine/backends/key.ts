@@ -35,7 +35,7 @@ export type Counters = (limit: Limit, domain: string, entries: readonly CounterE
 export const childKey = (key: CounterKey, child: number | string): CounterKey => `${key}#${child}` as CounterKey;
 
 /** The counters of the children that an operation's hits belong to, from the top. */
-export const childKeys = ({ key, share }: Pick<Counter, 'key'> & { readonly share?: ShareClaim }) =>
+export const childKeys = ({ key, share }: Pick<Counter, 'key'> & { readonly share?: ShareClaim | undefined }) =>
   share ? share.children.map((child) => childKey(key, child)) : [];
 
 /** Creates the counter key of a limit for one descriptor, from the algorithm, the window and the entries. */

@@ -350,7 +350,8 @@ function withDebits(
       commits: found.commits,
       threshold: found.threshold,
     });
-    debits = appended(debits, one === metered ? meteredDebit(held) : held);
+    const taken = children ? sharedBy(held, claimShare(limit, children)) : held;
+    debits = appended(debits, one === metered ? meteredDebit(taken) : taken);
   }
   return debits;
 }

@@ -1,8 +1,10 @@
 import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
+import { childKeys } from '../backends/key.ts';
 import { hashHolder } from '../holds/claim.ts';
+import { claimShare } from '../holds/fair-share.ts';
 import { limitsInFlight } from '../holds/limits.ts';
-import { createDebit, type Debit, heldBy, type LedgerEntry } from '../ledger/debit.ts';
+import { createDebit, type Debit, heldBy, type LedgerEntry, sharedBy } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import type { Match } from '../rules/match/match.ts';
@@ -55,7 +57,7 @@ export function createSlots(decider: SlotsDecider): Slots {
     async acquire(request, maxDelayMs, caller) {
       const debits = slotDebits(request, decider, 1);
       if (isRefused(request, decider)) return { held: false, ttlMs: shortestWindowMs(debits), retryAfterMs: NEVER_MS };
-      const keys = debits.map(({ key }) => key);
+      const keys = debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]); // a child waits for its own
       const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
       const onGone = (listener: () => void): void => caller.onGone(listener);
       if (maxDelayMs <= 0) return take();
@@ -81,7 +83,8 @@ function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | 
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, request.domain, found.entries);
       const debit = createDebit(counter, { limit, policy }, sign * hits, blocks);
-      return heldBy(debit, { holder, threshold: found.threshold });
+      const held = heldBy(debit, { holder, threshold: found.threshold });
+      return found.children ? sharedBy(held, claimShare(limit, found.children)) : held;
     }),
   );
   if (debits.length > 0) return debits;

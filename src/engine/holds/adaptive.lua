@@ -2,7 +2,8 @@
   Requests in flight, with an estimated number of slots. Twin of adaptive.ts and concurrency.ts: change all or none.
   Comes after in-flight.lua.
   limit    { ttl (ms), holder (0: anonymous), minimum and maximum of slots, window (ms), 1 if only failures lower it,
-           part of the slots that the request may use (percent) }
+           part of the slots that the request may use (percent); if children share them: what slot-share.lua calls
+           sharing, with parts of the maximum }
   state    { the numbers of an estimate …, the holds as in in-flight.lua … }, or nil for a new counter
   now_ms   may run backwards: nothing expires then
   hits     slots; 0 peeks, a negative number releases; -100 or less: releases all of the holder, with this HTTP status
@@ -18,7 +19,7 @@ do
   local LATENCY, USED_BEFORE, PROBED, AGE, RESUME, FALLS, STARTING, MOVE = 9, 10, 11, 12, 13, 14, 15, 16
   local SIZE = 16
   local GROWN, UNUSED, QUEUEING, FAILED, FAILING, PROBING, MEASURED, IDLE = 1, 2, 3, 4, 5, 6, 7, 8
-  local MILLI, MIN_STATUS, HOLD_SIZE = 1000, 100, 3 -- this and the following as in the twins
+  local MILLI, MIN_STATUS, SHARING, CEILING = 1000, 100, 7, 5 -- this and the following as in the twins
   local MIN_SAMPLES, PROBE_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 64, 10, 100, 10
   local TOLERANCE, START_TOLERANCE, STALL, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 1.5, 0.05, 3
   local USED_PART, QUEUED_PART, PROBE_PART, FASTER_PART, MAX_AGE, SOON = 0.9, 0.7, 0.4, 0.75, 30, 3
@@ -177,6 +178,10 @@ do
     estimate[COUNT], estimate[SUM] = estimate[COUNT] + 1, estimate[SUM] + math.max(now_ms - taken_ms, 0)
   end
 
+  local function hold_size(limit)
+    return limit[SHARING + 1] and 6 or 3
+  end
+
   local function slice(numbers, first)
     local part = {}
     for i = first, #numbers do
@@ -203,7 +208,7 @@ do
   -- A copy of the estimate, at this time.
   local function read(limit, opened, now_ms)
     local holds = opened.holds
-    local last_ms = #holds >= (holds.first or 1) and holds[#holds] or 0
+    local last_ms = #holds >= (holds.first or 1) and holds[#holds - hold_size(limit) + 3] or 0
     local is_forgotten = opened.estimate[LAST] + REMEMBERED_WINDOWS * limit[WINDOW] <= now_ms
       and last_ms + limit[TTL] <= now_ms
     local estimate = is_forgotten and new_estimate(limit, now_ms) or { unpack(opened.estimate, 1, SIZE) }
@@ -215,7 +220,7 @@ do
     if limit[HOLDER] == 0 then
       return nil
     end
-    for i = holds.live or 1, #holds, HOLD_SIZE do
+    for i = holds.live or 1, #holds, hold_size(limit) do
       if holds[i] == limit[HOLDER] and holds[i + 2] > now_ms then
         return holds[i + 2] - limit[TTL]
       end
@@ -232,6 +237,24 @@ do
     return accepted, state, math.max(ttl_ms, REMEMBERED_WINDOWS * limit[WINDOW]), report
   end
 
+  -- The limit that counts, with a number of slots.
+  local function inner_limit(limit, slots)
+    if not limit[SHARING + 1] then
+      local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
+      return { own, limit[TTL], limit[HOLDER] }
+    end
+    local numbers = { slots, limit[TTL], limit[HOLDER], limit[SHARING + 1], limit[SHARING + 2] }
+    local function part(written)
+      return written == 0 and 0 or math.max(math.floor((written * slots) / limit[MAX]), 1)
+    end
+    for i = SHARING + 3, #limit, 4 do
+      local at = #numbers
+      numbers[at + 1], numbers[at + 2] = limit[i], part(limit[i + 1])
+      numbers[at + 3], numbers[at + 4] = limit[i + 2], part(limit[i + 3])
+    end
+    return numbers
+  end
+
   adaptive = function(limit, state, now_ms, hits, charge)
     local opened = open(limit, state, now_ms)
     local estimate = read(limit, opened, now_ms)
@@ -242,13 +265,12 @@ do
       asked = limit[HOLDER] == 0 and -1 or -MAX_COUNT
     end
     local slots = slots_of(estimate)
-    local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
-    local numbers = { own, limit[TTL], limit[HOLDER] }
+    local numbers = inner_limit(limit, slots)
     local accepted, holds, ttl_ms, inner = in_flight(numbers, opened.holds, now_ms, asked, charge)
     if charge and hits < 0 then
       note_release(estimate, now_ms, taken_ms, status)
     elseif charge and hits > 0 then
-      local held = math.min(accepted and inner[2] or math.max(inner[1] + hits, slots), limit[MAX])
+      local held = math.min((accepted or inner[7] == CEILING) and inner[2] or math.max(inner[1] + hits, slots), limit[MAX])
       estimate[PEAK], estimate[LAST] = math.max(estimate[PEAK], held), now_ms
     end
     local _, next_state, next_ttl_ms, report = result_of(limit, estimate, accepted, holds, ttl_ms, inner)
@@ -261,7 +283,7 @@ do
   adaptive_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local opened = open(limit, state, now_ms)
     local estimate = read(limit, opened, now_ms)
-    local numbers = { slots_of(estimate), limit[TTL], limit[HOLDER] }
+    local numbers = inner_limit(limit, slots_of(estimate))
     local accepted, holds, ttl_ms, inner = in_flight_refund(numbers, opened.holds, now_ms, hits, charged_at_ms)
     return result_of(limit, estimate, accepted, holds, ttl_ms, inner)
   end

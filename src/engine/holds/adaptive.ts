@@ -1,4 +1,5 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
   type AdaptiveLimit,
@@ -13,9 +14,11 @@ import {
   writeEstimate,
 } from './concurrency.ts';
 import type { Counting } from './counting.ts';
+import { listSharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter } from './hold-list.ts';
-import { type InFlightLimit, inFlight, SIZE } from './in-flight.ts';
+import { holdSize, type InFlightLimit, inFlight, lastExpiry } from './in-flight.ts';
 import { moves } from './reports.ts';
+import { scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
@@ -28,15 +31,17 @@ const ALL = 100;
 
 /** The slots that a request of this priority may use; at least one. */
 export const allowedSlots = (slots: number, claim: Claim | undefined): number =>
-  Math.max(Math.floor((slots * (claim?.threshold ?? ALL)) / ALL), 1);
+  thresholdSlots(slots, claim?.threshold ?? ALL);
 
 /** The limit that counts, with a number of slots. */
 const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFlightLimit => ({
   algorithm: 'in_flight',
   counter: limit.counter,
-  requestsPerUnit: allowedSlots(slots, claim),
+  requestsPerUnit: limit.path ? slots : allowedSlots(slots, claim),
   soft: 0,
   windowMs: limit.windowMs,
+  ...(limit.path && { path: scalePath(limit.path, slots, limit.requestsPerUnit) }),
+  ...(limit.threshold !== undefined && { threshold: limit.threshold }),
 });
 
 /**
@@ -51,13 +56,14 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const { estimate, holds } = open(limit, stored, nowMs);
   const holder = claim?.holder ?? ANONYMOUS;
   const status = hits <= -MIN_STATUS ? -hits : 0;
-  const own = findHold(holder, holds, SIZE, firstAfter(nowMs, holds, SIZE));
+  const size = holdSize(limit);
+  const own = findHold(holder, holds, size, firstAfter(nowMs, holds, size));
   const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
   const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
   const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate), claim), holds, nowMs, asked, charge, claim);
-  const [before = 0, held = 0] = inner.report ?? [];
-  // a refusal means that the limit is used, even if it leaves slots to higher priorities
-  const needed = inner.accepted ? held : Math.max(before + hits, wholeSlots(estimate));
+  const { 0: before = 0, 1: held = 0, 6: reason = 0 } = inner.report ?? [];
+  // a refusal means that the limit is used, even if it leaves slots to others, unless it is by a ceiling
+  const needed = inner.accepted || reason === CEILING ? held : Math.max(before + hits, wholeSlots(estimate));
   const next =
     hits < 0
       ? noteRelease(estimate, nowMs, takenMs, status)
@@ -78,7 +84,7 @@ interface Opened {
 /** The parts of a state; new ones if the counter has expired. */
 function open(limit: AdaptiveLimit, stored: State | undefined, nowMs: number): Opened {
   const holds = holdsIn(stored);
-  const lastMs = holds.at(-1) ?? 0;
+  const lastMs = lastExpiry(holds, holdSize(limit));
   const read = readEstimate(limit, stored, nowMs);
   const isForgotten = read.lastMs + forgetMs(limit) <= nowMs && lastMs + limit.windowMs <= nowMs;
   const estimate = isForgotten ? readEstimate(limit, undefined, nowMs) : read;
@@ -97,13 +103,15 @@ function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step
 
 /** The row of requests in flight with `adapt`. */
 export const adaptive: Counting<AdaptiveLimit> = {
-  write: ({ windowMs, min, requestsPerUnit, adaptMs, target }) => [
+  write: ({ windowMs, min, requestsPerUnit, adaptMs, target, ...limit }) => [
     `ttl: ${windowMs}ms`,
     `adapt: { target: ${target}, min: ${min}, max: ${requestsPerUnit}, window: ${adaptMs}ms }`,
+    ...writeSharing(limit),
   ],
-  list: ({ windowMs, min, requestsPerUnit, adaptMs, target }) => ({
+  list: ({ windowMs, min, requestsPerUnit, adaptMs, target, ...limit }) => ({
     ttl_ms: windowMs,
     adapt: { target, min, max: requestsPerUnit, window_ms: adaptMs },
+    ...listSharing(limit),
   }),
   capacity: ({ requestsPerUnit }) => requestsPerUnit,
   longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
@@ -129,7 +137,8 @@ export const adaptive: Counting<AdaptiveLimit> = {
   },
   refund(limit, stored, nowMs, hits, chargedAtMs, claim) {
     const { estimate, holds } = open(limit, stored, nowMs);
-    const inner = inFlight.refund(innerLimit(limit, wholeSlots(estimate)), holds, nowMs, hits, chargedAtMs, claim);
+    const slots = wholeSlots(estimate);
+    const inner = inFlight.refund(innerLimit(limit, slots, claim), holds, nowMs, hits, chargedAtMs, claim);
     return finishStep(limit, estimate, inner);
   },
   state: {
@@ -137,11 +146,12 @@ export const adaptive: Counting<AdaptiveLimit> = {
       ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
     keepsEntries: true,
   },
-  includes: [inFlight.script],
+  includes: [...(inFlight.includes ?? []), inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
-  scriptArgs: (
-    { min, requestsPerUnit, adaptMs, target, windowMs },
-    _nowMs,
-    { holder = ANONYMOUS, threshold = ALL } = {},
-  ) => [windowMs, holder, min, requestsPerUnit, adaptMs, target === 'aimd' ? 1 : 0, threshold],
+  scriptArgs: (limit, _nowMs, claim = {}) => {
+    const { min, requestsPerUnit, adaptMs, target, windowMs } = limit;
+    const { holder = ANONYMOUS, threshold = ALL } = claim;
+    const isAimd = target === 'aimd' ? 1 : 0;
+    return [windowMs, holder, min, requestsPerUnit, adaptMs, isAimd, threshold, ...sharingArgs(limit, claim)];
+  },
 };

@@ -8,8 +8,10 @@ export interface Claim {
   readonly commits?: boolean;
   /** One side of moving hits between two sites; absent if the hits are counted. */
   readonly transfer?: SiteTransfer;
-  /** The children of a shared limit that the hits belong to. */
+  /** The children of a shared rate that the hits belong to; stores keep each one. */
   readonly share?: ShareClaim;
+  /** The children of shared slots that the hits belong to; they are part of the counter's state. */
+  readonly slotShare?: ShareClaim | undefined;
   /** The priority that the request states: the part of an adaptive limit that it may use, in percent. Default: all. */
   readonly threshold?: number | undefined;
 }

@@ -1,11 +1,12 @@
 import type { AnyLimit, State } from '../algorithms/limit.ts';
+import type { Sharing } from './fair-share.ts';
 import { moves } from './reports.ts';
 
 /** What lowers the limit: queueing, seen in hold times, and failures; or failures alone. */
 export const adaptTargets = ['gradient', 'aimd'] as const;
 
 /** A limit on requests in flight that is estimated from hold times and outcomes. `requestsPerUnit` is the maximum. */
-export interface AdaptiveLimit extends AnyLimit {
+export interface AdaptiveLimit extends AnyLimit, Partial<Sharing> {
   readonly algorithm: 'adaptive';
   /** Slots, at least 1. */
   readonly min: number;

@@ -8,7 +8,15 @@ import {
   takenBy,
   unitMs,
 } from '../algorithms/limit.ts';
-import { ACCEPTED, type AdmissionLevel, admissionScript, findRoom, type Judgement, judge, unspent } from './admission.ts';
+import {
+  ACCEPTED,
+  type AdmissionLevel,
+  admissionScript,
+  findRoom,
+  type Judgement,
+  judge,
+  unspent,
+} from './admission.ts';
 import { type Claim, hashHolder, type ShareClaim } from './claim.ts';
 import type { Counting } from './counting.ts';
 import { shareReasons } from './reports.ts';
@@ -474,20 +482,29 @@ export function isActiveChild(state: State | undefined, nowMs: number): boolean 
 export const sharedRefillMs = ({ burst, requestsPerUnit }: FairShareLimit): number =>
   Math.ceil((2 * burst * MILLI) / requestsPerUnit) + 2 * ACTIVE_MS;
 
+/** The keys of a limit by which it is shared, as in a rule; none if it is not. */
+export const writeSharing = ({ by }: Partial<Sharing>): readonly string[] =>
+  by === undefined ? [] : [`share: { by: ${by} }`];
+
+/** The same as JSON. */
+export const listSharing = ({ by, path, threshold }: Partial<Sharing>): object =>
+  path === undefined
+    ? {}
+    : {
+        share: {
+          ...(by !== undefined && { by }),
+          ...(path.length > 0 && { path }),
+          ...(threshold !== undefined && { priority: threshold }),
+        },
+      };
+
 /** The row of shared limits: rules have `share` beside a rate. */
 export const fairShare: Counting<FairShareLimit> = {
-  write: ({ burst, requestsPerUnit, by }) => [
-    ...(burst === requestsPerUnit ? [] : [`burst: ${burst}`]),
-    ...(by === undefined ? [] : [`share: { by: ${by} }`]),
+  write: (limit) => [
+    ...(limit.burst === limit.requestsPerUnit ? [] : [`burst: ${limit.burst}`]),
+    ...writeSharing(limit),
   ],
-  list: ({ burst, by, path, threshold }) => ({
-    burst,
-    share: {
-      ...(by !== undefined && { by }),
-      ...(path.length > 0 && { path }),
-      ...(threshold !== undefined && { priority: threshold }),
-    },
-  }),
+  list: (limit) => ({ burst: limit.burst, ...listSharing(limit) }),
   capacity: ({ burst }) => burst,
   longestMemoryMs: (limit) => Math.max(sharedRefillMs(limit), unitMs.DAY),
   step,

@@ -5,7 +5,7 @@ import { type AllocationLimit, allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import type { AdaptiveLimit } from './concurrency.ts';
 import type { Counting, NamedCounting } from './counting.ts';
-import { type FairShareLimit, fairShare } from './fair-share.ts';
+import { type FairShareLimit, fairShare, type Sharing } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
@@ -75,6 +75,11 @@ export const isReservation = (limit: Limit): limit is ReservationLimit => limit.
 /** Whether the limit is on requests in flight: a number of slots, or an estimated one. */
 export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit =>
   limit.algorithm === 'in_flight' || limit.algorithm === 'adaptive';
+
+/** A limit that children share: a rate, or slots. */
+export type SharedLimit = Extract<Limit, Partial<Sharing>> & Sharing;
+
+export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;
 
 /** Whether hits of the limit have holders: see `Claim`. */
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;

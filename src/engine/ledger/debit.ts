@@ -1,7 +1,7 @@
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
-import type { Claim, ShareClaim } from '../holds/claim.ts';
+import { ANONYMOUS, type Claim, type ShareClaim } from '../holds/claim.ts';
 import { hasHolders, type Limit } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
@@ -45,8 +45,12 @@ export function heldBy(debit: Debit, { holder, commits = false, threshold }: Hel
 }
 
 /** The same debit for a child of a shared limit. */
-export function sharedBy({ kind, key, shared, limit, hits, blocks, policy }: Debit, share: ShareClaim): Debit {
-  return { kind, key, shared, limit, hits, blocks, policy, share };
+export function sharedBy(debit: Debit, share: ShareClaim): Debit {
+  const { kind, key, shared, limit, hits, blocks, policy, threshold } = debit;
+  if (!hasHolders(limit)) return { kind, key, shared, limit, hits, blocks, policy, share };
+  // requests without an id share the hold of their child
+  const holder = debit.holder || (share.children.at(-1) ?? ANONYMOUS);
+  return { kind, key, shared, limit, hits, blocks, policy, holder, threshold, slotShare: share };
 }
 
 /** The operation for a number of hits. */

@@ -58,7 +58,7 @@ export interface Share {
 }
 
 /** One holder in the state of a pool. Times in milliseconds since the epoch. */
-interface ShareHolder {
+export interface ShareHolder {
   readonly id: string;
   /** In tokens per fill; -1 if unknown. */
   readonly demand: number;
@@ -101,7 +101,7 @@ export const MIN_ELAPSED_MS = 500;
 /**
  * Processes the report of one holder, and decides its share: the max-min fair share of its demand, but never more than
  * what others have given up. A share that was sent counts until its holder has confirmed the next one or until it has
- * expired: at any time, the shares in force add up to at most the rate. Twin of shares.lua.
+ * expired: at any time, the shares in force add up to at most the rate.
  *
  * @param state  returned by the previous step; undefined for a new pool
  * @param nowMs  the store's clock
@@ -117,7 +117,7 @@ export function stepShares(
   const before = known.find(({ id }) => id === report.holder);
   if (!before && (report.leaves || known.length >= MAX_HOLDERS))
     return finishStep(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
-  const holder = reported(before ?? newHolder(report.holder), pool, nowMs, report);
+  const holder = reported(before ?? { ...emptyHolder, id: report.holder }, pool, nowMs, report);
   const others = known.filter((one) => one !== before);
   if (report.leaves) return finishStep([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
   const { target, units, burst } = computeShare(pool, terms, holder, others, nowMs);
@@ -135,8 +135,9 @@ function finishStep(state: ShareState, terms: ShareTerms, nowMs: number, share: 
   return { state, share, ttlMs: untilMs - nowMs };
 }
 
-const newHolder = (id: string): ShareHolder => ({
-  id,
+/** A holder that has not reported, without its id; in the order in which Redis stores the numbers. */
+export const emptyHolder: ShareHolder = {
+  id: '',
   demand: -1,
   reportedAtMs: 0,
   number: 0,
@@ -146,7 +147,7 @@ const newHolder = (id: string): ShareHolder => ({
   earlierUnits: 0,
   earlierBurst: 0,
   earlierEndsAtMs: 0,
-});
+};
 
 const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, nowMs: number): boolean =>
   endsAtMs > nowMs || earlierEndsAtMs > nowMs;
@@ -260,7 +261,7 @@ interface FairLevel {
 }
 
 /**
- * The max-min fair level: demands below it are met, all others get the level. Twin of `fair_level` in shares.lua.
+ * The max-min fair level: demands below it are met, all others get the level.
  *
  * @param units    an integer
  * @param demands  integers

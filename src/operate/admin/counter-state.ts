@@ -3,9 +3,14 @@ import type { State } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import { allowedSlots, holdsIn } from '../../engine/holds/adaptive.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
-import type { FairShareLimit } from '../../engine/holds/fair-share.ts';
 import { ownSlots } from '../../engine/holds/in-flight.ts';
-import { type AlgorithmName, algorithmFor, fullCapacity, type Limit } from '../../engine/holds/limits.ts';
+import {
+  type AlgorithmName,
+  algorithmFor,
+  fullCapacity,
+  type Limit,
+  type SharedLimit,
+} from '../../engine/holds/limits.ts';
 import type { AdaptedReport, ShareReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
@@ -31,7 +36,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
   };
   const { currency } = limit;
   const unit = currency !== undefined && { currency };
-  const child = share && claim?.share && { share: pick(share) };
+  const child = share && (claim?.share ?? claim?.slotShare) && { share: pick(share) };
   return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold, ...unit, ...child };
 }
 
@@ -138,13 +143,13 @@ const accounts: { readonly [N in AlgorithmName]: Accounting<Of<N>> } = {
   token_bucket: inBucket,
   leaky_bucket: inBucket,
   in_flight(limit, state, nowMs, { holder = ANONYMOUS }) {
-    const used = hitsUsed(limit, state, nowMs) - ownSlots(holder, state, nowMs); // own slots are not counted twice
+    const used = hitsUsed(limit, state, nowMs) - ownSlots(limit, holder, state, nowMs); // own slots are not counted twice
     return { terms: [text(used)], used };
   },
   allocation: whole,
   adaptive(limit, state, nowMs, { holder = ANONYMOUS, threshold }) {
     const { hitsBefore, holds } = describeCounter(limit, state, nowMs);
-    const used = hitsBefore - ownSlots(holder, holdsIn(state), nowMs);
+    const used = hitsBefore - ownSlots(limit, holder, holdsIn(state), nowMs);
     const adapted = holds?.adapted;
     if (!adapted) return { terms: [text(used)], used };
     const part = threshold === undefined ? '' : `${threshold} % of ${adapted.limit} slots, `;
@@ -215,21 +220,22 @@ export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }
  * @param children  those of the limit whose states are known
  */
 export function describeShare(
-  limit: FairShareLimit,
+  limit: SharedLimit,
   { reason, level, used, borrowed, unspent, held }: ShareReport,
   children: readonly SharedChild[] = [],
 ): string {
   const child = limit.path[level - 1] ?? limit.path.at(-1);
-  const own = limit.path.at(-1);
-  const reserve = own?.reserve ?? 0;
-  const spent = `${used} used in this second`;
+  const reserve = currentReserve(limit, { used, borrowed, unspent });
+  const isRate = limit.algorithm === 'fair_share';
+  const spent = isRate ? `${used} used in this second` : `${used} slots held`;
+  const unit = isRate ? 'per second' : 'slots';
   switch (reason) {
     case 'passed':
       if (reserve === 0) return `${spent}, within its fair share`;
       if (borrowed === 0) return `${spent}, ${unspent} of its reservation left`;
-      return `${spent}, ${borrowed} borrowed${lendersText(children)}; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
+      return `${spent}, ${borrowed} borrowed${lendersText(children, unit)}; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
     case 'empty':
-      return `the limit of ${limit.requestsPerUnit} per second is used up by all ${limit.path[0]?.key ?? 'child'} values`;
+      return `${isRate ? `the limit of ${limit.requestsPerUnit} per second is` : 'all slots are'} used up by all ${limit.path[0]?.key ?? 'child'} values`;
     case 'held':
       return `${spent}; what is left, at most ${held}, is reserved for ${holdersText(children)}`;
     case 'priority':
@@ -237,13 +243,22 @@ export function describeShare(
     case 'share':
       return `${spent}; this ${child?.key ?? 'child'} has used its fair share among those that ask`;
     case 'ceiling':
-      return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} per second`;
+      return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} ${unit}`;
   }
 }
 
-function lendersText(children: readonly SharedChild[]): string {
+/** What the last child on the path has reserved: of an adaptive limit, its part of the current slots. */
+export function currentReserve(
+  { algorithm, path }: SharedLimit,
+  { used, borrowed, unspent }: Pick<ShareReport, 'used' | 'borrowed' | 'unspent'>,
+): number {
+  const { reserve = 0 } = path.at(-1) ?? {};
+  return algorithm === 'adaptive' && reserve > 0 ? used - borrowed + unspent : reserve;
+}
+
+function lendersText(children: readonly SharedChild[], unit: string): string {
   const lenders = children.filter(({ own, lends }) => !own && lends > 0).map((one) => ({ one, hits: one.lends }));
-  return lenders.length === 0 ? '' : ` while others lend: ${largestText(lenders, ' per second')}`;
+  return lenders.length === 0 ? '' : ` while others lend: ${largestText(lenders, ` ${unit}`)}`;
 }
 
 function holdersText(children: readonly SharedChild[]): string {

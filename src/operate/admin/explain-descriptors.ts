@@ -6,7 +6,7 @@ import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
 import { ANONYMOUS } from '../../engine/holds/claim.ts';
-import { type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { isShared, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
@@ -170,7 +170,7 @@ function explainObserved(
         ? sourceTexts[source]
         : reservation && debit.commits
           ? commitText(reservation, debit)
-          : share && limit.algorithm === 'fair_share'
+          : share && isShared(limit)
             ? describeShare(limit, share, children)
             : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
     ...(limit.currency !== undefined && { cost: hits }),

@@ -187,9 +187,8 @@ function findCounters(
     const counter = decider.counters(limit.limit, domain, match.entries);
     const own = createDebit(counter, limit, 0, false);
     const { id = '', children } = match;
-    const debit = children
-      ? sharedBy(own, claimShare(limit.limit, children))
-      : heldBy(own, { holder: hashHolder(id), threshold: match.threshold });
+    const held = heldBy(own, { holder: hashHolder(id), threshold: match.threshold });
+    const debit = children ? sharedBy(held, claimShare(limit.limit, children)) : held;
     return { rule: match.rule, limit, debit };
   });
   return { found, named: rules ? namedChildren(match, { domain, entries }, rules, decider.counters) : [], override };

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
-import { fullCapacity } from '../../engine/holds/limits.ts';
+import { fullCapacity, isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
@@ -118,7 +118,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     source: answerSource(decision),
     arithmetic: isBlock
       ? 'blocked'
-      : decision.share && limit.algorithm === 'fair_share'
+      : decision.share && isShared(limit)
         ? describeShare(limit, decision.share)
         : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(fullCapacity(limit))}`,
     remaining: limitRemaining,

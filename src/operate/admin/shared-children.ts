@@ -1,16 +1,21 @@
+import type { State } from '../../engine/algorithms/limit.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
-import { claimShare, type FairShareLimit, isActiveChild } from '../../engine/holds/fair-share.ts';
+import { holdsIn } from '../../engine/holds/adaptive.ts';
+import { claimShare, isActiveChild } from '../../engine/holds/fair-share.ts';
+import { isShared, type SharedLimit } from '../../engine/holds/limits.ts';
+import type { ShareReport } from '../../engine/holds/reports.ts';
+import { hasMark } from '../../engine/holds/slot-share.ts';
 import { createDebit, type Debit, sharedBy } from '../../engine/ledger/debit.ts';
 import type { LedgerFork } from '../../engine/ledger/ledger.ts';
-import { type Entry, followEntries, type Match } from '../../engine/rules/match/match.ts';
+import { type Entry, followEntries, type Match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
-import { describeCounter } from './counter-state.ts';
+import { currentReserve, describeCounter } from './counter-state.ts';
 
 /** A child of a shared limit, and the debit that reads its state. */
 export interface NamedChild {
   readonly entry: Entry;
-  readonly limit: FairShareLimit;
+  readonly limit: SharedLimit;
   readonly debit: Debit;
   /** The descriptor's own child, or one above it. */
   readonly isOwn: boolean;
@@ -25,18 +30,21 @@ const MAX_CHILDREN = 200;
  */
 export function namedChildren(
   match: Match | undefined,
-  { domain, entries }: { readonly domain: string; readonly entries: readonly Entry[] },
+  { domain, entries: given }: { readonly domain: string; readonly entries: readonly Entry[] },
   tree: RuleTree,
   counters: Decider['counters'],
 ): readonly NamedChild[] {
   const shared = match?.kind === 'limited' ? match.limits[0]?.limit : undefined;
-  if (match?.kind !== 'limited' || shared?.algorithm !== 'fair_share') return [];
-  const top = match.entries.length;
+  if (match?.kind !== 'limited' || !shared || !isShared(shared)) return [];
+  const root = tree.domains.get(domain)?.root;
+  const isWhole = (sent: readonly Entry[]): boolean => followEntries(sent, root).length === sent.length;
+  const entries = [given, ...withIds(tree, domain, given)].find(isWhole) ?? given;
+  const top = match.rule.sharedBelow ?? entries.length;
   const counter = counters(shared, domain, match.entries);
-  const nodes = followEntries(entries, tree.domains.get(domain)?.root);
+  const nodes = followEntries(entries, root);
   const childAt = (path: readonly Entry[], limit: RuleLimit | undefined, isOwn: boolean): NamedChild[] => {
     const entry = path.at(-1);
-    if (!entry || limit?.limit.algorithm !== 'fair_share' || limit.limit.path.length !== path.length) return [];
+    if (!entry || !limit || !isShared(limit.limit) || limit.limit.path.length !== path.length) return [];
     const claim = claimShare(
       limit.limit,
       path.map(({ value }) => value),
@@ -68,10 +76,10 @@ export function readChildren(
     const { share } = describeCounter(limit, state, nowMs, debit);
     const numbers = limit.path.at(-1);
     if (!share || !numbers) return [];
-    const { reserve, weight, ceiling } = numbers;
+    const { weight, ceiling } = numbers;
     const { used, borrowed, unspent } = share;
-    const isIdle = !isActiveChild(state, nowMs);
-    const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
+    const reserve = currentReserve(limit, share);
+    const isActive = isActiveIn(limit, state, { nowMs, debit });
     return {
       key,
       value,
@@ -80,10 +88,31 @@ export function readChildren(
       unspent,
       reserve,
       weight,
-      lends: borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, reserve - used), 0),
+      lends: lentHits(limit, share, isActive),
+      ...(limit.algorithm !== 'fair_share' && { slots: true as const }),
       ...(ceiling > 0 && { ceiling }),
-      ...(isIdle && { idle: true as const }),
+      ...(!isActive && used === 0 && { idle: true as const }),
       ...(isOwn && { own: true as const }),
     };
   });
+}
+
+const isActiveIn = (
+  limit: SharedLimit,
+  state: State | undefined,
+  { nowMs, debit }: { readonly nowMs: number; readonly debit: Debit },
+): boolean =>
+  limit.algorithm === 'fair_share'
+    ? isActiveChild(state, nowMs)
+    : hasMark(
+        (limit.algorithm === 'adaptive' ? holdsIn(state) : state) ?? [],
+        debit.slotShare?.children.at(-1) ?? 0,
+        nowMs,
+      );
+
+/** What a child leaves to others of its reservation: slots only while it is not active. */
+function lentHits(limit: SharedLimit, { used, borrowed, unspent }: ShareReport, isActive: boolean): number {
+  if (limit.algorithm !== 'fair_share') return isActive ? 0 : unspent;
+  const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
+  return borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, (limit.path.at(-1)?.reserve ?? 0) - used), 0);
 }

@@ -33,7 +33,7 @@ const holdFields = {
   }),
 };
 
-/** A child of a shared limit, in the current second. */
+/** A child of a shared limit, in the current second; of shared slots now. */
 export const sharedChild = fields(
   {
     /** Its entry. */
@@ -42,13 +42,15 @@ export const sharedChild = fields(
     used: whole,
     borrowed: whole,
     unspent: whole,
-    /** The part of its reservation that it leaves to others, per second. */
+    /** The part of its reservation that it leaves to others: hits per second, or slots. */
     lends: whole,
     reserve: whole,
     weight: whole,
   },
   {
     ceiling: whole,
+    /** What it uses are slots. */
+    slots: onlyTrue,
     /** It has had no hits for a second or more. */
     idle: onlyTrue,
     /** It is the descriptor's own child, or one above that. */

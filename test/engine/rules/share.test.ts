@@ -27,8 +27,9 @@ test.each(
     'requests_per_unit: 10, unit: minute, share: { by: tenant }':
       'share requires a rate per second, so that a child has its reservation within one, got a window of 60000 ms',
     'algorithm: in_flight, requests_per_unit: 10, ttl: 2s, share: { by: tenant }':
-      'share cannot be used with in_flight, only with token_bucket',
-    [`algorithm: fixed_window, ${shared}`]: 'share cannot be used with fixed_window, only with token_bucket',
+      'share of slots requires the id of the request: put not_counted: hold on this node or one above',
+    [`algorithm: fixed_window, ${shared}`]:
+      'share cannot be used with fixed_window, only with token_bucket or in_flight',
     [`refill: interval, ${shared}`]: 'refill and share are mutually exclusive: remove one of them',
     [`on_store_failure: local, ${shared}`]: 'on_store_failure and share are mutually exclusive: remove one of them',
     [`consistency: leased, ${shared}`]: 'consistency and share are mutually exclusive: remove one of them',
@@ -58,6 +59,55 @@ test.each(
   }),
 )('a shared limit cannot have the children %s', (children, message) => {
   expect(problemsOf(rules(shared, children))).toEqual([message]);
+});
+
+/** Slots that tenants share, for requests with an id. */
+const slotRules = (limit: string, children = ''): string =>
+  `domain: d\ndescriptors: [{ key: api, value: x, descriptors: [{ key: id, not_counted: hold, rate_limit: { ${limit} }, descriptors: [${children}] }] }]\n`;
+
+const sharedSlots = 'algorithm: in_flight, requests_per_unit: 10, ttl: 30s, share: { by: tenant }';
+
+test.each([
+  [
+    '{ key: tenant, value: a, share: { reserve: 110% } }',
+    'reservations add up to 11 slots, more than the 10 of the limit',
+  ],
+  ['{ key: tenant, value: a, share: { ceiling: 20 } }', "ceiling must be 1 to 10 slots, got '20'"],
+  ['{ key: tenant, value: a, share: { reserve: 5% } }', 'reserve must be at least 1 of its slots'],
+] as const)('shared slots cannot have the children %s', (children, message) => {
+  expect(problemsOf(slotRules(sharedSlots, children))).toEqual([message]);
+});
+
+test('slots that are shared cannot be soft', () => {
+  expect(problemsOf(slotRules(`soft: 2, ${sharedSlots}`))).toEqual([
+    'soft and share are mutually exclusive: remove one of them',
+  ]);
+});
+
+test('children share slots, and adaptive ones by parts of the current number', async () => {
+  const children = '{ key: tenant, value: a, share: { reserve: 20% } }, { key: tenant, share: { ceiling: 90% } }';
+  const takeAll = (limit: string, last: number) =>
+    answersOf(slotRules(limit, children), [
+      ...Array.from({ length: last }, (_, at) => `api=x,id=b${at},tenant=b`),
+      'api=x,id=c,tenant=c',
+      'api=x,id=a1,tenant=a',
+      'api=x,id=a2,tenant=a',
+      'api=x,id=b0,tenant=b × -1',
+      'api=x,id=c2,tenant=c',
+      'api=x,id=a2,tenant=a',
+    ]);
+  expect(await takeAll(sharedSlots, 10)).toEqual([
+    ...Array.from({ length: 9 }, () => 'OK passed'),
+    'OVER_LIMIT ceiling',
+    'OK passed',
+    'OVER_LIMIT empty',
+    'OVER_LIMIT empty',
+    'OK passed',
+    'OVER_LIMIT held',
+    'OK passed',
+  ]);
+  const adapt = 'algorithm: in_flight, ttl: 30s, adapt: { min: 10, max: 100 }, share: { by: tenant }';
+  expect(await takeAll(adapt, 10)).toEqual(await takeAll(sharedSlots, 10));
 });
 
 test('a limit that is not shared has no children', () => {
@@ -146,11 +196,15 @@ test.each([
   ['on_store_failure: allow, ', 'OK'],
   ['on_store_failure: deny, ', 'OVER_LIMIT'],
 ] as const)('without a store, %sof the limit decides for its children', async (policy, code) => {
-  const text = rules(`${policy}${shared}`, '{ key: tenant, value: a, share: { reserve: 20% } }');
-  expect(await answersOf(text, ['api=x,tenant=a', 'api=x,tenant=b'], lostStore)).toEqual([
-    `${code} undefined`,
-    `${code} undefined`,
-  ]);
+  const child = '{ key: tenant, value: a, share: { reserve: 20% } }';
+  for (const [text, id] of [
+    [rules(`${policy}${shared}`, child), ''],
+    [slotRules(`${policy}${sharedSlots}`, child), 'id=1,'],
+  ] as const)
+    expect(await answersOf(text, [`api=x,${id}tenant=a`, `api=x,${id}tenant=b`], lostStore)).toEqual([
+      `${code} undefined`,
+      `${code} undefined`,
+    ]);
 });
 
 test('hits that children give back while there is no store are not credited to one of them later', async () => {

@@ -31,7 +31,7 @@ const anyReport = fc.record({
   leaves: fc.integer({ min: 0, max: 9 }).map((number) => number === 0),
 });
 
-test('the script in Redis gives the same shares as its twin', async () => {
+test('pools in Redis give the same shares as those in memory', async () => {
   let run = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -62,6 +62,23 @@ test('the script in Redis gives the same shares as its twin', async () => {
     ),
     { numRuns: 100 },
   );
+});
+
+test('reports of many holders at once, through several processes, share no more than the rate', async () => {
+  const processes = Array.from({ length: 4 }, () => new RedisShares(redis, { terms, timeoutMs: 60_000 }));
+  const report = { requests: 1_000, elapsedMs: 1_000, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const pool = { units: 4_096, fillMs: 1_000, burst: 4_096 };
+  const steps = Array.from({ length: 40 }, (_, at) =>
+    (processes[at % 4] as RedisShares).step(
+      ['x', 'y', 'z'].map((name) => ({ key: 'crowded', pool, report: { ...report, holder: `${name}${at}` } })),
+    ),
+  );
+  const shares = (await Promise.all(steps)).flat();
+  const units = shares.map((share) => (share && 'units' in share ? share.units : Number.NaN));
+  expect(units).toHaveLength(120);
+  const sum = units.reduce((total, one) => total + one, 0);
+  expect(sum).toBeGreaterThan(4_000);
+  expect(sum).toBeLessThanOrEqual(4_096);
 });
 
 test('several reports are sent to Redis together, and keys expire with the shares', async () => {

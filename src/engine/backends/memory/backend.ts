@@ -15,6 +15,7 @@ import {
   type CounterDecision,
   type Fork,
   isForItself,
+  marksRefusal,
   type Operation,
   type RunOptions,
   signedHits,
@@ -228,7 +229,8 @@ function chargeRefused(
   nowMs: number,
 ): Decision | undefined {
   const isAlone = standsAlone(operation);
-  if (!isAlone && (accepted || !mayCharge || isForItself(operation))) return undefined;
+  const isCharged = (mayCharge || marksRefusal(operation)) && !accepted && !isForItself(operation);
+  if (!isAlone && !isCharged) return undefined;
   const hits = signedHits(operation);
   const step = runStep(operation, hits, load(counters, operation, nowMs), nowMs, true);
   if (!isAlone && step.accepted) return undefined;

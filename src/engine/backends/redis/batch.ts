@@ -1,7 +1,7 @@
 import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
 import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
-import { type Operation, signedHits, standsAlone } from '../backend.ts';
+import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { PackedNumbers } from './packed-numbers.ts';
 import type { Script } from './script.ts';
@@ -71,6 +71,8 @@ const stepNumbers = Object.fromEntries(algorithmNames.map((name, at) => [name, a
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
 /** Added to the mode of an operation that is counted even if its request is refused. */
 const ALONE = 16;
+/** Added to the mode of an operation whose own refusal changes its counter. */
+const MARKS = 32;
 
 /** Buffers, reused for all batches. */
 const packedHead = new PackedNumbers();
@@ -152,10 +154,11 @@ export function encodeBatch(
 function packOperation(operation: Operation, spend: Spend, keyPlace: number, limitPlace: number): void {
   const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
   const alone = spend !== 'each' && standsAlone(operation) ? ALONE : 0;
+  const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
   packedRequests.add(keyPlace);
   packedRequests.add(limitPlace);
   packedRequests.add(signedHits(operation));
-  packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone);
+  packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
 }
 
 /** The keys of a batch, each once. */

@@ -5,7 +5,7 @@
   Each request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of operations, and per operation:
   key (its place in KEYS), limit (its place among the limits; negative if the hits are usage), hits, mode. The mode is 1 if the operation blocks + 2 *
   its kind, see KINDS. Kinds after PEEK only appear if each operation spends independently; + ALONE, for an operation
-  that is counted even if its request is refused, only if they do not. REFUND and FORGET have two more numbers: the
+  that is counted even if its request is refused, and + MARKS, for one whose own refusal is, only if they do not. REFUND and FORGET have two more numbers: the
   place in KEYS of the time when the counter was reset; the time of the charge (REFUND), or how long the former is
   kept (FORGET, ms)
 
@@ -22,7 +22,7 @@ local function decide_requests(batch)
   local EACH, SPARE_OTHERS = 0, 2
   -- COUNT: positive hits are spent, negative hits are refunded, 0 peeks
   local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
-  local ALONE = 16
+  local ALONE, MARKS = 16, 32
   -- Of a node of a shared limit; a child is forgotten long after the last window in which it was active.
   local NODE_NUMBERS, FORGOTTEN_MS = 15, 60000
 
@@ -64,7 +64,7 @@ local function decide_requests(batch)
   local function read_operation()
     local key, place, mode = input[at], input[at + 1], input[at + 3]
     local limit, kind = limits[math.abs(place)], math.floor(mode % ALONE / 2)
-    local operation = { key = key, limit = limit, hits = input[at + 2], kind = kind, blocks = mode % 2 == 1, alone = mode >= ALONE, is_metered = place < 0, reset = input[at + 4], reset_ms = input[at + 5] }
+    local operation = { key = key, limit = limit, hits = input[at + 2], kind = kind, blocks = mode % 2 == 1, alone = mode % MARKS >= ALONE, marks = mode >= MARKS, is_metered = place < 0, reset = input[at + 4], reset_ms = input[at + 5] }
     operation.charge = kind == KINDS.COUNT
     at = at + (kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
@@ -271,7 +271,7 @@ local function decide_requests(batch)
       asked[hit.key] = (asked[hit.key] or 0) + (hit.charge and hit.hits or 0)
       local is_accepted = accepted[i]
       local charged = hit.alone
-        or (may_charge and hit.charge and not is_accepted and not run(hit, hit.hits, false).accepted)
+        or ((may_charge or hit.marks) and hit.charge and not is_accepted and not run(hit, hit.hits, false).accepted)
       local decides_alone = not hit.charge and hit.hits > 0 -- a peek for hits
       local result = run(hit, (charged or decides_alone) and hit.hits or asked[hit.key], charged and hit.charge)
       if decides_alone then

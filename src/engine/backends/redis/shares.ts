@@ -1,16 +1,31 @@
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { Cluster } from 'ioredis';
 import type { Clock } from '../../../base/clock.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../../shares/share-store.ts';
-import type { ShareTerms } from '../../shares/shares.ts';
+import { emptyHolder, type ShareHolder, type ShareState, type ShareTerms, stepShares } from '../../shares/shares.ts';
 import { within } from '../within.ts';
 import type { RedisConnection } from './connect.ts';
 import { describeError } from './reason.ts';
 
-/** The twin of `stepShares`. */
-const text = readFileSync(new URL('./shares.lua', import.meta.url), 'utf8');
-const sha1 = createHash('sha1').update(text).digest('hex');
+/**
+ * Replaces a pool, KEYS[1], that is still as it was read, and returns nothing; else returns the server's seconds and
+ * microseconds, and the pool. ARGV: the pool as it was read, the new one, and its time to live (ms; 0: it is dropped);
+ * absent to read it.
+ */
+const COMPARE_AND_SET = `
+local pool = redis.call('GET', KEYS[1]) or ''
+if pool ~= ARGV[1] then
+  local time = redis.call('TIME')
+  return { time[1], time[2], pool }
+end
+if ARGV[3] == '0' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+return {}
+`;
+
+/** Attempts to change a pool; each one that fails lets another process succeed. */
+const MAX_ATTEMPTS = 100;
 
 interface RedisSharesOptions {
   readonly terms: ShareTerms;
@@ -19,7 +34,7 @@ interface RedisSharesOptions {
   readonly clock?: Clock;
 }
 
-/** Pools in a Redis that any number of processes share, stepped by one script on Redis's clock. */
+/** Pools in a Redis that any number of processes share, on Redis's clock. */
 export class RedisShares implements ShareStore {
   readonly #redis: RedisConnection;
   readonly #options: RedisSharesOptions;
@@ -30,61 +45,65 @@ export class RedisShares implements ShareStore {
     this.#options = options;
   }
 
-  /** The script goes through them. */
+  /** Unknown before a pool is read. */
   holders(): number {
     return 0;
   }
 
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     if (this.#redis.status !== 'ready') return reports.map(() => ({ reason: 'Redis cannot be reached' }));
-    const replies = await within(this.#options.timeoutMs, this.#stepAll(reports));
-    return 'value' in replies ? replies.value : reports.map(() => ({ reason: replies.reason }));
-  }
-
-  /** One write for all on a single server; on a Cluster, each key may be on another node. */
-  async #stepAll(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
-    if (this.#redis instanceof Cluster) return Promise.all(reports.map((report) => this.#stepOne(report)));
-    const pipeline = this.#redis.pipeline();
-    for (const report of reports) pipeline.evalsha(sha1, 1, report.key, ...this.#buildArguments(report));
-    const replies = (await pipeline.exec()) ?? [];
-    return Promise.all(
-      reports.map((report, at) => {
-        const [error, reply] = replies[at] ?? [new Error('no reply'), undefined];
-        return error ? this.#again(report, error) : shareFrom(reply);
+    const byPool = new Map<string, PoolReport[]>();
+    for (const report of reports) byPool.set(report.key, [...(byPool.get(report.key) ?? []), report]);
+    const shares = new Map<PoolReport, ShareReply>();
+    await Promise.all(
+      Array.from(byPool, async ([key, own]) => {
+        const replies = await within(this.#options.timeoutMs, this.#stepPool(key, own));
+        for (const [at, report] of own.entries())
+          shares.set(report, 'value' in replies ? replies.value[at] : { reason: replies.reason });
       }),
     );
+    return reports.map((report) => shares.get(report));
   }
 
-  async #stepOne(report: PoolReport): Promise<ShareReply> {
-    try {
-      return shareFrom(await this.#redis.evalsha(sha1, 1, report.key, ...this.#buildArguments(report)));
-    } catch (error) {
-      return this.#again(report, error);
-    }
-  }
-
-  /** An unknown script was refused before it ran, so it is safe to resend it. */
-  async #again(report: PoolReport, error: unknown): Promise<ShareReply> {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) return { reason: describeError(error) };
-    try {
-      return shareFrom(await this.#redis.eval(text, 1, report.key, ...this.#buildArguments(report)));
-    } catch (again) {
-      return { reason: describeError(again) };
-    }
-  }
-
-  #buildArguments({ pool, report }: PoolReport): readonly (string | number)[] {
+  /** The shares for reports of one pool: of the state that all of them change together, if nobody else changed it. */
+  async #stepPool(key: string, reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     const { terms, clock } = this.#options;
-    return [
-      ...[pool.units, pool.fillMs, pool.burst, terms.ttlMs, terms.transitMs, terms.silenceMs, clock?.() ?? 0],
-      ...[report.holder, report.requests, report.elapsedMs, report.sent],
-      ...[report.isConfirmed, report.isResumed, report.leaves].map(Number),
-    ];
+    try {
+      let found = await this.#run(key);
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const [seconds, microseconds, before = ''] = found;
+        const nowMs = clock?.() ?? Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+        let state = readState(before);
+        let ttlMs = 0;
+        const shares = reports.map(({ pool, report }) => {
+          const step = stepShares(pool, terms, state, nowMs, report);
+          [state, ttlMs] = [step.state, step.ttlMs];
+          return step.share;
+        });
+        found = await this.#run(key, before, writeState(state), Math.max(ttlMs, 0));
+        if (found.length === 0) return shares;
+      }
+      return reports.map(() => ({ reason: `the pool was changed by others during ${MAX_ATTEMPTS} attempts` }));
+    } catch (error) {
+      return reports.map(() => ({ reason: describeError(error) }));
+    }
+  }
+
+  #run(key: string, ...change: readonly (string | number)[]): Promise<readonly string[]> {
+    return this.#redis.eval(COMPARE_AND_SET, 1, key, ...change) as Promise<readonly string[]>; // see the script
   }
 }
 
-/** @param reply  of the script: three numbers, or none */
-function shareFrom(reply: unknown): ShareReply {
-  const [number, units, burst] = reply as readonly string[]; // see shares.lua
-  return number === undefined ? undefined : { number: Number(number), units: Number(units), burst: Number(burst) };
+const NUMBERS = Object.keys(emptyHolder).length;
+
+/** For each holder its id and its numbers, separated by spaces. */
+const writeState = (state: ShareState): string => state.flatMap((holder) => Object.values(holder)).join(' ');
+
+function readState(text: string): ShareState {
+  const values = text === '' ? [] : text.split(' ');
+  return Array.from({ length: values.length / NUMBERS }, (_, at) => {
+    const [id = '', ...numbers] = values.slice(at * NUMBERS, (at + 1) * NUMBERS);
+    const names = Object.keys(emptyHolder).slice(1);
+    return { ...emptyHolder, id, ...Object.fromEntries(names.map((name, place) => [name, Number(numbers[place])])) };
+  }) satisfies readonly ShareHolder[];
 }

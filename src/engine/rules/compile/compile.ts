@@ -28,7 +28,7 @@ import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { buildChild, checkReserves, isShared } from './share.ts';
+import { buildChild, checkReserves, mayHaveChildren } from './share.ts';
 import { finish } from './steps.ts';
 
 interface CompileOptions {
@@ -252,7 +252,7 @@ export function childContext(block: Block<'node'>, above: Above, problems: Probl
     ids: readIds(block, above, problems),
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
-    shares: isShared(block),
+    shares: mayHaveChildren(block),
   };
 }
 

@@ -105,7 +105,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const adapted = read && readAdapt(block, { fixed: read, hasId }, problems);
   const counted = policy && adapted && countedBy(adapted, policy);
   const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
-  const shared = split && readShare(block, split, problems);
+  const shared = split && readShare(block, { whole: split, hasId }, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
   if (limit && most > MAX_UINT32 && !isRateLimit(limit) && limit.algorithm !== 'reservation')

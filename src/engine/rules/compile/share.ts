@@ -1,6 +1,6 @@
 import { unitMs } from '../../algorithms/limit.ts';
 import { type ChildNumbers, type FairShareLimit, priorities, readPriority } from '../../holds/fair-share.ts';
-import type { Limit } from '../../holds/limits.ts';
+import { isShared, type Limit, limitsInFlight, type SharedLimit } from '../../holds/limits.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
@@ -35,7 +35,11 @@ export function findExcluded(values: LimitValues, beside: 'share' | 'sites'): ke
 }
 
 /** The limit that children share, if the rule says so. */
-export function readShare({ values, place }: Block<'rate_limit'>, whole: Limit, problems: Problems): Limit | undefined {
+export function readShare(
+  { values, place }: Block<'rate_limit'>,
+  { whole, hasId }: { readonly whole: Limit; readonly hasId: boolean },
+  problems: Problems,
+): Limit | undefined {
   const { share } = values;
   if (!share) return whole;
   if (share.invalid.size > 0) return undefined; // reported already
@@ -44,6 +48,13 @@ export function readShare({ values, place }: Block<'rate_limit'>, whole: Limit, 
     return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
   const other = findExcluded(values, 'share');
   if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
+  if (limitsInFlight(whole)) {
+    if (hasId) return { ...whole, counter: `${whole.counter}|share`, by, path: [] };
+    return problems.error(
+      place('share'),
+      'share of slots requires the id of the request: put not_counted: hold on this node or one above',
+    );
+  }
   const { algorithm, requestsPerUnit, windowMs } = whole;
   if (algorithm !== 'token_bucket' || windowMs !== unitMs.SECOND)
     return problems.error(
@@ -67,7 +78,7 @@ const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined
   share?.values.by ?? limit?.values.share?.values.by;
 
 /** Whether nodes below may be children. */
-export const isShared = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
+export const mayHaveChildren = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
 
 interface Parent {
   readonly rule: Rule | undefined;
@@ -90,13 +101,13 @@ export function buildChild(
   if (!share || share.invalid.size > 0) return undefined; // reported already
   if (limit || limits)
     return report('share', 'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling');
-  if (!rule || shared?.limit.algorithm !== 'fair_share') {
+  if (!rule || !shared || !isShared(shared.limit)) {
     if (shares) return undefined; // the limit above is invalid
     return report('share', `share requires a limit with share: { by: ${key} } on the node above`);
   }
   if (shared.limit.by !== key)
     return report('key', `a child of this limit has the key ${shared.limit.by ?? 'of a level above'}, got '${key}'`);
-  if (id !== undefined || rule.ids)
+  if (id !== undefined || (rule.ids && !limitsInFlight(shared.limit)))
     return report('not_counted', 'not_counted and share are mutually exclusive: remove one of them');
   const own = readChild(block, shared.limit, problems);
   if (!own) return undefined;
@@ -109,7 +120,7 @@ export function buildChild(
 }
 
 /** The limit of the node above, with the child's part of it. */
-function readChild(block: Block<'node'>, above: FairShareLimit, problems: Problems): FairShareLimit | undefined {
+function readChild(block: Block<'node'>, above: SharedLimit, problems: Problems): SharedLimit | undefined {
   const { share, key = '' } = block.values;
   if (!share) return undefined;
   const { reserve: written, weight = 1, ceiling: ceilingText, priority, by } = share.values;
@@ -121,11 +132,13 @@ function readChild(block: Block<'node'>, above: FairShareLimit, problems: Proble
   if (path.length === MAX_LEVELS) report('by', `a shared limit has at most ${MAX_LEVELS} levels below it`);
   if (weight < 1 || weight > MAX_WEIGHT) report('weight', `weight must be 1 to ${MAX_WEIGHT}, got ${weight}`);
   const reserve = readRate(written, parent?.reserve ?? requestsPerUnit);
-  if (written !== undefined) checkReserve(reserve, parent, block.values, (message) => report('reserve', message));
+  const unit = shownUnit(above);
+  if (written !== undefined)
+    checkReserve({ reserve, parent, unit }, block.values, (message) => report('reserve', message));
   const most = path.reduce((least, one) => (one.ceiling > 0 ? Math.min(least, one.ceiling) : least), requestsPerUnit);
   const ceiling = readRate(ceilingText, most);
   if (ceilingText !== undefined && (ceiling < Math.max(reserve, 1) || ceiling > most))
-    report('ceiling', `ceiling must be ${Math.max(reserve, 1)} to ${most} hits per second, got '${ceilingText}'`);
+    report('ceiling', `ceiling must be ${Math.max(reserve, 1)} to ${most} ${unit}, got '${ceilingText}'`);
   const isStated = priority === 'value';
   const threshold = priority === undefined || isStated ? undefined : readPriority(priority);
   if (priority !== undefined && !isStated && threshold === undefined)
@@ -145,9 +158,15 @@ function readChild(block: Block<'node'>, above: FairShareLimit, problems: Proble
   };
 }
 
+/** What reservations and ceilings of a limit are counted in. */
+const shownUnit = (limit: SharedLimit): string => (limitsInFlight(limit) ? 'slots' : 'hits per second');
+
 function checkReserve(
-  reserve: number,
-  parent: ChildNumbers | undefined,
+  {
+    reserve,
+    parent,
+    unit,
+  }: { readonly reserve: number; readonly parent: ChildNumbers | undefined; readonly unit: string },
   { value = '', share_threshold: isOne = false }: NodeValues,
   report: (message: string) => undefined,
 ): void {
@@ -155,10 +174,10 @@ function checkReserve(
     report('reserve requires a fixed value: the number of other children is unknown; give them a weight');
   else if (parent?.reserve === 0)
     report(`reserve requires a reserve of the ${parent.key} above, of which it is a part`);
-  else if (reserve < 1) report('reserve must be at least 1 hit per second');
+  else if (reserve < 1) report(`reserve must be at least 1 of its ${unit}`);
 }
 
-/** Whole hits per second, rounded down: `20%` of the whole, or a number. */
+/** Whole hits per second, or slots, rounded down: `20%` of the whole, or a number. */
 function readRate(written: string | undefined, whole: number): number {
   if (written === undefined) return 0;
   const rate = written.endsWith('%') ? (whole * Number(written.slice(0, -1))) / 100 : Number(written);
@@ -171,7 +190,7 @@ const ROUNDING = 1e-9;
 /** Reports reservations of children that add up to more than their parent has. */
 export function checkReserves(block: Block<'node'>, rule: Rule | undefined, problems: Problems): void {
   const limit = rule?.limits[0]?.limit;
-  if (limit?.algorithm !== 'fair_share' || limit.by === undefined) return;
+  if (!limit || !isShared(limit) || limit.by === undefined) return;
   const parent = limit.path.at(-1);
   const whole = parent?.reserve ?? limit.requestsPerUnit;
   const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === limit.by);
@@ -179,6 +198,6 @@ export function checkReserves(block: Block<'node'>, rule: Rule | undefined, prob
   if (sum <= whole || whole === 0) return;
   problems.error(
     block.place('descriptors'),
-    `reservations add up to ${sum} hits per second, more than the ${whole} of ${parent ? `this ${parent.key}` : 'the limit'}`,
+    `reservations add up to ${sum} ${shownUnit(limit)}, more than the ${whole} of ${parent ? `this ${parent.key}` : 'the limit'}`,
   );
 }

@@ -1,6 +1,6 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import { showCount, showMoney } from '../../algorithms/money.ts';
-import { algorithmFor, isRateLimit, type Limit, namedAlgorithm } from '../../holds/limits.ts';
+import { algorithmFor, isRateLimit, isShared, type Limit, namedAlgorithm } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
@@ -14,8 +14,8 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const unitName = unit.toLowerCase();
   if (algorithm === 'allocation') return `${requestsPerUnit} until given back`;
   if (limit.algorithm === 'adaptive')
-    return `${limit.min} to ${requestsPerUnit} in flight for up to ${windowMs} ms, adaptive`;
-  if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
+    return `${limit.min} to ${requestsPerUnit} in flight for up to ${windowMs} ms, adaptive${describeUse(limit)}`;
+  if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms${describeUse(limit)}`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
@@ -24,7 +24,7 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
 
 function describeUse(limit: Limit): string {
   if (limit.algorithm === 'reservation') return ', reserved';
-  return limit.algorithm === 'fair_share' ? ', shared' : '';
+  return isShared(limit) ? ', shared' : '';
 }
 
 /**

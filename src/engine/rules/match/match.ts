@@ -189,10 +189,12 @@ function limited(
 ): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
   const levels = rule.named === 'by_rule' || !rules ? rule.levels : nameLevels(rule, sent, rules, work);
+  if (rule.sharedBelow !== undefined) return sharing(rule, rule.sharedBelow, entries, sent, levels);
   if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
-  if (rule.sharedBelow !== undefined) return sharing(rule, rule.sharedBelow, entries, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
+
+type LimitedMatch = Extract<Match, { kind: 'limited' }>;
 
 function withoutIds(
   rule: Rule,
@@ -200,12 +202,12 @@ function withoutIds(
   entries: readonly Entry[],
   sent: readonly Entry[],
   levels: readonly string[],
-): Match {
+): LimitedMatch {
   const hold = ids.find(({ as }) => as === 'hold');
   const priority = ids.find(({ as }) => as === 'priority');
   const counted = countedEntries(rule, entries);
-  const found: Match = {
-    kind: 'limited' as const,
+  const found: LimitedMatch = {
+    kind: 'limited',
     rule,
     limits: rule.limits,
     entries: counted,
@@ -223,14 +225,18 @@ function withoutIds(
 }
 
 /** @param below  the number of entries of the node whose limit is shared */
-const sharing = (rule: Rule, below: number, entries: readonly Entry[], levels: readonly string[]): Match => ({
-  kind: 'limited',
-  rule,
-  limits: rule.limits,
-  entries: entries.slice(0, below),
-  children: entries.slice(below).map(({ value }) => value),
-  levels,
-});
+function sharing(
+  rule: Rule,
+  below: number,
+  entries: readonly Entry[],
+  sent: readonly Entry[],
+  levels: readonly string[],
+): Match {
+  const above = entries.slice(0, below);
+  const children = entries.slice(below).map(({ value }) => value);
+  if (rule.ids === undefined) return { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
+  return { ...withoutIds(rule, rule.ids, above, sent, levels), children };
+}
 
 /** The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request. */
 export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>

@@ -169,9 +169,9 @@ const rateLimit = {
   share: {
     type: 'block',
     of: 'share',
-    goesWith: ['token_bucket'],
+    goesWith: ['token_bucket', 'in_flight'],
     meaning:
-      'the values of a key share the limit: each may use what others leave; token_bucket (the default then), unit: second',
+      'the values of a key share the limit: each may use what others leave; token_bucket (the default then) with unit: second, or in_flight with an id',
   },
   charge: {
     type: 'text',

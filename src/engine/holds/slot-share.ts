@@ -1,0 +1,175 @@
+import { type State, unitMs } from '../algorithms/limit.ts';
+import { type AdmissionLevel, CEILING, findRoom, type Judgement, unspent } from './admission.ts';
+import type { Claim } from './claim.ts';
+import type { ChildNumbers, Sharing } from './fair-share.ts';
+import { insert } from './hold-list.ts';
+
+/**
+ * Numbers in a hold of a shared limit: holder, slots, expiry, and the children on the path of its request, from the top;
+ * 0 for none. A child's call leaves marks, which hold no slots: minus the child, 0, expiry, its parent, its reservation, and 0
+ * if it is active, or, if it was refused, its weight and threshold.
+ */
+export const SHARED_SIZE = 6;
+
+/** Comes before the script of requests in flight, after that of admission. */
+export const slotShareScript = new URL('./slot-share.lua', import.meta.url);
+
+/** How long a child is active after a call, and waits for slots after a refusal. */
+const ACTIVE_MS = unitMs.SECOND;
+/** Maximum number of children that wait for slots; more are not counted in shares. */
+export const MAX_WAITING = 256;
+const ALL = 100;
+/** Factor of the weight in a mark. */
+const WEIGHT = 128;
+/** Numbers before those of the children, and of each child: see slot-share.lua. */
+const FIRST_CHILD = 2;
+const CHILD_NUMBERS = 4;
+
+/** The part of a rate that a priority may use, as whole slots; at least one. */
+export const thresholdSlots = (slots: number, threshold: number): number =>
+  Math.max(Math.floor((slots * threshold) / ALL), 1);
+
+/** The numbers of a claim's path, as slot-share.lua documents them; none if the limit is not shared. */
+export function sharingArgs({ path, threshold: ofRule }: Partial<Sharing>, claim: Claim): readonly number[] {
+  if (!path) return [];
+  const { children = [], threshold: stated } = claim.slotShare ?? {};
+  const thresholds = [stated, ofRule, claim.threshold].filter((one) => one !== undefined);
+  const numbers = [thresholds.length > 0 ? Math.min(...thresholds) : 0, Math.min(path.length, children.length)];
+  for (const [at, child] of children.slice(0, path.length).entries()) {
+    const { reserve, weight, ceiling } = path[at] as ChildNumbers; // in range
+    numbers.push(child, reserve, weight, ceiling);
+  }
+  return numbers;
+}
+
+/** The same parts of another number of slots. */
+export function scalePath(path: readonly ChildNumbers[], slots: number, whole: number): readonly ChildNumbers[] {
+  const part = (written: number): number => (written === 0 ? 0 : Math.max(Math.floor((written * slots) / whole), 1));
+  return path.map((child) => ({ ...child, reserve: part(child.reserve), ceiling: part(child.ceiling) }));
+}
+
+interface SlotLevel extends AdmissionLevel {
+  readonly id: number;
+  readonly weight: number;
+  readonly used: number;
+}
+
+/** The nodes on the path of a request, and what their siblings hold and wait for. */
+export interface SharedSlots {
+  readonly levels: readonly SlotLevel[];
+  /** That of the request's priority, in percent; 0 if it has none. */
+  readonly threshold: number;
+  /** What the request must leave to higher priorities. */
+  readonly floor: number;
+}
+
+/**
+ * Reads from the holds what a request for slots meets. Children divide slots that are not reserved by weight: one that
+ * holds at least its part of what it, those that wait, and nobody holds leaves a slot to each that waits and holds less
+ * than its part. Twin of slot-share.lua.
+ *
+ * @param wanted  further slots that are requested
+ */
+export function openSlots(slots: number, numbers: readonly number[], holds: State, wanted = 1): SharedSlots {
+  const [threshold = 0, depth = 0] = numbers;
+  const held = usedBy(holds, 0, 0).total;
+  const free = slots - held;
+  const floor = threshold === 0 ? 0 : slots - thresholdSlots(slots, threshold);
+  const levels: SlotLevel[] = [newLevel([0, 0, 1, 0], held, free)];
+  let room = free;
+  for (let at = 0; at <= depth; at++) {
+    const parent = levels[at] as SlotLevel;
+    const own = FIRST_CHILD + at * CHILD_NUMBERS;
+    const child = at < depth ? numbers.slice(own, own + CHILD_NUMBERS) : [0, 0, 0, 0];
+    const { used } = usedBy(holds, at, parent.id);
+    const level = newLevel(child, used.get(child[0] ?? 0) ?? 0);
+    const borrowed = Math.max(level.used - level.reserve, 0);
+    const waiting: { readonly weight: number; readonly borrowed: number }[] = [];
+    for (let mark = 0; mark < holds.length; mark += SHARED_SIZE) {
+      const [id = 0, taken, , above, reserve = 0, wants = 0] = holds.slice(mark, mark + SHARED_SIZE);
+      if (taken !== 0 || above !== parent.id || id === -level.id) continue;
+      const its = used.get(-id) ?? 0;
+      if (wants === 0) parent.held += Math.max(reserve - its, 0);
+      else if (held < thresholdSlots(slots, wants % WEIGHT))
+        waiting.push({ weight: Math.floor(wants / WEIGHT), borrowed: Math.max(its - reserve, 0) });
+    }
+    if (at === 0) room -= Math.max(parent.held, floor);
+    else if (parent.reserve > 0) room = Math.max(room, Math.min(free, parent.left - parent.held));
+    room = Math.max(Math.min(room, parent.ceilingLeft - parent.held), 0);
+    if (at === depth) break;
+    const weights = waiting.reduce((sum, { weight }) => sum + weight, level.weight);
+    const whole = waiting.reduce((sum, one) => sum + one.borrowed, borrowed + room);
+    const behind = waiting.filter((one) => one.borrowed * weights < one.weight * whole).length;
+    level.isAhead = threshold !== ALL && room - wanted < behind && borrowed * weights >= level.weight * whole;
+    levels.push(level);
+  }
+  return { levels, threshold, floor };
+}
+
+function newLevel(
+  [id = 0, reserve = 0, weight = 0, ceiling = 0]: readonly number[],
+  used: number,
+  left = reserve - used,
+): SlotLevel {
+  const ceilingLeft = ceiling > 0 ? ceiling - used : Number.POSITIVE_INFINITY;
+  return { id, reserve, weight, used, left, ceilingLeft, held: 0, isAhead: false, pays: false };
+}
+
+/** The slots of each child of a node, and of all of them. @param at  the number of levels above the children */
+function usedBy(holds: State, at: number, parent: number) {
+  const used = new Map<number, number>();
+  let total = 0;
+  for (let hold = 0; hold < holds.length; hold += SHARED_SIZE) {
+    const slots = holds[hold + 1] ?? 0;
+    if (slots === 0 || (at > 0 && holds[hold + 2 + at] !== parent)) continue;
+    const child = holds[hold + 3 + at] ?? 0;
+    used.set(child, (used.get(child) ?? 0) + slots);
+    total += slots;
+  }
+  return { used, total };
+}
+
+/** Marks the children on the path as active, and after a refusal as waiting for slots where it was decided or below. */
+export function markCall(
+  holds: number[],
+  { levels, threshold }: SharedSlots,
+  [reason, at]: Judgement,
+  nowMs: number,
+): void {
+  const firstWaiting = reason === 0 ? levels.length : Math.max(at + (reason === CEILING ? 1 : 0), 1);
+  for (let level = 1; level < levels.length; level++) {
+    const { id, reserve, weight } = levels[level] as SlotLevel;
+    const parent = (levels[level - 1] as SlotLevel).id;
+    if (reserve > 0) putMark(holds, [-id, 0, nowMs + ACTIVE_MS, parent, reserve, 0]);
+    if (level < firstWaiting) continue;
+    putMark(holds, [-id, 0, nowMs + ACTIVE_MS, parent, reserve, weight * WEIGHT + (threshold === 0 ? ALL : threshold)]);
+  }
+}
+
+/** Replaces the child's mark of the same kind. */
+function putMark(holds: number[], mark: readonly [number, number, number, ...number[]]): void {
+  const isWaiting = (mark[5] ?? 0) > 0;
+  let waiting = 0;
+  for (let at = 0; at < holds.length; at += SHARED_SIZE) {
+    if (holds[at + 1] !== 0 || (holds[at + 5] ?? 0) > 0 !== isWaiting) continue;
+    waiting++;
+    if (holds[at] !== mark[0]) continue;
+    holds.splice(at, SHARED_SIZE);
+    waiting = 0;
+    break;
+  }
+  if (!isWaiting || waiting < MAX_WAITING) insert(holds, mark);
+}
+
+/** Reason, level; slots of the child, those beyond its reservation, what is left of it; held for others; room. */
+export function reportShare({ levels, floor }: SharedSlots, [reason, at]: Judgement): State {
+  const { used, reserve } = levels.at(-1) as SlotLevel;
+  const isChild = levels.length > 1;
+  const own = isChild ? used : 0;
+  const held = isChild ? (levels[0]?.held ?? 0) : 0;
+  return [reason, at, own, Math.max(own - reserve, 0), unspent(levels), held, findRoom(levels, floor)];
+}
+
+/** Whether a child has called in the last second. */
+export const hasMark = (holds: State, child: number, nowMs: number): boolean =>
+  holds.some((id, at) => at % SHARED_SIZE === 0 && id === -child && (holds[at + 2] ?? 0) > nowMs);

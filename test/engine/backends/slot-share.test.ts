@@ -1,0 +1,131 @@
+import type { Redis as Connection } from 'ioredis';
+import { spends } from '../../../src/engine/algorithms/limit.ts';
+import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { adaptiveOf, fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
+import { operationOf } from '../../helpers/operations.ts';
+import fc from '../../helpers/property.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
+import { childOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
+
+withRedis();
+
+let server: Redis;
+let connection: Connection;
+const clock = fakeClock();
+/** On the test's clock. */
+let redis: RedisBackend;
+beforeAll(async () => {
+  server = await startRedis();
+  connection = await openReady(server);
+  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: STORE_TIMEOUT_MS });
+});
+afterAll(async () => {
+  connection.disconnect();
+  await redis.close();
+  await server.stop();
+});
+
+const how = { spend: 'each', timeoutMs: STORE_TIMEOUT_MS } as const;
+
+describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
+  test('400 parallel calls of 40 children on several instances take all slots and not one more', async () => {
+    const [stores, key, whole] = [open(), newKey(), inFlightOf(37, 60_000, { path: [] })];
+    const spendAt = (at: number) => {
+      const leaf = { children: [1 + (at % 40)], path: [childOf({ weight: 1 + (at % 3) })] };
+      return (stores[at % stores.length] ?? stores[0]).run([slotOf(key, whole, leaf, { holder: 1_000 + at })], how);
+    };
+    const replies = await Promise.all(Array.from({ length: 400 }, async (__, at) => await spendAt(at)));
+    expect(replies.flatMap(codesOf).filter((code) => code === 'OK')).toHaveLength(37);
+  });
+
+  test.each(spends)(
+    'a child that is refused gets the next slots of its reservation and of its share, with spend: %s',
+    async (spend) => {
+      const [[store], key, whole] = [open(), newKey(), inFlightOf(4, 60_000, { path: [] })];
+      const [own, other] = [
+        { children: [1], path: [childOf({ reserve: 2 })] },
+        { children: [2], path: [childOf()] },
+      ];
+      const run = async (leaf: SlotLeaf, holder: number, hits = 1) => {
+        const slot = slotOf(key, whole, leaf, { holder, hits });
+        return codesOf(
+          await store.run([slot, operationOf({ key: newKey() }, fixedWindowOf(9), 1, true)], { ...how, spend }),
+        );
+      };
+      for (const holder of [1, 2, 3, 4]) expect(await run(other, holder)).toEqual(['OK', 'OK']);
+      expect((await run(own, 5))[0]).toBe('OVER_LIMIT');
+      for (const [released, next] of [
+        [1, 6],
+        [2, 7],
+      ] as const) {
+        await run(other, released, -1);
+        expect((await run(other, 10 + next))[0]).toBe('OVER_LIMIT');
+        expect((await run(own, next))[0]).toBe('OK');
+      }
+      await run(other, 3, -1);
+      expect((await run(other, 20))[0]).toBe('OVER_LIMIT'); // each has one slot that is not reserved
+      expect((await run(own, 21))[0]).toBe('OK');
+    },
+  );
+});
+
+/** Two organisations of two teams, and calls of an organisation, of none, and with priorities. */
+const leaves = [1, 2, 3, 4].flatMap((id): SlotLeaf[] => {
+  const org = Math.ceil(id / 2);
+  const path = [
+    childOf({ key: 'org', reserve: org === 1 ? 6 : 3, weight: org, ceiling: org === 1 ? 9 : 0 }),
+    childOf({ key: 'team', reserve: [3, 2, 1, 0][id - 1] ?? 0, weight: id }),
+  ];
+  const leaf = { children: [org + 100, id], path };
+  const user = { children: [...leaf.children, id + 1_000], path: [...path, childOf({ key: 'user', ceiling: 4 })] };
+  return [leaf, user, { ...leaf, threshold: id === 4 ? 60 : 100 }, { children: leaf.children.slice(0, 1), path }];
+});
+
+test.each([inFlightOf(12, 3_000, { path: [] }), adaptiveOf(40, 3_000, { path: [], min: 6, adaptMs: 200 })] as const)(
+  'Redis decides as memory does, whatever is taken, released, peeked at and refunded: $algorithm',
+  async (whole) => {
+    const anyOperation = fc.record({
+      leaf: fc.constantFrom(...leaves, { children: [], path: [] }),
+      holder: fc.integer({ min: 5_000, max: 5_030 }),
+      hits: fc.oneof(
+        fc.constantFrom(1, 1, 1, 1, -1),
+        fc.integer({ min: -3, max: 4 }),
+        fc.constantFrom(0, 100, -200, -503),
+      ),
+      kind: fc.constantFrom(undefined, undefined, undefined, undefined, 'charge', 'refund', 'peek'),
+      blocks: fc.boolean(),
+    });
+    const anyCall = fc.record({
+      spend: fc.constantFrom('each', ...spends),
+      afterMs: fc.constantFrom(0, 0, 1, 13, 250, 999, 1_000, 3_000, 9_000, -40),
+      operations: fc.array(anyOperation, { minLength: 1, maxLength: 8 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyCall, { maxLength: 30 }), async (calls) => {
+        const memory = createMemoryBackend(clock, { maxCounters: 1_000 });
+        const key = newKey();
+        for (const { spend, afterMs, operations } of calls) {
+          clock.advance(afterMs);
+          const run = operations.map(({ leaf, holder, hits, kind, blocks }): Operation => {
+            const { policy: _, ...plain } = slotOf(key, whole, leaf, { holder, hits });
+            const isOther = kind === 'refund' || kind === 'charge';
+            // after a peek, a refund makes Redis keep an estimate
+            const isExcluded = kind === 'refund' && whole.algorithm === 'adaptive';
+            if (kind === undefined || isExcluded || (spend !== 'each' && isOther)) return { ...plain, blocks };
+            return { ...plain, kind, chargedAtMs: clock() - 13 } as Operation;
+          });
+          const answers = await Promise.all(
+            [memory, redis].map(async (store): Promise<Replies> => await store.run(run, { ...how, spend })),
+          );
+          expect(answers[1]).toEqual(answers[0]);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  },
+);
