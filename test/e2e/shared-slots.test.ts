@@ -1,27 +1,16 @@
-import { readFileSync } from 'node:fs';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const CALLS = 400;
 const TENANTS = 40;
-const SLOTS = 20;
+/** Those of the example. */
+const SLOTS = 50;
 
 let redis: Redis;
 let instances: readonly Weir[];
 beforeAll(async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'rules-'));
-  await writeFile(
-    join(folder, 'rules.yaml'),
-    readFileSync('config/examples/shared-slots.yaml', 'utf8').replace(
-      'requests_per_unit: 50',
-      `requests_per_unit: ${SLOTS}`,
-    ),
-  );
   redis = await startRedis();
-  const args = ['--rules', join(folder, 'rules.yaml')];
+  const args = ['--rules', 'config/examples/shared-slots.yaml'];
   instances = await Promise.all([1, 2].map(() => startWeir({ REDIS_URL: redis.url }, { args })));
 });
 afterAll(async () => {

@@ -1,7 +1,7 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { inFlightOf } from '../../helpers/limits.ts';
+import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { childOf, randomsOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
 import { fluidRates } from './fluid.ts';
@@ -99,7 +99,7 @@ test('children have the slots that max-min fairness gives them, also after deman
           expect(Math.abs((held[at] ?? 0) - share)).toBeLessThan(1 + kept + 0.05 * share);
       }
     }),
-    { numRuns: 20 },
+    { numRuns: 20, endOnFailure: true },
   );
 });
 
@@ -132,4 +132,26 @@ test('lower priorities leave slots to higher ones, which use all of them if the 
   expect(hall.slotsOf(sheddable) + hall.slotsOf(ordinary)).toBe(17);
   hall.run([sheddable, ordinary, critical], 3_000);
   expect(hall.slotsOf(critical)).toBeGreaterThanOrEqual(17);
+});
+
+test('an adaptive limit does not grow because of calls that only a ceiling refuses', () => {
+  const clock = fakeClock();
+  const store = createMemoryBackend(clock, { maxCounters: 10 });
+  const whole = adaptiveOf(100, 30_000, { path: [], min: 10, adaptMs: 200 });
+  const leaf = { children: [1], path: [childOf({ ceiling: 20 })] }; // 2 of 10 slots
+  const run = (holder: number, hits: number) => {
+    const slot = slotOf('adaptive' as CounterKey, whole, leaf, { holder, hits });
+    const replies = store.run([slot], { spend: 'each', timeoutMs: 1_000 });
+    if (!Array.isArray(replies)) throw new TypeError('memory answers at once');
+    return replies[0];
+  };
+  for (let turn = 0; turn < 200; turn++) {
+    const [one, other, third] = [3 * turn + 10, 3 * turn + 11, 3 * turn + 12];
+    expect([run(one, 1).code, run(other, 1).code]).toEqual(['OK', 'OK']);
+    expect(run(third, 1)).toMatchObject({ code: 'OVER_LIMIT', share: { reason: 'ceiling' } });
+    clock.advance(10);
+    run(one, -200);
+    run(other, -200);
+  }
+  expect(run(1, 0).holds?.adapted).toMatchObject({ limit: 10, move: 'unused' });
 });

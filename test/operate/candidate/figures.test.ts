@@ -3,6 +3,7 @@ import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
 import { CountersUnavailable } from '../../../src/engine/decide/decide.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
+import { areIndependent } from '../../../src/operate/candidate/exact.ts';
 import type { TrialReport } from '../../../src/operate/candidate/report.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { numbers } from '../../helpers/numbers.ts';
@@ -135,6 +136,52 @@ descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burs
   for (const user of ['alice', 'bob']) await ask(requestOf(`user=${user}`));
   flush();
   expect(trial.report(1)).toMatchObject({ withheld: 1, totals: { requests: 2 } });
+});
+
+test('a counter is withheld after a call that was answered without the store', async () => {
+  const time = fakeClock();
+  const bucket = (burst: number): RuleTree =>
+    rulesFrom(`
+domain: demo
+descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burst}, algorithm: token_bucket } }]
+`);
+  const { trial, tried, ask, flush } = tryCandidate({ time, live: bucket(5), candidate: bucket(3) });
+  time.advance(60_000);
+  await ask(requestOf('user=alice'));
+  flush();
+  const answer = tried[0]?.live;
+  if (!answer) throw new TypeError('expected a decided request');
+  const verdicts = answer.verdicts.map((verdict) =>
+    verdict.kind === 'limited'
+      ? { ...verdict, decision: { ...verdict.decision, degraded: 'allow' as const } }
+      : verdict,
+  );
+  trial.answered(requestOf('user=alice'), { ...answer, verdicts }, Number.POSITIVE_INFINITY);
+  time.advance(1);
+  for (const user of ['alice', 'bob']) await ask(requestOf(`user=${user}`));
+  flush();
+  expect(trial.report(1)).toMatchObject({ withheld: 2, totals: { requests: 2 } });
+});
+
+test.each([
+  ['the candidate requires a key', 'require: [tenant]', {}, false],
+  ['the request lacks one that the live rules require', '', { unmet: { missing: [], descriptors: [] } }, false],
+  ['no key is required', '', {}, true],
+] as const)('whether descriptors are independent if %s', (_, requirement, more, isIndependent) => {
+  const rules = rulesFrom(`
+domain: demo
+${requirement}
+descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: 1 } }]
+`);
+  const live = {
+    overallCode: 'OK',
+    verdicts: [],
+    shadowed: false,
+    delayMs: 0,
+    retryAfterMs: undefined,
+    ...more,
+  } as const;
+  expect(areIndependent(requestOf('user=alice', 'user=bob'), live, rules, noModes)).toBe(isIndependent);
 });
 
 test('a process that is late tries half of the counters, fewer every second, and all again after it', async () => {
