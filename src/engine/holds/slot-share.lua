@@ -52,15 +52,16 @@ do
       local used = used_by(holds, at, parent)
       local own = used[id] or 0
       local borrowed = max(own - reserve, 0)
-      local weights, taken, weight_sum, taken_sum = {}, {}, weight, borrowed -- of those that wait
+      local waiting, weights, whole = 0, weight, borrowed -- those that wait, and the sums with the own child
       for i = holds.live, #holds, SIZE do
         if holds[i + 1] == 0 and holds[i + 3] == parent and holds[i] ~= -id then
           local its, reserved, wants = used[-holds[i]] or 0, holds[i + 4], holds[i + 5]
           if wants == 0 then
             path.held[level] = path.held[level] + max(reserved - its, 0)
           elseif held < slots_for_threshold(slots, wants % WEIGHT) then
-            weights[#weights + 1], taken[#taken + 1] = floor(wants / WEIGHT), max(its - reserved, 0)
-            weight_sum, taken_sum = weight_sum + weights[#weights], taken_sum + taken[#taken]
+            waiting = waiting + 1
+            weights = weights + floor(wants / WEIGHT)
+            whole = whole + max(its - reserved, 0)
           end
         end
       end
@@ -72,12 +73,8 @@ do
       room = max(min(room, path.ceiling_left[level] - path.held[level]), 0)
       if at < depth then
         set_level(level + 1, reserve, ceiling, own)
-        local whole, behind = taken_sum + room, 0
-        for i = 1, #weights do
-          behind = behind + (taken[i] * weight_sum < weights[i] * whole and 1 or 0)
-        end
-        path.is_ahead[level + 1] = threshold ~= ALL and room - wanted < behind
-          and borrowed * weight_sum >= weight * whole
+        path.is_ahead[level + 1] = threshold ~= ALL and room - wanted < waiting
+          and borrowed * weights >= weight * (whole + room)
         parent, own_used = id, own
       end
     end

@@ -65,8 +65,7 @@ export interface SharedSlots {
 
 /**
  * Reads from the holds what a request for slots meets. Children divide slots that are not reserved by weight: one that
- * holds at least its part of what it, those that wait, and nobody holds leaves a slot to each that waits and holds less
- * than its part. Twin of slot-share.lua.
+ * holds at least its part of what it, those that wait, and nobody holds leaves a slot to each that waits. Twin of slot-share.lua.
  *
  * @param wanted  further slots that are requested
  */
@@ -84,23 +83,23 @@ export function openSlots(slots: number, numbers: readonly number[], holds: Stat
     const { used } = usedBy(holds, at, parent.id);
     const level = newLevel(child, used.get(child[0] ?? 0) ?? 0);
     const borrowed = Math.max(level.used - level.reserve, 0);
-    const waiting: { readonly weight: number; readonly borrowed: number }[] = [];
+    let [waiting, weights, whole] = [0, level.weight, borrowed]; // those that wait, and the sums with the own child
     for (let mark = 0; mark < holds.length; mark += SHARED_SIZE) {
       const [id = 0, taken, , above, reserve = 0, wants = 0] = holds.slice(mark, mark + SHARED_SIZE);
       if (taken !== 0 || above !== parent.id || id === -level.id) continue;
       const its = used.get(-id) ?? 0;
       if (wants === 0) parent.held += Math.max(reserve - its, 0);
-      else if (held < thresholdSlots(slots, wants % WEIGHT))
-        waiting.push({ weight: Math.floor(wants / WEIGHT), borrowed: Math.max(its - reserve, 0) });
+      else if (held < thresholdSlots(slots, wants % WEIGHT)) {
+        waiting++;
+        weights += Math.floor(wants / WEIGHT);
+        whole += Math.max(its - reserve, 0);
+      }
     }
     if (at === 0) room -= Math.max(parent.held, floor);
     else if (parent.reserve > 0) room = Math.max(room, Math.min(free, parent.left - parent.held));
     room = Math.max(Math.min(room, parent.ceilingLeft - parent.held), 0);
     if (at === depth) break;
-    const weights = waiting.reduce((sum, { weight }) => sum + weight, level.weight);
-    const whole = waiting.reduce((sum, one) => sum + one.borrowed, borrowed + room);
-    const behind = waiting.filter((one) => one.borrowed * weights < one.weight * whole).length;
-    level.isAhead = threshold !== ALL && room - wanted < behind && borrowed * weights >= level.weight * whole;
+    level.isAhead = threshold !== ALL && room - wanted < waiting && borrowed * weights >= level.weight * (whole + room);
     levels.push(level);
   }
   return { levels, threshold, floor };
