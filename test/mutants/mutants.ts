@@ -154,7 +154,7 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/in-flight.ts',
     tests: [twins],
     only: 'about in_flight',
-    changes: [['requested <= own || held - own', 'held - own']],
+    changes: [['hits < 0 || requested <= own', 'hits < 0']],
   },
   {
     file: 'src/engine/holds/reservation.ts',
@@ -199,11 +199,36 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['windows > 1 and spent == 0 and capped == 0', 'windows > 1'],
-      ['(is_paid and 0 or held[level])', 'held[level]'],
-      ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
       ['elseif age == 1 then', 'elseif age >= 1 then'],
       ['nodes and (counts and nodes or copy_of(nodes))', 'nodes'],
       ['back(rates[level])', 'back(limit[1])'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/admission.lua',
+    tests: [sharedTwins],
+    only: 'Redis decides as memory',
+    changes: [
+      ['(is_paid and 0 or held[level])', 'held[level]'],
+      ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/slot-share.ts',
+    tests: ['test/engine/holds/slot-share'],
+    changes: [
+      ['room - wanted < waiting && borrowed', 'borrowed'],
+      ['borrowed * weights >= level.weight * (whole + room)', 'false'],
+      ['else if (held < thresholdSlots(slots, wants % WEIGHT))', 'else'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/slot-share.lua',
+    tests: ['test/engine/backends/slot-share'],
+    only: 'Redis decides as memory',
+    changes: [
+      ['holds[i + 3] == parent and ', ''],
+      ['reason == CEILING and 1 or 0', '0'],
     ],
   },
   {
@@ -272,7 +297,7 @@ const scripts: readonly Mutants[] = [
     only: 'by fixed_window|of fixed_window',
     changes: [
       ['hit.reset_ms <= reset_at_ms', 'hit.reset_ms < reset_at_ms'],
-      ['may_charge and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
+      ['(may_charge or hit.marks) and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
     ],
   },
   {

@@ -15,8 +15,8 @@ export function SharedChildren({ children }: { readonly children: readonly Share
   return (
     <section class="shared-limit" aria-label="Shares">
       <p class="dim">
-        Those that rules name, in this second; of requests in flight, now. A bar shows the reservation and the used part of it, followed by what is
-        borrowed; a line marks the ceiling.
+        Those that rules name, in this second; of requests in flight, now. A bar shows the reservation and the used part
+        of it, followed by what is borrowed; a line marks the ceiling.
       </p>
       <ChildTable children={listed} scale={scale} />
       {others.length > 0 && (

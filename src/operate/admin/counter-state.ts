@@ -227,7 +227,7 @@ export function describeShare(
   const child = limit.path[level - 1] ?? limit.path.at(-1);
   const reserve = currentReserve(limit, { used, borrowed, unspent });
   const isRate = limit.algorithm === 'fair_share';
-  const spent = isRate ? `${used} used in this second` : `${used} slots held`;
+  const spent = isRate ? `${used} used in this second` : `${used} ${used === 1 ? 'slot' : 'slots'} held`;
   const unit = isRate ? 'per second' : 'slots';
   switch (reason) {
     case 'passed':

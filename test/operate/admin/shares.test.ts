@@ -141,6 +141,68 @@ test.each(Object.keys(stores))(
   },
 );
 
+test.each(Object.keys(stores))('says who holds, borrows and reserves slots, in %s', async (name) => {
+  const store = await (stores[name] as () => Promise<Backend>)();
+  ledger = ledgerOf(store);
+  const slots = rulesFrom(`
+domain: demo
+descriptors:
+  - key: api
+    value: x
+    descriptors:
+      - key: id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, requests_per_unit: 10, ttl: 30s, share: { by: tenant } }
+        descriptors:
+          - { key: tenant, value: a, share: { reserve: 20%, ceiling: 8 } }
+          - { key: tenant, value: b, share: { reserve: 3 } }
+`);
+  const counters = ownCounters(createCounterKeys(`${randomUUID()}:`));
+  const decider = { ...deciderOf(slots, { clock, ledger }), ledger, counters, storeBudget: () => 60_000 };
+  const options = { decider, extras: extrasOf({}) };
+  const texts: string[] = [];
+  for (const [id, tenant, hits] of [
+    [1, 'a', 9],
+    [2, 'a', 5],
+    [3, 'b', 1],
+    [4, 'c', 3],
+    [5, 'c', 2],
+    [6, 'b', 3],
+    [7, 'c', 1],
+  ] as const) {
+    const entries = [...entriesOf('api', 'x'), ...entriesOf('id', `${id}`), ...entriesOf('tenant', tenant)];
+    const descriptor = { entries, limit: null, hits_addend: { value: hits }, is_negative_hits: false };
+    const wire: WireRequest = { domain: 'demo', descriptors: [descriptor], hits_addend: 0 };
+    const explained = await explain(wire, options);
+    const answer = await decide(decodeRequest(wire), decider, Number.POSITIVE_INFINITY);
+    expect(explained.decision?.code).toBe(answer.overallCode);
+    const [limit] = explained.descriptors[0]?.limits ?? [];
+    texts.push(`${tenant} ${hits}: ${limit?.code} ${limit?.arithmetic}`);
+  }
+  expect(texts).toEqual([
+    'a 9: OVER_LIMIT this tenant has reached its ceiling of 8 slots',
+    'a 5: OK 5 slots held, 3 borrowed while others lend: tenant b (3 slots); its reservation of 2 is used up',
+    'b 1: OK 1 slot held, 2 of its reservation left',
+    'c 3: OVER_LIMIT 0 slots held; what is left, at most 2, is reserved for tenant b (2)',
+    'c 2: OK 2 slots held, within its fair share',
+    'b 3: OVER_LIMIT all slots are used up by all tenant values',
+    'c 1: OVER_LIMIT 2 slots held; what is left, at most 2, is reserved for tenant b (2)',
+  ]);
+  const { counters: found } = await readCounters(
+    { domain: 'demo', entries: [...entriesOf('api', 'x'), ...entriesOf('tenant', 'b')] },
+    options,
+  );
+  expect(found[0]).toMatchObject({
+    state: { used: 8, remaining: 2, share: { used: 1, borrowed: 0, unspent: 2 } },
+    about: {
+      children: [
+        { value: 'b', own: true, used: 1, lends: 0, reserve: 3, slots: true },
+        { value: 'a', used: 5, borrowed: 3, reserve: 2 },
+      ],
+    },
+  });
+});
+
 test('names the two siblings that lend most, or that most is reserved for, and counts the others', () => {
   const [limit, one] = [
     fairShareOf(1_000, { path: [childOf({ reserve: 20 })] }),

@@ -165,7 +165,12 @@ descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burs
 
 test.each([
   ['the candidate requires a key', 'require: [tenant]', {}, false],
-  ['the request lacks one that the live rules require', '', { unmet: { missing: [], descriptors: [] } }, false],
+  [
+    'the request lacks one that the live rules require',
+    '',
+    { unmet: { missing: [], descriptors: [], onlyAt: undefined } },
+    false,
+  ],
   ['no key is required', '', {}, true],
 ] as const)('whether descriptors are independent if %s', (_, requirement, more, isIndependent) => {
   const rules = rulesFrom(`
