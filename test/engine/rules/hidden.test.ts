@@ -37,6 +37,7 @@ const node = (key: string, value = ''): Written => ({ key, value });
 
 test.each<[what: string, nodes: readonly Written[], hidden: readonly number[]]>([
   ['a narrow pattern behind a wide one', [node('k', 'foo*'), node('k', 'foobar*')], [1]],
+  ['a narrow pattern with others between', [node('k', 'foo*'), node('k', 'x*'), node('k', 'foobar*')], [2]],
   ['not a narrow pattern before a wide one', [node('k', 'foobar*'), node('k', 'foo*')], []],
   ['not a pattern that only overlaps', [node('k', 'a*'), node('k', '*b')], []],
   ['a pattern whose parts stand in the same order', [node('k', 'a*c'), node('k', 'a*b*c')], [1]],

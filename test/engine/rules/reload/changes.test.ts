@@ -55,6 +55,14 @@ test('a reload reports which counters were kept and which start again', () => {
   expect(textOf(day, day)).toBeUndefined();
 });
 
+test('the counters of two rules with one path are kept only if those of both are', () => {
+  const two = (unit: string, requests: number): string =>
+    `  - { key: a, value: b_c, rate_limit: { unit: ${unit}, requests_per_unit: 1 } }
+  - { key: a_b, value: c, rate_limit: { unit: day, requests_per_unit: ${requests} } }\n`;
+  const { text } = findReload(loaded(two('day', 1)).rules, loaded(two('hour', 2)).rules);
+  expect(text).toBe('changed d.a_b_c; counters begin anew: d.a_b_c');
+});
+
 test('a change of the unlimited times, or of the order of a schedule, counts as a change', () => {
   const scheduled = (...entries: readonly string[]): string =>
     `  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, schedule: [${entries.join(', ')}] } }\n`;
