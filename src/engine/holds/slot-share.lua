@@ -3,7 +3,7 @@
   hold-list.lua and admission.lua.
   sharing  { threshold (percent; 0: none), children on the path, per child: id, reservation, weight, ceiling }
   holds    of SIZE numbers: holder, slots, expiry, the children on the path of the request; marks have no slots: minus
-           the child, 0, expiry, parent, reservation, 0 if the child is active, or its weight and threshold if it waits for slots
+           the child, 0, expiry, parent, reservation, 0 if the child is active, or its weight and threshold if it waits
 ]]
 local open_slots, mark_call, report_share, slots_for_threshold
 do

@@ -6,8 +6,8 @@ import { insert } from './hold-list.ts';
 
 /**
  * Numbers in a hold of a shared limit: holder, slots, expiry, and the children on the path of its request, from the top;
- * 0 for none. A child's call leaves marks, which hold no slots: minus the child, 0, expiry, its parent, its reservation, and 0
- * if it is active, or, if it was refused, its weight and threshold.
+ * 0 for none. A child's call leaves marks, which hold no slots: minus the child, 0, expiry, its parent, its
+ * reservation, and 0 if it is active, or, if it was refused, its weight and threshold.
  */
 export const SHARED_SIZE = 6;
 
@@ -64,8 +64,10 @@ export interface SharedSlots {
 }
 
 /**
- * Reads from the holds what a request for slots meets. Children divide slots that are not reserved by weight: one that
- * holds at least its part of what it, those that wait, and nobody holds leaves a slot to each that waits. Twin of slot-share.lua.
+ * Reads from the holds what a request for slots meets. Twin of slot-share.lua.
+ *
+ * Children divide the slots that are not reserved by weight. The divided slots are those of this child, of the children
+ * that wait, and the free ones; a child with its part of them leaves a slot to each that waits.
  *
  * @param wanted  further slots that are requested
  */

@@ -3,11 +3,11 @@
   operations other than spends. Every changed counter is written once.
 
   Each request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of operations, and per operation:
-  key (its place in KEYS), limit (its place among the limits; negative if the hits are usage), hits, mode. The mode is 1 if the operation blocks + 2 *
-  its kind, see KINDS. Kinds after PEEK only appear if each operation spends independently; + ALONE, for an operation
-  that is counted even if its request is refused, and + MARKS, for one whose own refusal is, only if they do not. REFUND and FORGET have two more numbers: the
-  place in KEYS of the time when the counter was reset; the time of the charge (REFUND), or how long the former is
-  kept (FORGET, ms)
+  key (its place in KEYS), limit (its place among the limits; negative if the hits are usage), hits, mode. The mode is
+  1 if the operation blocks + 2 * its kind, see KINDS. Kinds after PEEK only appear if each operation spends
+  independently; + ALONE, for an operation that is counted even if its request is refused, and + MARKS, for one whose
+  own refusal changes its state, only if they do not. REFUND and FORGET have two more numbers: the place in KEYS of the
+  time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms)
 
   The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
   A step gets and returns the nodes on its path, and changes them in place if it charges.
