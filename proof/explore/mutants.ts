@@ -50,10 +50,13 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/holds/in-flight.ts',
     changes: [
       ['held - own + requested <= windowSize(limit)', 'held - own <= windowSize(limit)'],
-      ['if (charge && hits < 0) release(holds, holder, -hits);', ''],
+      ['if (charge && hits < 0) release(holds, holder, -hits, size);', ''],
       ['(charge && (accepted || holder === ANONYMOUS))', 'charge'],
       ['if (holder !== ANONYMOUS) return nowMs + windowMs;', 'if (holder !== ANONYMOUS) return nowMs + windowMs / 2;'],
-      ['at === undefined ? [] : holds.splice(at, SIZE)', 'at === undefined ? [] : holds.slice(at, at + SIZE)'],
+      [
+        'at === undefined ? [] : holds.splice(at, hold.length)',
+        'at === undefined ? [] : holds.slice(at, at + hold.length)',
+      ],
     ],
   },
   {

@@ -11,14 +11,14 @@ import { isVerbose, plain, type Route } from './server.ts';
 import type { ListedOverride } from './shapes.ts';
 
 /** The operators' overrides of single descriptors. */
-export interface OverrideList {
+interface OverrideList {
   /** Whether the sender of a request may see values that callers sent. */
   readonly seesValues: (request: HttpRequest) => boolean;
   readonly list: (seesValues: boolean) => Iterable<ListedOverride>;
 }
 
 /** Read-only sources of the debug pages. */
-export interface DebugSources {
+interface DebugSources {
   rules(): RuleTree | undefined;
   /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;

@@ -55,7 +55,7 @@ interface SlotLevel extends AdmissionLevel {
 }
 
 /** The nodes on the path of a request, and what their siblings hold and wait for. */
-export interface SharedSlots {
+interface SharedSlots {
   readonly levels: readonly SlotLevel[];
   /** That of the request's priority, in percent; 0 if it has none. */
   readonly threshold: number;

@@ -5,7 +5,7 @@ import type { Decider } from '../../engine/decide/decide.ts';
 import { Ledger } from '../../engine/ledger/ledger.ts';
 
 /** What decides without a service. */
-export interface OfflineDecider extends Omit<Decider, 'rules'> {
+interface OfflineDecider extends Omit<Decider, 'rules'> {
   readonly ledger: Ledger;
   readonly memory: MemoryBackend;
 }
