@@ -13,7 +13,9 @@ import { until } from '../../helpers/until.ts';
 
 const CONNECTIONS = 2_000;
 const CONCURRENT = 100;
-/** Maximum memory that remains after all connections, including the test's own, at about 100 octets each. */
+/** What connections leave behind grows in each round, what the compiler of V8 does not. */
+const ROUNDS = 4;
+/** Maximum memory that remains after a round, including the test's own, about 100 octets for each connection. */
 const MAX_GROWTH_BYTES = 300_000;
 
 const overload = overloadOf();
@@ -78,6 +80,12 @@ async function bytesAfter(connections: number): Promise<number> {
 }
 
 test(`${CONNECTIONS} opened and closed connections leave nothing behind`, async () => {
-  const before = await bytesAfter(1_000);
-  expect((await bytesAfter(CONNECTIONS)) - before).toBeLessThan(MAX_GROWTH_BYTES);
+  let before = await bytesAfter(1_000);
+  let growth = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < ROUNDS && growth >= MAX_GROWTH_BYTES; round++) {
+    const after = await bytesAfter(CONNECTIONS);
+    growth = after - before;
+    before = after;
+  }
+  expect(growth).toBeLessThan(MAX_GROWTH_BYTES);
 });
