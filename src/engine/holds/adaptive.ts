@@ -146,7 +146,8 @@ export const adaptive: Counting<AdaptiveLimit> = {
       ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
     keepsEntries: true,
   },
-  includes: [...(inFlight.includes ?? []), inFlight.script],
+  sharing: inFlight.sharing ?? [],
+  includes: [inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {
     const { min, requestsPerUnit, adaptMs, target, windowMs } = limit;

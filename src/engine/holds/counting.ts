@@ -14,6 +14,8 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<
   readonly hasHolders?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
   readonly includes?: readonly URL[];
+  /** Further ones that it calls only if children share the limit; they come before the others. */
+  readonly sharing?: readonly URL[];
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */

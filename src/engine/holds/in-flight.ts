@@ -271,7 +271,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
     },
     keepsEntries: true,
   },
-  includes: [admissionScript, slotShareScript],
+  sharing: [admissionScript, slotShareScript],
   script: new URL('./in-flight.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => [
     windowSize(limit),

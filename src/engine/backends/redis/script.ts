@@ -36,29 +36,41 @@ export const script: Script = assembleScript([]);
 
 /**
  * Assembles the script, with additional steps on counters in another format, whose files also define a function with
- * the suffix `_load`. An algorithm's functions are created when a limit of
- * the batch first needs them: Redis runs the whole text in each call, and the limits of a call use few algorithms.
+ * the suffix `_load`. An algorithm's functions are created when a limit of the batch first needs them: Redis runs the
+ * whole text in each call, and the limits of a call use few algorithms. One whose limits may be shared by children has
+ * a second, negative place, with the scripts for sharing.
  */
 export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
-    ...algorithmNames.map((name) => {
+    ...algorithmNames.flatMap((name, at) => {
       const row = findRow(name);
       const more = [...listTraits(name), ['reserves', String(name === 'reservation')]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
       const step = nameStep(row.script);
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const before = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? [])];
-      return { step, urls: [...before, row.script], more: more.join(', ') };
+      const describe = (place: number, sharing: readonly URL[]) => ({
+        place,
+        step,
+        urls: [...(row.hasHolders ? [holdListScript] : []), ...sharing, ...(row.includes ?? []), row.script],
+        more: more.join(', '),
+      });
+      const plain = describe(at + 1, []);
+      return row.sharing ? [plain, describe(-plain.place, row.sharing)] : plain;
     }),
-    ...foreign.map((url) => ({ step: nameStep(url), urls: [url], more: `load = ${nameStep(url)}_load` })),
+    ...foreign.map((url, at) => ({
+      place: algorithmNames.length + at + 1,
+      step: nameStep(url),
+      urls: [url],
+      more: `load = ${nameStep(url)}_load`,
+    })),
   ];
   return createScript([
     ...counters,
     'local algorithms = {}',
     'setmetatable(algorithms, { __index = function(_, place)',
-    ...algorithms.flatMap(({ step, urls, more }, at) => [
-      `if place == ${at + 1} then`,
+    ...algorithms.flatMap(({ place, step, urls, more }) => [
+      `if place == ${place} then`,
       ...urls.map(read),
       `algorithms[place] = { step = ${step}, refund = ${step}_refund, ${more} }`,
       'end',
