@@ -285,6 +285,10 @@ do
     local estimate = read(limit, opened, now_ms)
     local numbers = inner_limit(limit, slots_of(estimate))
     local accepted, holds, ttl_ms, inner = in_flight_refund(numbers, opened.holds, now_ms, hits, charged_at_ms)
-    return result_of(limit, estimate, accepted, holds, ttl_ms, inner)
+    local _, next_state, next_ttl_ms, report = result_of(limit, estimate, accepted, holds, ttl_ms, inner)
+    if opened.is_new then -- only an earlier operation of the batch has looked for the counter
+      return accepted, opened, 0, report
+    end
+    return accepted, next_state, next_ttl_ms, report
   end
 end
