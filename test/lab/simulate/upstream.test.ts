@@ -41,7 +41,7 @@ test('two limits are compared in tables, and equal seeds give equal ones', async
   const text = await printed({ rules: few, against: many, clients: 40, change: 'failing' });
   expect(text).toMatch(/^12 workers, 100 ms for a request: 120 requests per second; 40 clients\n/);
   expect(text).toMatch(
-    /\n6 in flight for up to 30000 ms\n {2,}served\/s .*\n {2}before +59.*6 to 6\n {2}failing .*\n {2}after /,
+    /\n6 in flight for up to 30 s\n {2,}served\/s .*\n {2}before +59.*6 to 6\n {2}failing .*\n {2}after /,
   );
   expect(text).toMatch(/\n24 in flight .*\n.*\n {2}before +1[12]\d.*24 to 24\n/);
   expect(await printed({ rules: few, against: many, clients: 40, change: 'failing' })).toBe(text);

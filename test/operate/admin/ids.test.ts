@@ -119,7 +119,7 @@ describe('slots in flight', () => {
       (await call('POST', '/api/v1/explain', request(entries('explained', id)))).body;
     expect(await explained('3')).toMatchObject({
       status: 429,
-      descriptors: [{ limits: [{ limit: '2 in flight for up to 3600000 ms', code: 'OVER_LIMIT' }, { code: 'OK' }] }],
+      descriptors: [{ limits: [{ limit: '2 in flight for up to 3600 s', code: 'OVER_LIMIT' }, { code: 'OK' }] }],
     });
     expect(await explained('2')).toMatchObject({
       descriptors: [{ limits: [{ code: 'OK', arithmetic: '1 + 1 = 2 ≤ 2' }, {}] }],

@@ -14,13 +14,16 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const unitName = unit.toLowerCase();
   if (algorithm === 'allocation') return `${requestsPerUnit} until given back`;
   if (limit.algorithm === 'adaptive')
-    return `${limit.min} to ${requestsPerUnit} in flight for up to ${windowMs} ms, adaptive${describeUse(limit)}`;
-  if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms${describeUse(limit)}`;
+    return `${limit.min} to ${requestsPerUnit} in flight for up to ${describeTtl(windowMs)}, adaptive${describeUse(limit)}`;
+  if (algorithm === 'in_flight')
+    return `${requestsPerUnit} in flight for up to ${describeTtl(windowMs)}${describeUse(limit)}`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
   return `${showCount(limit, requestsPerUnit)} per ${window}${by}${describeUse(limit)}`;
 }
+
+const describeTtl = (ms: number): string => (ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`);
 
 function describeUse(limit: Limit): string {
   if (limit.algorithm === 'reservation') return ', reserved';
