@@ -8,7 +8,7 @@ interface Entered {
 
 const MIN_SLOTS = 1 << 16;
 const MAX_LOAD = 0.75;
-/** Words of a slot: the hash, the number of steps that were explored from the state and 1, and the steps left out. */
+/** A slot has the hash in two words, the number of steps explored from the state plus one, and the steps left out. */
 const SLOT = 4;
 const [LOW, HIGH, LEFT, ASLEEP] = [0, 1, 2, 3] as const;
 

@@ -2,8 +2,8 @@ const vm = require('node:vm');
 const { TestEnvironment } = require('jest-environment-node');
 
 /**
- * Jest's environment for Node with an ordinary global object. Jest's own is a proxy, which makes each look-up of a global
- * such as `Number` or `Map` a thousand times as slow: suites that compute take a third less time without it.
+ * Jest's environment for Node with an ordinary global object. In Jest's own, looking up a global such as `Number` or
+ * `Map` takes microseconds, a third of the time of suites that compute.
  */
 module.exports = class extends TestEnvironment {
   constructor(config, context) {

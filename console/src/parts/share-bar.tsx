@@ -15,7 +15,7 @@ interface ShareBarProps {
   readonly text: string;
 }
 
-/** A bar in a table: a share, what is used of it and beyond it, and a line. */
+/** Draws a share in a table cell, with what is used within and beyond it, and a line. */
 export function ShareBar({ scale, room, used, more, line, text }: ShareBarProps) {
   const wide = (hits: number): string => `${(100 * Math.max(hits, 0)) / (scale * BAR_MARGIN)}%`;
   return (

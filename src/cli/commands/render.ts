@@ -97,7 +97,8 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
 /** `tenant=a (own): 27 used in this second, 7 borrowed, lends 0 of 20 reserved`. */
 function childText({ key, value, used, borrowed, lends, reserve, own, idle, slots }: SharedChild): string {
   const reserved = reserve > 0 ? `, ${borrowed} borrowed, lends ${lends} of ${reserve} reserved` : '';
-  return `${key}=${value}${own ? ' (own)' : ''}: ${idle ? 'idle' : slots ? `${used} ${used === 1 ? 'slot' : 'slots'} held` : `${used} used in this second`}${reserved}`;
+  const use = slots ? `${used} ${used === 1 ? 'slot' : 'slots'} held` : `${used} used in this second`;
+  return `${key}=${value}${own ? ' (own)' : ''}: ${idle ? 'idle' : use}${reserved}`;
 }
 
 /** An override that applies to a descriptor. */

@@ -107,7 +107,9 @@ export async function answerRequests(open: TrafficOpener, options: AnsweringOpti
   const { traffic, names, totalBytes } = await open(notes, counts);
   const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
   await replay(traffic, {
-    ...{ rules, against, counts },
+    rules,
+    against,
+    counts,
     observers: [...observers, hashed],
     async onBatch() {
       progress?.show(counts.bytes, counts.lines);
@@ -138,7 +140,9 @@ export async function answerTraffic(
   const lines = flags.answers ? new AnswerLines() : undefined;
   const data = flags.html === undefined ? undefined : new ReportData();
   const answered = await answerRequests(open, {
-    ...{ settings, trees, showProgress },
+    settings,
+    trees,
+    showProgress,
     observers: [figures, ...(lines ? [lines] : []), ...(data ? [data] : [])],
     ...(lines && { onBatch: () => write(lines.take()) }),
   });

@@ -12,9 +12,9 @@ export const noPeerCounts = () => ({
   asked: 0,
   roundTripMs: 0,
   problem: '',
-  /** When the last call from that site was answered here; 0: none was. */
+  /** Time of the last call from that site that was answered here; 0 without one. */
   askedAtMs: 0,
-  /** The end of the last answered call; 0: there was none. */
+  /** Time of the last answer from that site; 0 without one. */
   answeredAtMs: 0,
   /** Time of the last failed call; 0 without one. */
   failedAtMs: 0,

@@ -41,7 +41,7 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/** Whether its own refusal changes the counter although no hits are charged: the child waits for slots. */
+/** Whether its own refusal is noted in the counter, although no hits are charged, because the child waits for slots. */
 export const marksRefusal = ({ kind, slotShare }: Operation): boolean => kind === 'spend' && slotShare !== undefined;
 
 /** Whether an operation is a peek for hits, which is decided regardless of the request's other operations. */

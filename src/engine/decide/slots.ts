@@ -57,7 +57,8 @@ export function createSlots(decider: SlotsDecider): Slots {
     async acquire(request, maxDelayMs, caller) {
       const debits = slotDebits(request, decider, 1);
       if (isRefused(request, decider)) return { held: false, ttlMs: shortestWindowMs(debits), retryAfterMs: NEVER_MS };
-      const keys = debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]); // a child waits for its own
+      // each child has a queue of its own
+      const keys = debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
       const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
       const onGone = (listener: () => void): void => caller.onGone(listener);
       if (maxDelayMs <= 0) return take();

@@ -3,7 +3,7 @@ import { type ShareReason, shareReasons } from './reports.ts';
 /** Comes before the scripts of limits that may be shared. */
 export const admissionScript = new URL('./admission.lua', import.meta.url);
 
-/** The shared limit, or a child on the path of hits, as far as admission depends on it. */
+/** What admission must know of the shared limit, or of a child on the path of the hits. */
 export interface AdmissionLevel {
   /** Its reservation; 0 for none. */
   readonly reserve: number;
@@ -13,9 +13,9 @@ export interface AdmissionLevel {
   ceilingLeft: number;
   /** Unspent reservations of its active children, except the one on the path. */
   held: number;
-  /** It has used its share of what its parent does not reserve. */
+  /** Whether it has used its share of what its parent does not reserve. */
   isAhead: boolean;
-  /** Its reservation covers the hits: set by `judge`. */
+  /** Whether its reservation covers the hits. Set by `judge`. */
   pays: boolean;
 }
 

@@ -7,10 +7,10 @@
   hits     slots; 0 peeks, a negative number releases
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': takes slots even beyond the limit
-  Returns  accepted, state, ttl (ms), report: { slots held before and after, when the last of them expires, when the requested
-             slots will be free at the latest or 0, slots that have expired since the last step that took or released
-             some, when the first of them expires or 0; if children share the slots: reason of a refusal or 0, its level,
-             slots of the child, those beyond its reservation, what is left of it; held for others; room }
+  Returns  accepted, state, ttl (ms), report: { slots held before and after, when the last of them expires, when the
+             requested slots will be free at the latest or 0, slots that have expired since the last step that took or
+             released some, when the first of them expires or 0; if children share the slots: reason of a refusal or 0,
+             its level, slots of the child, those beyond its reservation, what is left of it; held for others; room }
 ]]
 local in_flight, in_flight_refund
 do

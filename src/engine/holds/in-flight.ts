@@ -25,7 +25,7 @@ import {
   slotShareScript,
 } from './slot-share.ts';
 
-/** `windowMs` is the ttl: a slot that is not released becomes free after this time. Children share it if it has a path. */
+/** `windowMs` is the ttl, after which a slot that is not released becomes free. Children share a limit with a path. */
 export interface InFlightLimit extends AnyLimit, Partial<Sharing> {
   readonly algorithm: 'in_flight';
 }

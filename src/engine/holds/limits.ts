@@ -76,7 +76,7 @@ export const isReservation = (limit: Limit): limit is ReservationLimit => limit.
 export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit =>
   limit.algorithm === 'in_flight' || limit.algorithm === 'adaptive';
 
-/** A limit that children share: a rate, or slots. */
+/** A limit on a rate or on slots that children share. */
 export type SharedLimit = Extract<Limit, Partial<Sharing>> & Sharing;
 
 export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;

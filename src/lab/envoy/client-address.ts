@@ -15,6 +15,9 @@ const ADDRESS_ACTIONS = ['remote_address', 'masked_remote_address'] as const;
 
 const PROXIES = 'with N proxies before it that append to the header, xff_num_trusted_hops: N as well';
 
+const RESTRICT =
+  'let only the proxies connect, or name them in xff_trusted_cidrs of the extension envoy.http.original_ip_detection.xff';
+
 /**
  * Checks whether clients can choose the address by which they are limited: by a header that Envoy takes it from.
  *
@@ -67,12 +70,9 @@ function examineManager(listener: string, manager: UncheckedObject, isPrivate: b
   if (isPrivate) return right(`${taken}, and only some sources reach it (filter_chain_match)`);
   if (untrusting?.header_name !== undefined)
     return wrong(
-      `${taken}, which a client that connects directly can forge: remove the extension and set use_remote_address: true, or ${restrict}`,
+      `${taken}, which a client that connects directly can forge: remove the extension and set use_remote_address: true, or ${RESTRICT}`,
     );
   if (hops === 0 && !untrusting)
     return wrong(`${taken}, which clients can forge: set use_remote_address: true; ${PROXIES}`);
-  return check(`${taken} (xff_num_trusted_hops), which a client that connects directly can forge: ${restrict}`);
+  return check(`${taken} (xff_num_trusted_hops), which a client that connects directly can forge: ${RESTRICT}`);
 }
-
-const restrict =
-  'let only the proxies connect, or name them in xff_trusted_cidrs of the extension envoy.http.original_ip_detection.xff';

@@ -68,7 +68,7 @@ interface Questions {
   readonly end_profile: Asked<void>;
   /** Read or change operators' records. */
   readonly records: Asked<Finding<unknown>, { readonly call: MethodCall<Records> }>;
-  /** Take usage from the store. What each source has returned. */
+  /** Take usage from the store. The reply has what each source returned. */
   readonly usage: Asked<readonly unknown[], { readonly call: MethodCall<UsageSource> }>;
   /**
    * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The end of the recording;

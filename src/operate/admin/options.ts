@@ -58,9 +58,9 @@ export interface SourcedRules {
   inForce(): RulesInForceFacts | undefined;
   /** The last reload and its time; undefined for the first rules. */
   lastReload(): { readonly atMs: number; readonly reload: Reload } | undefined;
-  /** For messages: a path or a control plane. */
+  /** Names the path or the control plane in messages. */
   readonly description: string;
-  /** For operators: how the source is read, if that is not obvious. */
+  /** Tells operators how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
   /** The candidate rules, which are tried in addition to the current ones. */
   readonly candidate: CandidateBook;
@@ -93,7 +93,7 @@ export interface AdminOptions extends Responders {
   readonly settings: ShownSettings;
   readonly version: string;
   readonly clock: Clock;
-  /** Shows callers' values as their hashes; undefined: they are shown unchanged. */
+  /** Hashes callers' values for display. Undefined shows them unchanged. */
   readonly hash: Hash | undefined;
   readonly rules: () => RuleTree | undefined;
   /** The same rules, with how they were loaded. */

@@ -97,20 +97,17 @@ export function readChildren(
   });
 }
 
-const isActiveIn = (
+function isActiveIn(
   limit: SharedLimit,
   state: State | undefined,
   { nowMs, debit }: { readonly nowMs: number; readonly debit: Debit },
-): boolean =>
-  limit.algorithm === 'fair_share'
-    ? isActiveChild(state, nowMs)
-    : hasMark(
-        (limit.algorithm === 'adaptive' ? holdsIn(state) : state) ?? [],
-        debit.slotShare?.children.at(-1) ?? 0,
-        nowMs,
-      );
+): boolean {
+  if (limit.algorithm === 'fair_share') return isActiveChild(state, nowMs);
+  const holds = limit.algorithm === 'adaptive' ? holdsIn(state) : state;
+  return hasMark(holds ?? [], debit.slotShare?.children.at(-1) ?? 0, nowMs);
+}
 
-/** What a child leaves to others of its reservation: slots only while it is not active. */
+/** What a child leaves to others of its reservation. An active child leaves no slots. */
 function lentHits(limit: SharedLimit, { used, borrowed, unspent }: ShareReport, isActive: boolean): number {
   if (limit.algorithm !== 'fair_share') return isActive ? 0 : unspent;
   const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);

@@ -48,7 +48,7 @@ export function openOperators(
   return openParts(async (add) => {
     const { records, rules, counters, hash } = core;
     const options: AdminOptions = {
-      ...responders, // functions, which need no prototype
+      ...responders, // all of its members are own properties
       ...others,
       settings,
       clock,

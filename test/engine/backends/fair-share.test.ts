@@ -1,32 +1,13 @@
-import type { Redis as Connection } from 'ioredis';
 import { spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { openReady } from '../../helpers/connection.ts';
 import fc from '../../helpers/property.ts';
-import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 import { childOf, fairShareOf, type Leaf, spendOf } from '../../helpers/shares.ts';
 
-withRedis();
-
-let server: Redis;
-let connection: Connection;
 const clock = fakeClock();
-/** On the test's clock. */
-let redis: RedisBackend;
-beforeAll(async () => {
-  server = await startRedis();
-  connection = await openReady(server);
-  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: STORE_TIMEOUT_MS });
-});
-afterAll(async () => {
-  connection.disconnect();
-  await redis.close();
-  await server.stop();
-});
+const onClock = withRedis(clock);
 
 const how = { spend: 'each', timeoutMs: STORE_TIMEOUT_MS } as const;
 
@@ -81,7 +62,7 @@ test('Redis decides as memory does, whatever is spent, peeked at, charged and gi
           return { ...plain, kind, chargedAtMs: clock() - 100 } as Operation;
         });
         const answers = await Promise.all(
-          [memory, redis].map(async (store): Promise<Replies> => await store.run(run, { ...how, spend })),
+          [memory, onClock.redis].map(async (store): Promise<Replies> => await store.run(run, { ...how, spend })),
         );
         expect(answers[1]).toEqual(answers[0]);
       }
@@ -97,11 +78,11 @@ test('Redis forgets children that are silent', async () => {
       ...{ children: [1 + round * 100 + id], path: [childOf()] },
       ...{ demand: 0 },
     }));
-    await redis.run(
+    await onClock.redis.run(
       own.map((leaf) => spendOf(key, whole, leaf)),
       how,
     );
     clock.advance(61_000);
   }
-  expect(await connection.hlen(key)).toBeLessThan(1_000);
+  expect(await onClock.connection.hlen(key)).toBeLessThan(1_000);
 });

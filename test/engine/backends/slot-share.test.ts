@@ -1,34 +1,15 @@
-import type { Redis as Connection } from 'ioredis';
 import { spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { openReady } from '../../helpers/connection.ts';
 import { adaptiveOf, fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
-import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 import { childOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
 
-withRedis();
-
-let server: Redis;
-let connection: Connection;
 const clock = fakeClock();
-/** On the test's clock. */
-let redis: RedisBackend;
-beforeAll(async () => {
-  server = await startRedis();
-  connection = await openReady(server);
-  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: STORE_TIMEOUT_MS });
-});
-afterAll(async () => {
-  connection.disconnect();
-  await redis.close();
-  await server.stop();
-});
+const onClock = withRedis(clock);
 
 const how = { spend: 'each', timeoutMs: STORE_TIMEOUT_MS } as const;
 
@@ -118,7 +99,7 @@ test.each([inFlightOf(12, 3_000, { path: [] }), adaptiveOf(40, 3_000, { path: []
             return { ...plain, kind, chargedAtMs: clock() - 13 } as Operation;
           });
           const answers = await Promise.all(
-            [memory, redis].map(async (store): Promise<Replies> => await store.run(run, { ...how, spend })),
+            [memory, onClock.redis].map(async (store): Promise<Replies> => await store.run(run, { ...how, spend })),
           );
           expect(answers[1]).toEqual(answers[0]);
         }

@@ -8,6 +8,7 @@ import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
+import type { Entry } from '../../../src/engine/rules/match/match.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { describeShare } from '../../../src/operate/admin/counter-state.ts';
@@ -47,6 +48,16 @@ descriptors:
       - { key: tenant, value: b, share: { reserve: 30 } }
 `);
 
+/** Explains hits, and spends them, with the same outcome. */
+async function explainAndDecide(entries: readonly Entry[], hits: number, options: Parameters<typeof explain>[1]) {
+  const descriptor = { entries, limit: null, hits_addend: { value: hits }, is_negative_hits: false };
+  const wire: WireRequest = { domain: 'demo', descriptors: [descriptor], hits_addend: 0 };
+  const explained = await explain(wire, options);
+  const answer = await decide(decodeRequest(wire), options.decider, Number.POSITIVE_INFINITY);
+  expect(explained.decision?.code).toBe(answer.overallCode);
+  return explained;
+}
+
 const entriesOf = (key: string, value: string) => [{ key, value }];
 
 test.each(Object.keys(stores))(
@@ -73,11 +84,7 @@ test.each(Object.keys(stores))(
         { key: 'api', value: 'x' },
         { key: 'tenant', value: tenant },
       ];
-      const descriptor = { entries, limit: null, hits_addend: { value: hits }, is_negative_hits: false };
-      const wire: WireRequest = { domain: 'demo', descriptors: [descriptor], hits_addend: 0 };
-      const explained = await explain(wire, options);
-      const answer = await decide(decodeRequest(wire), decider, Number.POSITIVE_INFINITY);
-      expect(explained.decision?.code).toBe(answer.overallCode);
+      const explained = await explainAndDecide(entries, hits, options);
       const [limit] = explained.descriptors[0]?.limits ?? [];
       texts.push(`${tenant} ${hits}: ${limit?.code} ${limit?.arithmetic}`);
       if (tenant === 'b') expect(renderExplanation(explained, paintFor(false, undefined))).toContain(limit?.arithmetic);
@@ -171,11 +178,7 @@ descriptors:
     [7, 'c', 1],
   ] as const) {
     const entries = [...entriesOf('api', 'x'), ...entriesOf('id', `${id}`), ...entriesOf('tenant', tenant)];
-    const descriptor = { entries, limit: null, hits_addend: { value: hits }, is_negative_hits: false };
-    const wire: WireRequest = { domain: 'demo', descriptors: [descriptor], hits_addend: 0 };
-    const explained = await explain(wire, options);
-    const answer = await decide(decodeRequest(wire), decider, Number.POSITIVE_INFINITY);
-    expect(explained.decision?.code).toBe(answer.overallCode);
+    const explained = await explainAndDecide(entries, hits, options);
     const [limit] = explained.descriptors[0]?.limits ?? [];
     texts.push(`${tenant} ${hits}: ${limit?.code} ${limit?.arithmetic}`);
   }

@@ -116,13 +116,15 @@ test('a counter that was in use when the trial began is withheld until its windo
   expect(trial.report(1)).toMatchObject({ withheld: 4, totals: { requests: 8, newlyRefused: 2, newlyPassed: 0 } });
 });
 
-test('a counter is withheld after a call for which the store gave no answer', async () => {
-  const time = fakeClock();
-  const bucket = (burst: number): RuleTree =>
-    rulesFrom(`
+/** A bucket for each user. */
+const bucket = (burst: number): RuleTree =>
+  rulesFrom(`
 domain: demo
 descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burst}, algorithm: token_bucket } }]
 `);
+
+test('a counter is withheld after a call for which the store gave no answer', async () => {
+  const time = fakeClock();
   const [live, candidate] = [bucket(5), bucket(3)];
   const { trial, ask, flush } = tryCandidate({ time, live, candidate });
   time.advance(60_000);
@@ -140,11 +142,6 @@ descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burs
 
 test('a counter is withheld after a call that was answered without the store', async () => {
   const time = fakeClock();
-  const bucket = (burst: number): RuleTree =>
-    rulesFrom(`
-domain: demo
-descriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: ${burst}, algorithm: token_bucket } }]
-`);
   const { trial, tried, ask, flush } = tryCandidate({ time, live: bucket(5), candidate: bucket(3) });
   time.advance(60_000);
   await ask(requestOf('user=alice'));

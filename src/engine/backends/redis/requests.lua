@@ -64,7 +64,18 @@ local function decide_requests(batch)
   local function read_operation()
     local key, place, mode = input[at], input[at + 1], input[at + 3]
     local limit, kind = limits[math.abs(place)], math.floor(mode % ALONE / 2)
-    local operation = { key = key, limit = limit, hits = input[at + 2], kind = kind, blocks = mode % 2 == 1, alone = mode % MARKS >= ALONE, marks = mode >= MARKS, is_metered = place < 0, reset = input[at + 4], reset_ms = input[at + 5] }
+    local operation = {
+      key = key,
+      limit = limit,
+      hits = input[at + 2],
+      kind = kind,
+      blocks = mode % 2 == 1,
+      alone = mode % MARKS >= ALONE,
+      marks = mode >= MARKS,
+      is_metered = place < 0,
+      reset = input[at + 4],
+      reset_ms = input[at + 5],
+    }
     operation.charge = kind == KINDS.COUNT
     at = at + (kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then

@@ -6,9 +6,9 @@ import type { RedisConnection } from './connect.ts';
 import { describeError } from './reason.ts';
 
 /**
- * Replaces a pool, KEYS[1], that is still as it was read, and returns nothing; else returns the server's seconds and
- * microseconds, and the pool. ARGV: the pool as it was read, the new one, and its time to live (ms; 0: it is dropped);
- * absent to read it.
+ * Replaces the pool KEYS[1] if it is still as it was read, and returns nothing. Otherwise returns the server's seconds
+ * and microseconds, and the pool. ARGV has the pool as it was read, the new one, and its time to live in ms, or 0 to
+ * drop it. Without ARGV the pool is only read.
  */
 const COMPARE_AND_SET = `
 local pool = redis.call('GET', KEYS[1]) or ''
@@ -53,7 +53,11 @@ export class RedisShares implements ShareStore {
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     if (this.#redis.status !== 'ready') return reports.map(() => ({ reason: 'Redis cannot be reached' }));
     const byPool = new Map<string, PoolReport[]>();
-    for (const report of reports) byPool.set(report.key, [...(byPool.get(report.key) ?? []), report]);
+    for (const report of reports) {
+      const own = byPool.get(report.key);
+      if (own) own.push(report);
+      else byPool.set(report.key, [report]);
+    }
     const shares = new Map<PoolReport, ShareReply>();
     await Promise.all(
       Array.from(byPool, async ([key, own]) => {

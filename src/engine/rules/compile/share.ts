@@ -132,13 +132,11 @@ function readChild(block: Block<'node'>, above: SharedLimit, problems: Problems)
   if (path.length === MAX_LEVELS) report('by', `a shared limit has at most ${MAX_LEVELS} levels below it`);
   if (weight < 1 || weight > MAX_WEIGHT) report('weight', `weight must be 1 to ${MAX_WEIGHT}, got ${weight}`);
   const reserve = readRate(written, parent?.reserve ?? requestsPerUnit);
-  const unit = shownUnit(above);
-  if (written !== undefined)
-    checkReserve({ reserve, parent, unit }, block.values, (message) => report('reserve', message));
+  if (written !== undefined) checkReserve(reserve, { above, block }, (message) => report('reserve', message));
   const most = path.reduce((least, one) => (one.ceiling > 0 ? Math.min(least, one.ceiling) : least), requestsPerUnit);
   const ceiling = readRate(ceilingText, most);
   if (ceilingText !== undefined && (ceiling < Math.max(reserve, 1) || ceiling > most))
-    report('ceiling', `ceiling must be ${Math.max(reserve, 1)} to ${most} ${unit}, got '${ceilingText}'`);
+    report('ceiling', `ceiling must be ${Math.max(reserve, 1)} to ${most} ${shownUnit(above)}, got '${ceilingText}'`);
   const isStated = priority === 'value';
   const threshold = priority === undefined || isStated ? undefined : readPriority(priority);
   if (priority !== undefined && !isStated && threshold === undefined)
@@ -162,19 +160,17 @@ function readChild(block: Block<'node'>, above: SharedLimit, problems: Problems)
 const shownUnit = (limit: SharedLimit): string => (limitsInFlight(limit) ? 'slots' : 'hits per second');
 
 function checkReserve(
-  {
-    reserve,
-    parent,
-    unit,
-  }: { readonly reserve: number; readonly parent: ChildNumbers | undefined; readonly unit: string },
-  { value = '', share_threshold: isOne = false }: NodeValues,
+  reserve: number,
+  { above, block }: { readonly above: SharedLimit; readonly block: Block<'node'> },
   report: (message: string) => undefined,
 ): void {
+  const { value = '', share_threshold: isOne = false } = block.values;
+  const parent = above.path.at(-1);
   if (!isOne && (value === '' || !isFixed(value)))
     report('reserve requires a fixed value: the number of other children is unknown; give them a weight');
   else if (parent?.reserve === 0)
     report(`reserve requires a reserve of the ${parent.key} above, of which it is a part`);
-  else if (reserve < 1) report(`reserve must be at least 1 of its ${unit}`);
+  else if (reserve < 1) report(`reserve must be at least 1 of its ${shownUnit(above)}`);
 }
 
 /** Whole hits per second, or slots, rounded down: `20%` of the whole, or a number. */
