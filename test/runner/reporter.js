@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { recordedSeconds, recordSeconds } from './durations.js';
+
+const SLOWEST = 10;
+/** Of a suite that is not a long one, on a quiet machine with two cores. */
+const MAX_SUITE_SECONDS = 20;
+/** Fewer recorded suites than this do not show how busy the machine is: the run is of a few chosen suites. */
+const MIN_COMPARED = 20;
+
+/**
+ * Prints at the end of a run what took longest, what passed only at the second try, and what was skipped and why; fails
+ * the run for suites that take too long for `npm test`. RECORD_DURATIONS=1 writes durations.json.
+ */
+export default class Reporter {
+  #rootDir;
+  #tooLong = [];
+
+  constructor({ rootDir }) {
+    this.#rootDir = rootDir;
+  }
+
+  onRunComplete(_, { testResults, numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites }) {
+    const seconds = secondsBySuite(testResults);
+    if (process.env.RECORD_DURATIONS === '1') recordSeconds(seconds);
+    if (process.env.TESTS === 'short') this.#tooLong = longSuites(seconds);
+    const failed = numFailedTests + numRuntimeErrorTestSuites;
+    const lines = [
+      ...section('Slowest suites:', this.#describe(longestFirst(seconds).slice(0, SLOWEST))),
+      ...section('Passed only at the second try:', this.#unsteady(testResults)),
+      ...section('Skipped:', this.#skipped(testResults)),
+      ...section(
+        `Longer than ${MAX_SUITE_SECONDS} s on a quiet machine: make them faster, or name them *.long.test.ts:`,
+        this.#describe(this.#tooLong),
+      ),
+      `${numPassedTests} passed, ${failed} failed, ${numPendingTests} skipped`,
+    ];
+    process.once('exit', () => process.stdout.write(`\n${lines.join('\n')}\n`)); // Jest prints its own summary last
+  }
+
+  getLastError() {
+    return this.#tooLong.length > 0 ? new Error('suites take too long') : undefined;
+  }
+
+  #describe(suites) {
+    return suites.map(([path, seconds]) => `${seconds.toFixed(1).padStart(6)} s  ${this.#name(path)}`);
+  }
+
+  #unsteady(testResults) {
+    return testsOf(testResults)
+      .filter(({ status, invocations }) => status === 'passed' && invocations > 1)
+      .map(({ path, fullName }) => `${this.#name(path)}: ${fullName}`);
+  }
+
+  /** Suites that miss a tool, with what they miss; other skipped tests give their reason in their titles. */
+  #skipped(testResults) {
+    const missing = missingTools();
+    const withoutTool = [...missing].map(([path, tools]) => `${this.#name(path)}: ${tools.join('; ')}`);
+    const byTitle = testsOf(testResults)
+      .filter(({ path, status }) => status === 'pending' && !missing.has(path))
+      .map(({ path, fullName }) => `${this.#name(path)}: ${fullName}`);
+    return [...withoutTool, ...byTitle];
+  }
+
+  #name(path) {
+    return relative(this.#rootDir, path);
+  }
+}
+
+const section = (title, rows) => (rows.length > 0 ? [title, ...rows.map((row) => `  ${row}`), ''] : []);
+
+const testsOf = (testResults) =>
+  testResults.flatMap(({ testFilePath: path, testResults: tests }) => tests.map((test) => ({ path, ...test })));
+
+/** A suite of two projects counts with the longer of its runs. */
+function secondsBySuite(testResults) {
+  const seconds = new Map();
+  for (const { testFilePath, perfStats } of testResults)
+    seconds.set(testFilePath, Math.max(perfStats.runtime / 1_000, seconds.get(testFilePath) ?? 0));
+  return seconds;
+}
+
+const longestFirst = (seconds) => [...seconds].sort(([, one], [, other]) => other - one);
+
+/**
+ * Suites that are longer than MAX_SUITE_SECONDS on a quiet machine: their time is divided by the factor by which half of
+ * the recorded suites took longer than recorded.
+ */
+function longSuites(seconds) {
+  const recorded = recordedSeconds();
+  const factors = [...seconds].filter(([path]) => recorded.has(path)).map(([path, now]) => now / recorded.get(path));
+  if (factors.length < MIN_COMPARED) return [];
+  const slowdown = Math.max(1, factors.sort((one, other) => one - other)[Math.floor(factors.length / 2)]);
+  return longestFirst(seconds).filter(([, now]) => now / slowdown > MAX_SUITE_SECONDS);
+}
+
+/** What environment.cjs kept, by path. */
+function missingTools() {
+  const missing = new Map();
+  for (const line of linesOf(join(process.env.TMPDIR, 'missing-tools'))) {
+    const { path, missing: tool } = JSON.parse(line);
+    missing.set(path, [...(missing.get(path) ?? []), tool]);
+  }
+  return missing;
+}
+
+function linesOf(file) {
+  try {
+    return readFileSync(file, 'utf8').trimEnd().split('\n');
+  } catch {
+    return []; // no tool is missing
+  }
+}
