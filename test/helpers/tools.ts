@@ -156,7 +156,6 @@ async function extractedTool(name: string, { folder: own, path, aptPackage, what
 async function systemTool(name: string, aptPackage: string, what: string, version?: RegExp): Promise<string> {
   const found = await onPath(name, version);
   if (found) return found;
-  announce(`installing ${what} by apt-get`);
   const why = `${name} is not on PATH: install ${what}; apt-get could not do it`;
   const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
   await runInstaller(why, [...aptGet, 'update']);
@@ -378,7 +377,6 @@ async function goTool(name: string, command: string): Promise<string> {
  */
 export async function install(target: string, make: (into: string) => Promise<unknown>): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
-  announce(`installing ${basename(target)}`);
   const aside = await mkdtemp(join(CACHE, `${basename(target)}-`));
   const made = join(aside, basename(target));
   try {
@@ -402,6 +400,7 @@ export async function runInstaller(
   cwd = PROJECT,
 ): Promise<string> {
   if (missing.has(why)) throw new MissingTool(why);
+  process.stderr.write(`running ${[program, ...args].join(' ')}; this is done once, and may take minutes\n`);
   const { stdout } = await promisify(execFile)(program, args, { cwd, maxBuffer: 64 << 20 }).catch((error: Error) => {
     throw new MissingTool(why, error);
   });
@@ -433,11 +432,6 @@ interface Printed {
 
 /** A pattern that matches exactly this version. */
 const exactly = (version: string): RegExp => new RegExp(`(?<![\\d.])${version.replaceAll('.', '\\.')}(?![\\d.])`);
-
-/** Explains the delay: downloads and builds may take minutes. */
-function announce(what: string): void {
-  process.stderr.write(`${what}; this is done once, and may take minutes\n`);
-}
 
 const isExecutable = (file: string): Promise<boolean> => isThere(file, constants.X_OK);
 

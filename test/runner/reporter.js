@@ -1,12 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { recordedSeconds, recordSeconds } from './durations.js';
+import { longestFirst, MAX_SUITE_SECONDS, recordedSeconds, recordSeconds, suitesThatTakeTooLong } from './durations.js';
 
 const SLOWEST = 10;
-/** Of a suite that is not a long one, on a quiet machine with two cores. */
-const MAX_SUITE_SECONDS = 20;
-/** Fewer recorded suites than this do not show how busy the machine is: the run is of a few chosen suites. */
-const MIN_COMPARED = 20;
 
 /**
  * Prints at the end of a run what took longest, what passed only at the second try, and what was skipped and why; fails
@@ -23,7 +19,7 @@ export default class Reporter {
   onRunComplete(_, { testResults, numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites }) {
     const seconds = secondsBySuite(testResults);
     if (process.env.RECORD_DURATIONS === '1') recordSeconds(seconds);
-    if (process.env.TESTS === 'short') this.#tooLong = longSuites(seconds);
+    if (process.env.TESTS === 'short') this.#tooLong = suitesThatTakeTooLong(seconds, recordedSeconds());
     const failed = numFailedTests + numRuntimeErrorTestSuites;
     const lines = [
       ...section('Slowest suites:', this.#describe(longestFirst(seconds).slice(0, SLOWEST))),
@@ -72,26 +68,12 @@ const section = (title, rows) => (rows.length > 0 ? [title, ...rows.map((row) =>
 const testsOf = (testResults) =>
   testResults.flatMap(({ testFilePath: path, testResults: tests }) => tests.map((test) => ({ path, ...test })));
 
-/** A suite of two projects counts with the longer of its runs. */
+/** [path, seconds] of each suite. One that ran in two projects counts with the longer run. */
 function secondsBySuite(testResults) {
   const seconds = new Map();
   for (const { testFilePath, perfStats } of testResults)
     seconds.set(testFilePath, Math.max(perfStats.runtime / 1_000, seconds.get(testFilePath) ?? 0));
-  return seconds;
-}
-
-const longestFirst = (seconds) => [...seconds].sort(([, one], [, other]) => other - one);
-
-/**
- * Suites that are longer than MAX_SUITE_SECONDS on a quiet machine: their time is divided by the factor by which half of
- * the recorded suites took longer than recorded.
- */
-function longSuites(seconds) {
-  const recorded = recordedSeconds();
-  const factors = [...seconds].filter(([path]) => recorded.has(path)).map(([path, now]) => now / recorded.get(path));
-  if (factors.length < MIN_COMPARED) return [];
-  const slowdown = Math.max(1, factors.sort((one, other) => one - other)[Math.floor(factors.length / 2)]);
-  return longestFirst(seconds).filter(([, now]) => now / slowdown > MAX_SUITE_SECONDS);
+  return [...seconds];
 }
 
 /** What environment.cjs kept, by path. */
