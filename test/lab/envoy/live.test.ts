@@ -9,8 +9,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
+import { envoyConfiguration } from '../../../src/lab/envoy/configuration.ts';
 import { startEnvoy } from '../../helpers/envoy.ts';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../../helpers/printed-envoy.ts';
+import { accepts, freePort } from '../../helpers/process.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 import { envoy as envoyBinary } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
@@ -171,51 +174,77 @@ const extension = (type: string, config: string): string =>
   `original_ip_detection_extensions: [{ name: envoy.http.original_ip_detection.${type}, typed_config: { "@type": type.googleapis.com/envoy.extensions.http.original_ip_detection.${type}.v3.${config} } }]`;
 const FORGEABLE = 'which a client that connects directly can forge';
 
-/** How Envoy finds the client's address, whether a header of the client changes the descriptor, and what the doctor says. */
-test.each([
-  [DIRECT, false, "right  listener limited takes the client's address from the connection (use_remote_address)"],
+/**
+ * How Envoy finds the client's address in one of its listeners, whether a header of the client changes the descriptor,
+ * and what the doctor says about it.
+ */
+const listeners: readonly (readonly [settings: string, isForged: boolean, line: string])[] = [
+  [DIRECT, false, 'right  LISTENER from the connection (use_remote_address)'],
   [
     'use_remote_address: false',
     true,
-    "wrong  listener limited takes the client's address from x-forwarded-for, which clients can forge: set use_remote_address: true;",
+    'wrong  LISTENER from x-forwarded-for, which clients can forge: set use_remote_address: true;',
   ],
   [
     `${DIRECT}\n                xff_num_trusted_hops: 1`,
     true,
-    `check  listener limited takes the client's address from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
+    `check  LISTENER from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
   ],
   [
     extension('custom_header', 'CustomHeaderConfig, header_name: x-real-ip'),
     true,
-    `wrong  listener limited takes the client's address from x-real-ip, ${FORGEABLE}`,
+    `wrong  LISTENER from x-real-ip, ${FORGEABLE}`,
   ],
   [
     extension('xff', 'XffConfig, xff_num_trusted_hops: 0'),
     true,
-    `check  listener limited takes the client's address from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
+    `check  LISTENER from x-forwarded-for (xff_num_trusted_hops), ${FORGEABLE}`,
   ],
   [
     extension('xff', 'XffConfig, xff_trusted_cidrs: { cidrs: [{ address_prefix: 192.0.2.0, prefix_len: 24 }] }'),
     false,
-    "right  listener limited takes the client's address from x-forwarded-for, of the proxies in xff_trusted_cidrs",
+    'right  LISTENER from x-forwarded-for, of the proxies in xff_trusted_cidrs',
   ],
-])('with %s, a client can choose its address: %s, and the doctor reports it', async (settings, isForged, line) => {
-  await start('addresses', (config) => config.replace(DIRECT, settings));
+];
+
+test('the doctor says of each listener whether clients can choose their addresses, and they can', async () => {
+  const ports = await Promise.all(listeners.map(freePort));
+  await start('addresses', (config) => {
+    const copies = listeners.map(([settings], at) => {
+      const { static_resources } = load(config.replace(DIRECT, settings)) as PrintedConfig;
+      const [listener] = static_resources.listeners;
+      const address = { socket_address: { address: '127.0.0.1', port_value: ports[at] } };
+      return { ...listener, name: `listener-${at}`, address };
+    });
+    const printed = load(config) as PrintedConfig;
+    printed.static_resources.listeners.push(...copies);
+    return JSON.stringify(printed);
+  });
   try {
-    const claim = () => {
-      const address = `198.51.${forged >> 8}.${forged++ & 255}`;
-      return { 'x-forwarded-for': address, 'x-real-ip': address };
-    };
-    await get(claim()); // the address of the connection has used its limit now
-    expect(await statuses(claim(), claim())).toEqual(isForged ? [200, 200] : [429, 429]);
+    for (const [at, [settings, isForged]] of listeners.entries()) {
+      await until(`listener ${at}`, () => accepts(ports[at] ?? 0));
+      const claim = async () => {
+        const address = `198.51.${forged >> 8}.${forged++ & 255}`;
+        const headers = { 'x-forwarded-for': address, 'x-real-ip': address };
+        return (await fetch(`http://127.0.0.1:${ports[at]}/`, { headers })).status;
+      };
+      await claim(); // the address of the connection has used its limit now
+      const codes = [await claim(), await claim()];
+      expect({ settings, codes }).toEqual({ settings, codes: isForged ? [200, 200] : [429, 429] });
+    }
     const { stdout, code } = await doctor(envoy.adminPort, rulesOf('addresses'));
-    expect(stdout).toContain(line);
-    expect(code).toBe(line.startsWith('wrong') ? 1 : 0);
+    for (const [at, [, , line]] of listeners.entries())
+      expect(stdout).toContain(line.replace('LISTENER', `listener listener-${at} takes the client's address`));
+    expect(code).toBe(1);
   } finally {
     await envoy.stop();
   }
 });
 let forged = 0;
+
+interface PrintedConfig {
+  readonly static_resources: { readonly listeners: object[] };
+}
 
 test('the doctor accepts addresses from a header where only some sources reach the listener', async () => {
   const ranges = 'source_prefix_ranges: [{ address_prefix: 127.0.0.0, prefix_len: 8 }]';
@@ -293,7 +322,9 @@ describe('the printed configuration', () => {
     const kinds = new Map<string, string>();
     for (const name of ['../rules.yaml', ...readdirSync(join(PROJECT, 'config/examples'))]) {
       if (!name.endsWith('.yaml')) continue;
-      const text = await printed(join(PROJECT, 'config/examples', name));
+      const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples', name), 'utf8'));
+      const [domain = ''] = rules.domains.keys();
+      const text = envoyConfiguration(rules, domain, { kind: 'envoy', host: 'localhost', port: 8081, timeoutMs: 250 });
       const actions =
         text.match(/- (?:generic_key|request_headers|\w+_address|\w+_cluster)|hits_addend: .*|timeout: \d+/g) ?? [];
       kinds.set([...new Set(actions)].sort().join(), text);

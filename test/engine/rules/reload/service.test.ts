@@ -41,28 +41,26 @@ test('the log names what a reload changes, and pipes and devices are refused unt
   writeFileSync(join(overlay, 'a.yaml'), overlaid(5));
   weir = await startWeir({ LOG_LEVEL: 'info', RULES_OVERLAY: overlay }, { args: ['--rules', folder] });
 
+  const inOverlay = pipe(join(overlay, 'b.yaml'));
   write('changed', 301, 2);
   await weir.waitFor('reloaded 601 rules');
+  await weir.waitFor('b.yaml:1: cannot be read: it is a named pipe, expected a regular file');
   expect(weir.output()).toMatch(
     /added changed\.user_u300; changed changed\.user_u0, .* and 295 more; counters kept: changed\.user_u0, .* and 295 more$/m,
   );
 
-  const path = pipe(join(folder, 'pipe.yaml'));
-  await weir.waitFor(`${path}:1: cannot be read: it is a named pipe, expected a regular file`);
-  rmSync(path);
-  symlinkSync('/dev/zero', path);
-  await weir.waitFor(`${path}:1: cannot be read: it is a device, expected a regular file`);
-  rmSync(path);
-  write('changed', 300, 2);
-  await weir.waitFor('reloaded 600 rules');
-  expect(weir.output()).toMatch(/removed changed\.user_u300$/m);
-
-  const inOverlay = pipe(join(overlay, 'b.yaml'));
-  await weir.waitFor('b.yaml:1: cannot be read: it is a named pipe, expected a regular file');
   rmSync(inOverlay);
   writeFileSync(join(overlay, 'a.yaml'), overlaid(6));
   await weir.waitFor('changed same.user_u0');
-  rmSync(overlay, { recursive: true });
+
+  const paths = [pipe(join(folder, 'pipe.yaml')), join(folder, 'zero.yaml')];
+  symlinkSync('/dev/zero', join(folder, 'zero.yaml'));
+  await weir.waitFor(`${paths[0]}:1: cannot be read: it is a named pipe, expected a regular file`);
+  await weir.waitFor(`${paths[1]}:1: cannot be read: it is a device, expected a regular file`);
+  for (const path of paths) rmSync(path);
+  write('changed', 300, 2);
+  await weir.waitFor('reloaded 600 rules');
+  expect(weir.output()).toMatch(/removed changed\.user_u300$/m);
 });
 
 test('a service does not start with a named pipe for rules, and reports the reason', async () => {

@@ -1,6 +1,6 @@
 import { keyOutcome } from '../../../../src/lab/replay/report/report-data.ts';
 import { OutcomeSeries, TimeAxis } from '../../../../src/lab/replay/report/time-axis.ts';
-import { observed, type Row, START_MS } from './report.ts';
+import { observed, pageOf, type Row, START_MS } from './report.ts';
 
 const sumSeries = (series: OutcomeSeries) =>
   series.columns().reduce(
@@ -85,4 +85,16 @@ test('rules beyond the bound are counted together, without keys', () => {
   expect([...data.rules.keys()]).toEqual(['a', '(other)']);
   expect(data.rules.get('(other)')).toMatchObject({ before: undefined, after: undefined });
   expect(data.rules.get('(other)')?.keys.rows.size).toBe(0);
+});
+
+test('the page is one file without scripts, the same for the same requests, and shows markup as text', () => {
+  const markup = ['<img src=x onerror=alert(1)><script>', '"><svg onload=alert(3)>', '</style></title></svg><iframe>'];
+  const page = () =>
+    pageOf(
+      ['ann', ...markup].map((user): Row => ({ atMs: 0, user, before: 'OK', after: 'OVER_LIMIT', rule: user })),
+      markup,
+      markup,
+    );
+  expect(page()).toBe(page());
+  expect(page()).not.toMatch(/<script|<link|https?:|url\(|@import|<img|<svg onload|<iframe/);
 });

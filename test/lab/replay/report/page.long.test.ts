@@ -85,9 +85,3 @@ test('keys, rules, notes and file names that look like markup are text', async (
   expect(await page.locator('h3').allTextContents()).toContain(HOSTILE[0]);
   expect(await page.textContent('body')).not.toMatch(/[\p{Cf}\p{Co}]/u);
 });
-
-test('the page is one file without scripts, and the same for the same requests', () => {
-  const page = pageOf(ROWS);
-  expect(page).toBe(pageOf(ROWS));
-  expect(page).not.toMatch(/<script|<link|https?:|url\(|@import/);
-});
