@@ -66,7 +66,7 @@ test('the programs in the README of the client, and about deferral and good clie
   const compiled = await run([join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(String);
   const errors = typeof compiled === 'string' ? compiled.match(/^.*\berror TS.*$/gm) : [];
   expect(errors?.filter((line) => !/node_modules\/@types\//.test(line))).toEqual([]); // those types conflict with each other
-  const elsewhere = ['app.listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
+  const elsewhere = ['app.listen(', 'weir.reserve(']; // package.long.test.ts and reservations.test.ts run these
   const finite = names.filter((_, at) => !elsewhere.some((text) => snippets[at]?.includes(text)));
   expect(finite).toHaveLength(names.length - elsewhere.length);
   for (const name of finite) {

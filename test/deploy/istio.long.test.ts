@@ -43,7 +43,7 @@ beforeAll(async () => {
     '--set',
     'istio.timeout=60s', // the machine may be busy
   ]);
-  const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // validated in charts.test.ts
+  const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // validated in charts.long.test.ts
   patches = filters.filter(({ kind }) => kind === 'EnvoyFilter').flatMap(({ spec }) => spec.configPatches);
 });
 afterAll(async () => {
