@@ -67,7 +67,7 @@ const stores: Readonly<Record<string, Store>> = {
   'a client with an engine': { ...own, open: undefined },
 };
 
-/** Settings, sinks and control planes concern a whole process: process.test.ts plays them. */
+/** Settings, sinks and control planes concern a whole process: process.long.test.ts plays them. */
 const files = readdirSync(CORPUS).filter((name) => /^0[1-6].*\.json$/.test(name));
 
 describe.each(Object.entries(stores))('on %s', (_, { open, isPlayed, deviations }) => {

@@ -24,6 +24,7 @@ export async function runEnvoy(config: string, ports: readonly number[], threads
   const path = join(folder, 'envoy.yaml');
   await writeFile(path, config);
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', String(threads), '--log-level', 'warning'];
+  args.push('--file-flush-interval-msec', '100'); // of access logs
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
   envoy.exited.then(() => rm(folder, { recursive: true }));
   for (const port of ports) await envoy.waitFor(() => accepts(port));

@@ -66,5 +66,5 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
 
 /** Pages whose commands are run by a separate test. */
 export const ownTests: Readonly<Record<string, string>> = {
-  'docs/why-refused.md': 'test/e2e/why.test.ts',
+  'docs/why-refused.md': 'test/e2e/why.long.test.ts',
 };
