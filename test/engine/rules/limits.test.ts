@@ -140,13 +140,6 @@ describe('a limit', () => {
       counter: `fixed_window|${windowMs}${suffix}`,
     });
   });
-
-  test('aligned to the calendar of a time zone has its boundaries', () => {
-    const limit = limitFrom('window: 1d, requests_per_unit: 5, alignment: calendar, timezone: Asia/Kolkata');
-    if (limit.algorithm !== 'fixed_window' || typeof limit.alignment === 'string') throw new Error('no calendar');
-    const midnight = Date.parse('2024-01-01T00:00+05:30');
-    expect(limit.alignment.around(midnight)[1]).toBe(midnight);
-  });
 });
 
 test.each([
@@ -258,18 +251,6 @@ describe('counters', () => {
 });
 
 describe('several limits of a node', () => {
-  test('are in the order of the file, each with its own numbers', () => {
-    expect(
-      limitsFrom(
-        'name: a, unit: second, requests_per_unit: 1, algorithm: leaky_bucket',
-        'name: b, unit: day, requests_per_unit: 2',
-      ),
-    ).toMatchObject([
-      { name: 'a', algorithm: 'leaky_bucket', requestsPerUnit: 1 },
-      { name: 'b', algorithm: 'fixed_window', requestsPerUnit: 2 },
-    ]);
-  });
-
   test('replace the limits that each of them names', () => {
     const { rules } = rulesFrom(
       fileWith('rate_limits: [{unit: day, replaces: [{name: x}]}, {unit: hour, replaces: [{name: y}, {name: z}]}]'),
@@ -345,11 +326,5 @@ describe('one mistake causes no message about another', () => {
     ],
   ])('%s', (_, block, message) => {
     expect(problemsOf(block)).toEqual([expect.stringContaining(message)]);
-  });
-
-  test('all errors of a limit are reported at once', () => {
-    expect(problemsOf('unit: minutes, requests_per_unit: 5, algorithm: tokens')).toHaveLength(2);
-    const problems = problemsOf('unit: minutes, requests_per_unit: 5, burst: 5, buckets: 3');
-    expect(problems.map((problem) => /rate_limit\.(\w+)/.exec(problem)?.[1])).toEqual(['unit', 'burst', 'buckets']);
   });
 });

@@ -78,12 +78,6 @@ describe('nodes without a limit', () => {
     expect(warnings(`  - { key: user, ${LIMIT} }\n  - { key: user, value: root }\n`)).toEqual([`4: ${OPEN}`]);
   });
 
-  test('an empty rate_limit', () => {
-    expect(warnings(`  - key: user\n    rate_limit:\n  - { key: path, ${LIMIT} }\n`)).toEqual([
-      `4: rate_limit is empty: ${OPEN}`,
-    ]);
-  });
-
   test('an unlimited node and one with children are intended', () => {
     const below = `  - { key: path, descriptors: [{ key: user, ${LIMIT} }] }\n`;
     expect(warnings(`  - { key: user, ${LIMIT} }\n  - { key: x, rate_limit: { unlimited: true } }\n${below}`)).toEqual(

@@ -133,19 +133,6 @@ test('the report warns about refused keys beyond the limit', () => {
   expect(boundWarnings(enough.result())).toEqual([]);
 });
 
-test('the figures of many keys are independent', () => {
-  const hurt = new HurtKeys({ left: 1_000 });
-  const peaks = new PeakHits(1_000, { left: 1_000 });
-  for (let round = 0; round < 3; round++)
-    for (let key = 0; key < 500; key++) {
-      for (let times = 0; times <= key % 7; times++) hurt.refused(`k${key}`, 1_000 * round);
-      if (round < 2) peaks.admitted(`k${key}`, key, 1_000 + 100 * round);
-    }
-  for (const { key, refusals } of hurt.refusals())
-    expect([key, refusals]).toEqual([key, 3 * ((Number(key.slice(1)) % 7) + 1)]);
-  expect([hurt.size, peaks.peak?.hits]).toEqual([500, 998]);
-});
-
 test('the peak of a key is twice the limit if bursts meet at the boundary of two windows', () => {
   const peaks = new PeakHits(60_000, { left: 10 });
   for (let times = 0; times < 10; times++) peaks.admitted('a', 1, 59_000 + times);

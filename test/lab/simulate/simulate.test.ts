@@ -1,6 +1,6 @@
 import { parseMapping } from '../../../src/lab/replay/mapping/mapping.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
-import { Random, Zipf } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/lab/simulate/random.ts';
 import { scenarioNames } from '../../../src/lab/simulate/scenario-names.ts';
 import { scenarios } from '../../../src/lab/simulate/scenarios.ts';
 import { SIMULATED_MAPPING, START_MS, simulated } from '../../../src/lab/simulate/simulate.ts';
@@ -33,17 +33,4 @@ test('legitimate and abusive requests are labelled according to the models', () 
   expect(scenarioNames.filter((name) => refused(name) === 0)).toEqual(['nat', 'cron', 'diurnal']);
   expect(refused('scraper')).toBe((30 * 60 * 1_000) / 125);
   expect(refused('retry-storm')).toBe(200 * 12 * 5);
-});
-
-test('arrivals of a steady process have its rate, and a Zipf distribution favours the first items', () => {
-  const random = new Random(7);
-  const count = [...random.steady(0, 1_000_000, 10)].length;
-  expect(count).toBeGreaterThan(9_600); // 10,000 ± 4 standard deviations
-  expect(count).toBeLessThan(10_400);
-  const zipf = new Zipf(100);
-  const drawn = Array.from({ length: 10_000 }, () => zipf.draw(random));
-  const of = (one: number): number => drawn.filter((at) => at === one).length;
-  expect(of(0)).toBeGreaterThan(1.6 * of(1));
-  expect(of(0)).toBeLessThan(2.4 * of(1));
-  expect(Math.max(...drawn)).toBeLessThanOrEqual(99);
 });

@@ -270,61 +270,22 @@ describe('a request limit', () => {
       entries: [{ key: 'files', value: 'files/a' }],
     });
   });
-
-  test('that is invalid matters only if the domain has rules', () => {
-    const descriptor = { entries: entriesOf('k2=v2'), requestLimit: { problem: 'no such unit' } };
-    expect([told(match(domains.d, 'd', descriptor)), told(match(domains.d, 'nope', descriptor))]).toEqual([
-      'no such unit',
-      'no domain',
-    ]);
-  });
 });
 
 describe('limits that replace others of the same request', () => {
-  const all = (domain: Domain, ...written: string[]): readonly string[] =>
-    matchAll(
-      domains[domain],
-      domain,
-      written.map((one) => ({ entries: entriesOf(one), requestLimit: undefined })),
-      fakeClock(),
-    ).map(told);
-
   test.each([
-    [['a=1'], ['1 MINUTE r.a']],
-    [
-      ['a=1', 'b=1'],
-      ['no rule', '2 MINUTE r.b'],
-    ],
-    [
-      ['b=1', 'a=1', 'a=2'],
-      ['2 MINUTE r.b', 'no rule', 'no rule'],
-    ],
-    [
-      ['a=1', 'u=1'],
-      ['no rule', 'unlimited r.u'],
-    ], // an unlimited rule replaces as well
-    [
-      ['x=1', 'y=1'],
-      ['no rule', 'no rule'],
-    ], // each other
-    [
-      ['x=1', 'y=1', 'z=1'],
-      ['no rule', 'no rule', '5 MINUTE r.z'],
-    ],
-    [
-      ['u=1', 'z=1'],
-      ['unlimited r.u', '5 MINUTE r.z'],
-    ], // an unlimited rule cannot be replaced
-    [
-      ['x=1', 'z=1', 'a=1'],
-      ['no rule', '5 MINUTE r.z', '1 MINUTE r.a'],
-    ],
-    [
-      ['b=1', 'q=1', ''],
-      ['2 MINUTE r.b', 'no rule', 'no rule'],
-    ],
-  ])('%j: %j', (written, expected) => {
-    expect(all('r', ...written)).toEqual(expected);
+    ['a=1', '1 MINUTE r.a'],
+    ['a=1 b=1', 'no rule; 2 MINUTE r.b'],
+    ['b=1 a=1 a=2', '2 MINUTE r.b; no rule; no rule'],
+    ['a=1 u=1', 'no rule; unlimited r.u'], // an unlimited rule replaces as well
+    ['x=1 y=1', 'no rule; no rule'], // each other
+    ['x=1 y=1 z=1', 'no rule; no rule; 5 MINUTE r.z'],
+    ['u=1 z=1', 'unlimited r.u; 5 MINUTE r.z'], // an unlimited rule cannot be replaced
+    ['x=1 z=1 a=1', 'no rule; 5 MINUTE r.z; 1 MINUTE r.a'],
+    ['b=1 q=1 a=1', '2 MINUTE r.b; no rule; no rule'],
+  ])('%s: %s', (written, expected) => {
+    const descriptors = written.split(' ').map((one) => ({ entries: entriesOf(one), requestLimit: undefined }));
+    expect(matchAll(domains.r, 'r', descriptors, fakeClock()).map(told).join('; ')).toBe(expected);
   });
 
   test('do not replace limits without a name', () => {

@@ -8,8 +8,6 @@ import { loadSource, openRuleBook, type RuleBook } from '../../../../src/engine/
 import { plainPath, type RuleSource } from '../../../../src/engine/rules/reload/files.ts';
 import type { LoadedRules } from '../../../../src/engine/rules/reload/load.ts';
 import { gate } from '../../../helpers/gate.ts';
-import { heapBytes } from '../../../helpers/heap.ts';
-import { until } from '../../../helpers/until.ts';
 
 const POLL_INTERVAL_MS = 1_000;
 
@@ -112,17 +110,6 @@ test('nothing is loaded again while nothing changes', async () => {
   for (let times = 0; times < 10; times++) await look();
   expect(loads).toHaveLength(1);
   expect(book?.rules()).toBe(rules);
-});
-
-test('nothing is loaded before the next poll is due', async () => {
-  write('rules.yaml', ruleFor('user'));
-  await open('rules.yaml');
-  write('rules.yaml', ruleFor('address'));
-  jest.advanceTimersByTime(POLL_INTERVAL_MS - 1);
-  expect(loads).toHaveLength(1);
-  jest.advanceTimersByTime(1);
-  await loaded();
-  expect(loads).toHaveLength(2);
 });
 
 describe('rules are loaded again, once, after', () => {
@@ -311,15 +298,6 @@ test('a closed book stops polling', async () => {
   expect(loads).toHaveLength(1);
 });
 
-test('a source can be loaded once, without a book', async () => {
-  write('rules.yaml', ruleFor('user'));
-  expect((await loadSource(plainPath(at('rules.yaml')), { mergeDomains: false })).ok).toBe(true);
-  const missing = await loadSource(plainPath(at('missing')), { mergeDomains: false });
-  expect(missing.ok || missing.problems.map(formatProblem)).toEqual([
-    `${at('missing')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('missing')}'`,
-  ]);
-});
-
 test('a file that was unreadable for a moment is read at the next poll, even if it has not changed', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
@@ -377,46 +355,3 @@ test('invalid rules are retried with increasing delays while no file changes, an
   await look();
   expect(inForce()).toEqual(['demo.user']);
 });
-
-test('only changed domains are compiled again', async () => {
-  mkdirSync(at('rules'));
-  for (let file = 0; file < 10; file++) write(`rules/${file}.yaml`, ruleFor('user', `domain-${file}`));
-  await open('rules');
-  const before = book?.rules();
-  write('rules/4.yaml', ruleFor('second', 'domain-4'));
-  await look();
-  const compiled = [...(book?.rules()?.domains ?? [])].filter(([name, domain]) => before?.domains.get(name) !== domain);
-  expect(compiled.map(([name]) => name)).toEqual(['domain-4']);
-});
-
-test('thirty reloads leave no more memory in use than two', async () => {
-  const RULES = 200;
-  const textOf = (round: number): string => {
-    const nodes = Array.from({ length: RULES }, (_, rule) => ({
-      ...{ key: `key-${round}-${rule}`, rate_limit: { unit: 'day', requests_per_unit: round + 1 } },
-    }));
-    return JSON.stringify({ domain: 'demo', descriptors: nodes });
-  };
-  let loadCount = 0;
-  write('rules.yaml', textOf(0));
-  book = await openRuleBook(watched('rules.yaml'), {
-    mergeDomains: false,
-    pollIntervalMs: POLL_INTERVAL_MS,
-    onLoad: () => loadCount++,
-  });
-  const bytes: number[] = [];
-  for (let round = 1; round <= 32; round++) {
-    write('rules.yaml', textOf(round));
-    await until(`round ${round} is loaded`, async () => {
-      await look();
-      return loadCount > round;
-    });
-    expect([...(book.rules()?.rules ?? [])]).toHaveLength(RULES); // creates them
-    if (round === 2 || round === 32) bytes.push(heapBytes());
-  }
-  const [before = 0, after = 0] = bytes;
-  expect(after - before).toBeLessThan(20 * BYTES_A_RULE * RULES); // thirty versions would take more
-});
-
-/** A compiled rule takes more than this, with its texts. */
-const BYTES_A_RULE = 500;

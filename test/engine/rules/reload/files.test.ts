@@ -82,18 +82,6 @@ describe('a plain path', () => {
     configMap('rules');
     expect(await names('rules')).toEqual(['rules/more.yaml', 'rules/rules.yaml']);
   });
-
-  test('is listed again each time', async () => {
-    files('rules/a.yaml');
-    const source = plainPath(join(folder, 'rules'));
-    expect(await source.list()).toHaveLength(1);
-    files('rules/b.yaml');
-    expect(await source.list()).toHaveLength(2);
-  });
-
-  test('that does not exist throws', async () => {
-    await expect(plainPath(join(folder, 'nowhere')).list()).rejects.toThrow(/ENOENT.*nowhere/);
-  });
 });
 
 describe('a runtime directory', () => {

@@ -1,7 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
 import type { PackedRules } from '../../../../src/engine/rules/compile/packed.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
-import type { Branch, Domain, Rule, RuleTree } from '../../../../src/engine/rules/match/tree.ts';
+import type { Rule, RuleTree } from '../../../../src/engine/rules/match/tree.ts';
 import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
 import { heapBytes, restingHeapBytes } from '../../../helpers/heap.ts';
 
@@ -52,32 +51,6 @@ test('a rule uses memory when it is first needed, and remains the same object af
   const met = match(tree, 'other', { entries: [{ key: 'k3', value: 'v7' }], requestLimit: undefined });
   expect('rule' in met && met.rule).toBe(rules.find(({ path }) => path === 'other.k3_v7'));
   expect([...tree.rules].every((rule, at) => rule === rules[at])).toBe(true);
-});
-
-test('the objects used for matching keep their V8 hidden classes across keys and reloads', () => {
-  setFlagsFromString('--allow-natives-syntax');
-  const haveSameMap = new Function('one', 'other', 'return %HaveSameMap(one, other)') as (...two: object[]) => boolean;
-  const inForce = new RulesInForce();
-  const differing = new Set<string>();
-  let before: Readonly<Record<string, object>> | undefined;
-  for (let version = 1; version < 20; version++) {
-    const { domains } = inForce.replaceAtOnce(packedRules(version));
-    const domain = domains.get('other') as Domain; // just loaded
-    for (const key of ['k0', 'k9']) {
-      const branch = domain.root.byKey.get(key) as Branch; // likewise
-      const parts = { domain, root: domain.root, branch };
-      for (const [name, part] of Object.entries(parts))
-        if (before?.[name] && !haveSameMap(before[name], part)) differing.add(name);
-      before = parts;
-    }
-  }
-  expect([...differing]).toEqual([]);
-});
-
-test('rules of sites, which are looked up by their counters, are created with the tree', async () => {
-  const tree = new RulesInForce({ sites: 2, site: 0, group: 'a' }).replaceAtOnce(packedRules(1, 100));
-  const { rules, bytes } = await listed(tree);
-  expect(bytes).toBeLessThan(rules.length * 100);
 });
 
 test("a rule that charges its parent's reservations can be needed before the parent", () => {

@@ -155,10 +155,6 @@ describe('several files', () => {
     ]);
   });
 
-  test('without content are no rules', () => {
-    expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
-  });
-
   test('have all problems and warnings reported at once, by file and line', () => {
     const files = [
       file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
@@ -262,16 +258,6 @@ test('messages show the first 200 characters of a text, and its position', () =>
   expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
 });
 
-test('200 files of one domain are merged', () => {
-  const files = Array.from({ length: 200 }, (_, at) =>
-    file(
-      `${at}.yaml`,
-      `domain: demo\ndescriptors:\n- key: user_${at}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`,
-    ),
-  );
-  expect(pathsOf(loadRules(files, merged))).toEqual(files.map((_, at) => `demo.user_${at}`));
-});
-
 describe('a valid file', () => {
   test.each(
     Object.entries({
@@ -360,14 +346,6 @@ describe('a valid file', () => {
     const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
     expect(told(loaded)).toEqual([
       'rules.yaml:3: descriptors[0].metadata: error parsing metadata: expected text as a key, got a list',
-    ]);
-  });
-
-  test('has defaults for absent keys', () => {
-    const [rule] = right(loadDescriptors('- key: user\n  rate_limit: {unit: day}\n')).rules;
-    expect(rule).toMatchObject({ unlimited: false, shadow: false, quota: false, replaces: [] });
-    expect(rule?.limits).toMatchObject([
-      { limit: { algorithm: 'fixed_window', requestsPerUnit: 0 }, label: { name: '' } },
     ]);
   });
 

@@ -99,12 +99,6 @@ test('a swap of links, as by a changed ConfigMap, is loaded', async () => {
   await untilInForce('soft: 3');
 });
 
-test('a change of the rules is loaded with the overlay', async () => {
-  await open();
-  write('rules.yaml', rulesOf('user', 7));
-  await untilInForce('requests_per_unit=7', 'soft: 2');
-});
-
 test('an invalid overlay changes nothing, is reported once, and does not prevent new rules', async () => {
   await open();
   write('overlay/a.yaml', overlayOf('burst: 2'));
