@@ -82,25 +82,6 @@ test('a typo is listed once, however many users have it', async () => {
   }
 });
 
-test('a refused client is let in with two clicks, which the plots mark', async () => {
-  const page = await browser.open();
-  await signIn(page, guarded);
-  await page.goto(viewAt(guarded, 'client'));
-  await page.getByText('No override is set.').waitFor();
-  await page.goto(viewAt(guarded));
-  for (let hit = 0; hit < 7; hit++) await send(guarded, 'demo', [['user', 'olga']]);
-  await page.getByRole('heading', { name: /^1 client refused since .*, user=olga by demo\.user/ }).waitFor();
-  await page.getByRole('link', { name: 'Let in user=olga' }).click();
-  const dialog = page.getByRole('dialog', { name: 'Let in' });
-  await dialog.getByLabel('Reason').fill('support case 8');
-  await dialog.getByRole('button', { name: 'Let in' }).click();
-  await page.getByText('The override is set.').waitFor();
-  await expectCount(() => send(guarded, 'demo', [['user', 'olga']]), 200);
-  await page.getByText('Let in', { exact: true }).waitFor();
-  await page.goto(viewAt(guarded));
-  await page.getByRole('listitem').filter({ hasText: 'Override set by admin: exempt user=olga' }).waitFor();
-});
-
 test('a refused key is found, explained and reset, and then passes', async () => {
   const page = await browser.open();
   await page.goto(viewAt(guarded));
