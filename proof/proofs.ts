@@ -157,3 +157,39 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
     },
   } satisfies Readonly<Record<string, Listed>>),
 );
+
+/** Other commands that measure or check the project, and those that write files which tests compare. */
+export const otherCommands: readonly (readonly [command: string, about: string])[] = [
+  ['npm run bench -- --against DIR', 'Compares this build with another built checkout, row by row.'],
+  ['npm run proof -- quotas --buckets 100000', 'The CPU time of reports of 100,000 buckets over 20 streams.'],
+  ['npm run fuzz -- --minutes 10', 'The property tests with new seeds.'],
+  ['npm run mutants', 'Makes small changes to src/, one by one, and checks that tests find them.'],
+  ['npm run release -- --dry-run', 'Builds all artifacts of a release from the last commit, and installs them.'],
+  ['npm run site -- --serve', 'Builds docs/ as a site with search, and serves it.'],
+  ['npm run tour -- --auto', 'The five-minute tour, without waiting for Enter.'],
+  ['npm run docs -- scenarios', 'Draws what each algorithm does in each traffic model.'],
+  ['npm run docs -- client-reference', 'Writes the reference of weir-client to client/reference.'],
+  ['npx tsx deploy/image/rootfs.ts --out DIR', 'Assembles the root file system of the image.'],
+  ['UPDATE_PAGES=1 npx jest test/docs/page-runs', 'Updates the command output that pages show.'],
+  ['UPDATE_SCREENSHOTS=1 npx jest test/operate/console/browser', 'Updates the screenshots of the console.'],
+  ['UPDATE_SCREENSHOTS=1 npx jest test/e2e/report-page', 'Updates the screenshot of a report.'],
+  ['UPDATE_GOLDEN=1 npx jest test/deploy/charts', 'Writes the rendered chart and deploy/kustomize/base.'],
+];
+
+/** Tests that repeat more, or run longer, if a variable is set. */
+export const longForms: typeof otherCommands = [
+  ['CANDIDATE_REQUESTS=1000000 npx jest test/operate/candidate/equality', 'A candidate answers as its rules would.'],
+  ['CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults', 'The client under faults.'],
+  ['CONFORMANCE=all npx jest test/conformance/process', 'Every recorded answer of envoyproxy/ratelimit.'],
+  ['CONFORMANCE_FAULTS=all npx jest test/conformance/kit', 'rls-conformance: all cases, and 20 faults one by one.'],
+  ['EXPLAIN_RUNS=100000 npx jest test/operate/admin/explain', 'Explain predicts the next answer, for random rules.'],
+  ['IN_FLIGHT_SECONDS=100 npx jest test/e2e/in-flight', 'Requests in flight: ten minutes through Envoy.'],
+  ['LEDGER_RUNS=10000 npx jest test/engine/ledger/model', 'The ledger decides like its model.'],
+  ['LISTED_COUNTERS=1000000 npx jest test/operate/admin/slices', 'Listings of a million counters of 10,000 rules.'],
+  ['QUOTA_SECONDS=600 npx jest test/edge/rlqs/bound', 'Quotas for proxies: ten minutes through Envoys.'],
+  ['REPLAY_LIVE_REQUESTS=1000000 npx jest test/e2e/replay', 'A replay gives the answers of a running service.'],
+  ['REPLAY_REQUESTS=1000000 npx jest test/lab/replay/equivalence', 'A replay gives the recorded answers.'],
+  ['RETRY_RUNS=100000 npx jest test/engine/decide/retry', 'A refused request passes after its wait, not earlier.'],
+  ['SITE_PARTITION_SECONDS=60 npx jest test/edge/sites/processes', 'Sites that are partitioned, as processes.'],
+  ['SITE_SEEDS=10000 npx jest test/edge/sites/simulation', 'The simulation of sites.'],
+];

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { nearest } from '../src/base/nearest.ts';
-import { proofs } from './proofs.ts';
+import { longForms, otherCommands, proofs } from './proofs.ts';
 
 const usage = `Usage: npm run proof -- list | NAME... [options of the proof]
 
 Runs what measures or checks the project: one proof with its options, or several one after another. Builds the service
 first if one of them needs it and the sources have changed. Exits with 1 if a proof fails.
 
-  list         prints the names, with a sentence each
+  list         prints the names, other commands, and the long forms of tests, with a sentence each
   NAME --help  prints the options of a proof
   --help       prints this text
 `;
@@ -43,8 +43,17 @@ function build(): void {
 }
 
 function list(): string {
-  const width = Math.max(...Array.from(proofs.keys(), (name) => name.length));
-  return Array.from(proofs, ([name, { about }]) => `${name.padEnd(width)}  ${about}`).join('\n');
+  const named = Array.from(proofs, ([name, { about }]) => [name, about] as const);
+  return [
+    `npm run proof -- NAME\n${table(named)}`,
+    `Other commands\n${table(otherCommands)}`,
+    `Long forms of tests, after npm run build\n${table(longForms)}`,
+  ].join('\n\n');
+}
+
+function table(rows: typeof otherCommands): string {
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, about]) => `  ${name.padEnd(width)}  ${about}`).join('\n');
 }
 
 function unknown(written: string): string {

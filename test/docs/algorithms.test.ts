@@ -1,8 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { plots } from '../../docs/plots.ts';
-import { sharePlots } from '../../docs/share-plots.ts';
 import { type Decision, NEVER_MS, type Spend, spends } from '../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
@@ -11,19 +8,7 @@ import type { Limit } from '../../src/engine/holds/limits.ts';
 import { operationOf } from '../helpers/operations.ts';
 import { loadText } from '../helpers/rules.ts';
 
-const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
-const page = readFileSync(join(DOCS, 'algorithms.md'), 'utf8');
-/** The numbers, times and dates in a text, in order. */
-const figuresOf = (text: string): readonly string[] => text.match(/\d(?:[\d.,:-]*\d)?/g) ?? [];
-/** The figures of each paragraph, list item and table row of the page. */
-const passages = page.split(/\n\n|\n(?=\||- )/).map(figuresOf);
-/** Whether a passage of the page has these figures, in this order. */
-const hasFigures = (figures: readonly string[]): boolean =>
-  passages.some((passage) => {
-    let found = 0;
-    for (const figure of passage) if (figure === figures[found]) found++;
-    return found === figures.length;
-  });
+const page = readFileSync(fileURLToPath(new URL('../../docs/algorithms.md', import.meta.url)), 'utf8');
 const yamlBlocks = Array.from(page.matchAll(/^```yaml\n(.*?)^```/gms), ([, text = '']) => text);
 
 /** The time, the hits, their outcome, the time until a retry, the delay, and whether they are in the soft part. */
@@ -37,7 +22,7 @@ type Row = readonly [
 ];
 
 interface Example {
-  /** A summary of the passage; the page has the same figures in other words. */
+  /** A summary of the passage. */
   readonly says: string;
   /** The `rate_limit`, as in a rule file. */
   readonly limit: string;
@@ -339,7 +324,6 @@ describe('the worked examples', () => {
     ['2026-03-29T00:00+01:00', 23],
     ['2026-10-25T00:00+02:00', 25],
   ])('a day in Berlin that begins at %s has %i hours', async (midnight, hours) => {
-    expect(hasFigures(['2026-03-29', '23', '2026-10-25', '25'])).toBe(true);
     const [limit] = limitsOf(blockWith('timezone: Europe/Berlin'));
     if (!limit) throw new Error('expected a limit');
     const { store, setClock } = make();
@@ -354,10 +338,6 @@ describe('the worked examples', () => {
 });
 
 describe('docs/algorithms.md', () => {
-  test.each([...new Set(examples.map(({ says }) => says))])('has the right figures: %s', (says) => {
-    expect(hasFigures(figuresOf(says))).toBe(true);
-  });
-
   test('names every way to spend', () => {
     for (const spend of spends satisfies readonly Spend[]) expect(page).toContain(`| \`${spend}\``);
   });
@@ -377,27 +357,6 @@ describe('docs/algorithms.md', () => {
   ])('has bounds that hold: %s', (keys, ok) => {
     expect(loadText(`domain: docs\ndescriptors: [{ key: user, rate_limit: { unit: day, ${keys} } }]\n`).ok).toBe(ok);
   });
-
-  test('shows every drawing, described by its title', () => {
-    const shown = Array.from(page.matchAll(/^!\[(.*)\]\((.*)\)$/gm), ([, words, path]) => [`docs/${path}`, words]);
-    const titles = Array.from(plots, ([path, svg]) => [path, /<title>(.*)<\/title>/.exec(svg)?.[1]]);
-    expect(new Map(shown as [string, string][])).toEqual(new Map(titles as [string, string][]));
-  });
-});
-
-test.each([...plots, ...sharePlots])('%s is the drawing of its program', (path, svg) => {
-  expect(readFileSync(join(DOCS, '..', path), 'utf8')).toBe(svg);
-});
-
-test('docs/img contains only these drawings', () => {
-  const files = readdirSync(join(DOCS, 'img')).map((name) => `docs/img/${name}`);
-  expect(files.sort()).toEqual([...plots.keys(), ...sharePlots.keys()].sort());
-});
-
-test('docs/fair-shares.md shows every drawing of shares, described by its title', () => {
-  const shares = readFileSync(join(DOCS, 'fair-shares.md'), 'utf8');
-  for (const [path, svg] of sharePlots)
-    expect(shares).toContain(`![${/<title>(.*)<\/title>/.exec(svg)?.[1]}](${path.replace('docs/', '')})`);
 });
 
 /** The page's rule file that contains these words. */

@@ -2,7 +2,6 @@ import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
-import { cutName, MAX_NAME_LENGTH, MAX_NAME_LEVELS, MAX_NAMES, OTHER } from '../../src/operate/observe/caller-names.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
@@ -133,27 +132,4 @@ test('without a candidate, only weir_candidate_on is shown of it', () => {
   expect(text({})).toContain('weir_candidate_decisions_total{rule="d.k",live="ok",candidate="ok"} 2\n');
   const off = parseExposition(text({ candidate: idle.candidate }));
   expect([...off.keys()].filter((name) => name.includes('candidate'))).toEqual(['weir_candidate_on']);
-});
-
-test.each([
-  [2, 'at 2: passes'],
-  [12, 'at 12: passes'],
-  [15, 'at 15: refused, and 2 are beyond the limit'],
-  [25, 'at 25: refused'],
-])('the example in docs/statistics.md at %d hits is right', (before, says) => {
-  const statistics = createStatistics(0.8);
-  statistics.answered('d', answerOf([verdictOf(['k'], { limit: 20, before, hits: 7 })]));
-  const [counts] = statistics.rules();
-  const row = [counts?.totalHits, counts?.withinLimit, counts?.nearLimit, counts?.overLimit].join(' | ');
-  expect(page).toContain(`| ${says} | ${row} |`);
-});
-
-test('the bounds in docs/statistics.md are those of the code', () => {
-  const inWords = (count: number) => count.toLocaleString('en-US');
-  const [name = ''] = cutName(['x'.repeat(MAX_NAME_LENGTH + 1)]);
-  const digest = name.slice(name.indexOf('~') + 1);
-  expect(page).toContain(`| ${MAX_NAME_LENGTH} characters, ${MAX_NAME_LEVELS} levels |`);
-  expect(page).toContain(`${digest.length} characters of a digest`);
-  expect(page).toContain(`| names of limits | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
-  expect(page).toContain(`| unknown domains | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
 });

@@ -16,10 +16,10 @@ const { name, scripts, devDependencies } = JSON.parse(textOf('package.json')) as
 /** Packages that a reader may install: this project's, its dependencies, and those that the examples need. */
 const installable = new Set([name, 'weir-client', ...Object.keys(devDependencies), 'bullmq']);
 
-/** The paths of the TypeScript files in a folder. */
+/** The paths of the source files in a folder. */
 export const sourcesIn = (folder: string): readonly string[] =>
   readdirSync(join(PROJECT, folder), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts'))
+    .filter((path) => /\.[jt]s$/.test(path))
     .map((path) => join(folder, path));
 
 export const isReadIn = (variable: string, files: readonly string[]): boolean =>
@@ -48,7 +48,7 @@ async function checkProof([name = 'list', ...args]: readonly string[]): Promise<
   const proof = proofs.get(name);
   if (!proof) return [`there is no proof ${name}`];
   if (!args.some((arg) => arg.startsWith('--'))) return [];
-  const { usage } = await proof.load(); // test/proof/run.test.ts checks that --help prints it
+  const { usage } = await proof.load(); // test/proof/run.long.test.ts checks that --help prints it
   return unknownFlags(args, usage).map((flag) => `npm run proof -- ${name} has no flag ${flag}`);
 }
 
@@ -62,7 +62,9 @@ export async function checkTsx({ words: [, , file = '', ...args] }: SimpleComman
 export async function checkNpm({ assignments, words }: SimpleCommand): Promise<readonly string[]> {
   const [, verb = '', ...rest] = words;
   const variables = assignments
-    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('proof')))
+    .filter(
+      ([variable]) => !isSetting(variable) && !isReadIn(variable, [...sourcesIn('proof'), ...sourcesIn('test/runner')]),
+    )
     .map(([variable]) => `npm ${verb} does not read ${variable}`);
   if (verb === 'install' || verb === 'pack')
     return rest.filter((one) => !installable.has(one)).map((one) => `${one} is no package of this project`);

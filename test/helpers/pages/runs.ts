@@ -18,7 +18,7 @@ const ASK_ALICE = 'npx weir ask demo user=alice';
 const RECORDED = `${ASK_ALICE} && until zcat /var/lib/weir/recordings/* 2> zcat.log | grep -q alice; do sleep 0.1; done`;
 
 /** Uses up a user's limit through Envoy, early enough in a minute that the next commands still see refusals. */
-const REFUSED_ALICE = `until [ "$(date +%S)" -lt 40 ]; do sleep 1; done
+const REFUSED_ALICE = `until [ "$(date +%S)" -lt 50 ]; do sleep 1; done
   for i in 1 2 3 4 5 6; do curl -s localhost:10000/health -H 'x-user: alice' > answer.txt; done`;
 
 const rules = (path: string): Readonly<Record<string, string>> => ({ 'rules.yaml': rulesOf(textOf(path))[0] ?? '' });

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { proofs } from '../../proof/proofs.ts';
+import { longForms, otherCommands, proofs } from '../../proof/proofs.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const { scripts } = JSON.parse(readFileSync(`${PROJECT}/package.json`, 'utf8')) as { scripts: Record<string, string> };
@@ -33,11 +33,13 @@ test('npm run passes arguments to the last step of a script, and stops at a step
 const proof = (...args: readonly string[]) =>
   promisify(execFile)(process.execPath, ['--import', 'tsx', 'proof/run.ts', ...args], { cwd: PROJECT });
 
-test('npm run proof -- list prints every proof with a sentence', async () => {
+test('npm run proof -- list prints every proof, other commands, and the long forms of tests, with a sentence', async () => {
   const { stdout } = await proof('list');
-  const lines = stdout.trimEnd().split('\n');
-  expect(lines.map((line) => line.split(' ', 1)[0])).toEqual([...proofs.keys()]);
-  for (const line of lines) expect(line).toMatch(/^\S+ +[\dA-Z].*\.$/);
+  const sections = stdout.trimEnd().split('\n\n');
+  const lines = sections.flatMap((section) => section.split('\n').slice(1));
+  const names = [...proofs.keys(), ...[...otherCommands, ...longForms].map(([command]) => command)];
+  expect(lines.map((line) => line.trim().split(/ {2,}/)[0])).toEqual(names);
+  for (const line of lines) expect(line).toMatch(/^ {2}\S.* {2}\w.*\.$/);
 });
 
 test('npm run proof -- NAME... --help describes the proofs, and does nothing else', async () => {
