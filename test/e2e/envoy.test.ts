@@ -16,6 +16,16 @@ descriptors:
   - key: path
     value: /login*
     rate_limit: { unit: day, requests_per_unit: 1 }
+  # a turn takes three seconds, so a burst has this time to arrive before a turn becomes free for a further request
+  - key: user
+    value: queued
+    rate_limit: { unit: minute, requests_per_unit: 20, algorithm: leaky_bucket, burst: 1, max_delay: 7s }
+  - key: user
+    value: impatient
+    rate_limit: { unit: day, requests_per_unit: 2, algorithm: leaky_bucket, burst: 1 }
+  - key: user
+    value: warned
+    rate_limit: { unit: day, requests_per_unit: 1, soft: 1, algorithm: sliding_window_log }
 `;
 
 let folder: string;
@@ -59,6 +69,30 @@ test('a path has its own limit for all users', async () => {
   expect(await get('10000', '/login', 'cem')).toMatchObject({ status: 200, limit: '1, 3;w=86400, 1;w=86400' });
   expect(await get('10000', '/login', 'dee')).toMatchObject({ status: 429, remaining: '0' });
   expect(await get('10000', '/')).toMatchObject({ status: 200, limit: null });
+});
+
+test.each([
+  ['20 concurrent requests pass at once and in two turns, and the rest are refused', 'queued', 3],
+  ['only the first of 20 concurrent requests passes without max_delay', 'impatient', 1],
+])('%s', async (_, user, passing) => {
+  const answers = await Promise.all(Array.from({ length: 20 }, () => envoy.get('10001', '/', user)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([
+    ...Array(passing).fill(200),
+    ...Array(20 - passing).fill(429),
+  ]);
+});
+
+test('a request on the soft part of a limit passes with a header for the client', async () => {
+  const answers = [];
+  for (let times = 0; times < 3; times++) {
+    const { status, headers } = await envoy.get('10000', '/', 'warned');
+    answers.push([status, headers.get('x-ratelimit-soft-exceeded'), headers.get('x-ratelimit-remaining')]);
+  }
+  expect(answers).toEqual([
+    [200, null, '0'],
+    [200, 'demo.user_warned', '0'],
+    [429, null, '0'],
+  ]);
 });
 
 test('1,500 requests at once are all decided, although Weir answers none until all have arrived', async () => {

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { chargeWithFaults } from '../../proof/chaos/usage.ts';
 import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { type Postgres, startPostgres } from '../helpers/postgres.ts';
@@ -202,19 +201,4 @@ test('an instance that only counts leaves usage to another one, and says so', as
   await ask(counts, { user: 'alice' }, 2);
   await settled(keeps, 3);
   await expect(usageOf(counts)).rejects.toThrow('this instance keeps no usage: set USAGE_DIR or USAGE_URL');
-});
-
-test('usage equals the counters while workers, the control process, the instance and Redis are killed', async () => {
-  const found = await chargeWithFaults({ charges: 3_000, keys: 50, faultMs: 300 });
-  expect(found).toMatchObject({ wrongKeys: 0, reported: found.counted });
-  expect(found.counted).toBeGreaterThanOrEqual(found.admitted);
-  expect(found.admitted).toBeGreaterThanOrEqual(3_000);
-  expect(found.faults).toBeGreaterThan(0);
-});
-
-test('after failovers of Redis, usage has at least what its counters have, and nothing twice', async () => {
-  const found = await chargeWithFaults({ charges: 2_000, keys: 50, faultMs: 200, hasFailovers: true });
-  expect(found).toMatchObject({ wrongKeys: 0, double: 0 });
-  expect(found.lost).toBeLessThanOrEqual(found.lostByStore);
-  expect(found.faults).toBeGreaterThan(0); // the first is a failover
 });
