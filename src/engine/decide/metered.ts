@@ -1,5 +1,5 @@
 import { MAX_WINDOW_MS } from '../algorithms/limit.ts';
-import { isReservation } from '../holds/limits.ts';
+import { isReservation, limitsInFlight } from '../holds/limits.ts';
 import type { Debit } from '../ledger/debit.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 
@@ -14,7 +14,7 @@ export function findMetered(
   if (!metersUsage) return undefined;
   let found: RuleLimit | undefined;
   for (const one of limits) {
-    if (one.limit.algorithm === 'in_flight') continue;
+    if (limitsInFlight(one.limit)) continue;
     if (found === undefined || rank(one) > rank(found)) found = one;
   }
   return found;
