@@ -19,7 +19,7 @@ test('a call that its caller no longer waits for is cancelled at the server', as
     },
   });
   const client = await openClient({ target, batch: false });
-  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 2_000 })).toMatchObject({ error: { kind: 'timeout' } });
+  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 1_000 })).toMatchObject({ error: { kind: 'timeout' } });
   await until('the first call is cancelled', () => cancelled === 1);
   const controller = new AbortController();
   const aborted = client.limit('demo', { user: 'a' }, { signal: controller.signal });
@@ -52,10 +52,10 @@ test('an answer that arrived while the process was busy is read before its call 
   const { grpc: target } = await startService(RULES);
   const client = await openClient({ target, batch: false });
   await client.limit('demo', { slow: 'x' }, { hits: 5 });
-  const call = client.limit('demo', { slow: 'x' }, { hits: 5, timeoutMs: 5_500 }); // the rule delays it by a second
+  const call = client.limit('demo', { slow: 'x' }, { hits: 5, timeoutMs: 3_000 }); // the rule delays it by a second
   await new Promise((resolve) => setTimeout(resolve, 200)); // the call has been sent
   await new Promise((resolve) => setImmediate(resolve)); // timers run next, then sockets
-  const endMs = performance.now() + 6_000; // so that a busy machine has answered, too
+  const endMs = performance.now() + 3_500; // so that a busy machine has answered, too
   while (performance.now() < endMs);
   expect(await call).toMatchObject({ ok: true, error: undefined });
 });
@@ -134,7 +134,7 @@ test('a request over HTTP on an idle connection that the server closes is sent a
 });
 
 describe('the holder of a slot', () => {
-  const held = { held: true, ttl: { seconds: 9, nanos: 0 }, retry_after: null };
+  const held = { held: true, ttl: { seconds: 3, nanos: 0 }, retry_after: null };
 
   test('releases it after a pending renewal, which would otherwise take the slot again', async () => {
     const events: string[] = [];

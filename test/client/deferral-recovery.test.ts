@@ -8,12 +8,12 @@ descriptors:
     rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 10, burst: 10 }
 `;
 const KEYS = ['a', 'b', 'c', 'd', 'e'];
-const JOBS_OF_A_KEY = 60;
+const JOBS_OF_A_KEY = 40;
 const JOBS = KEYS.length * JOBS_OF_A_KEY;
 const TIMEOUT_MS = 180_000;
 
 /** Longer than Redis is down, so that only the lock of a killed worker expires. */
-const LOCK_MS = 15_000;
+const LOCK_MS = 10_000;
 
 afterEach(closeAll);
 

@@ -1,13 +1,11 @@
-import { weirFetch } from '../../client/src/fetch.ts';
+import { OriginPaused, weirFetch } from '../../client/src/fetch.ts';
 import { SharedPauses } from '../../client/src/outgoing/shared-pauses.ts';
-import { type Running, start } from '../helpers/process.ts';
 import { startApi } from './others-api.ts';
-import { closeAll, closeLater, openClient, RULES, type Service, startService } from './service.ts';
+import { closeAll, openClient, RULES, type Service, startService } from './service.ts';
 
-const START_TIMEOUT_MS = 60_000;
 const TIMEOUT_MS = 120_000;
-/** Longer than the other processes take to begin their requests on a busy machine. */
-const PAUSE_MS = 10_000;
+/** Longer than the others take to begin their requests on a busy machine. */
+const PAUSE_MS = 3_000;
 
 const PAUSES = `
 domain: outgoing
@@ -22,24 +20,17 @@ const now = () => performance.now();
 const sharedBy = async (service: Service, target = service.grpc) =>
   new SharedPauses({ client: await openClient({ target }), domain: 'outgoing', timeoutMs: undefined }, now);
 
-async function startProcess(service: Service, maxWaitMs: number): Promise<Running> {
-  const args = ['--import', 'tsx', 'test/client/apps/fetching.ts', service.grpc, String(maxWaitMs)];
-  const running = await start(process.execPath, args, { name: 'fetching', readsInput: true });
-  closeLater(() => running.stop());
-  await running.waitFor('ready', START_TIMEOUT_MS);
-  return running;
-}
-
 test('a process pauses when another process was asked to', async () => {
-  const service = await startService(PAUSES);
+  const { grpc: target } = await startService(PAUSES);
   const api = await startApi({ status: 429, headers: { 'retry-after': String(PAUSE_MS / 1_000) } });
-  const [first, waiting, hasty] = await Promise.all([0, 60_000, 0].map((ms) => startProcess(service, ms)));
-  first?.write(`${api.origin}/first\n`);
-  await first?.waitFor('/first: 429, not shared: 0', TIMEOUT_MS);
-  waiting?.write(`${api.origin}/waiting\n`);
-  hasty?.write(`${api.origin}/hasty\n`);
-  await hasty?.waitFor('/hasty: OriginPaused, not shared: 0', TIMEOUT_MS);
-  await waiting?.waitFor('/waiting: 200, not shared: 0', TIMEOUT_MS);
+  const open = async (maxWaitMs: number) => weirFetch({ client: await openClient({ target }), maxWaitMs });
+  const processes = await Promise.all([open(0), open(60_000), open(0)]); // each with its own client
+  const [first, waiting, hasty] = processes;
+  expect((await first(`${api.origin}/first`)).status).toBe(429);
+  const later = waiting(`${api.origin}/waiting`);
+  await expect(hasty(`${api.origin}/hasty`)).rejects.toBeInstanceOf(OriginPaused);
+  expect((await later).status).toBe(200);
+  expect(processes.map((send) => send.stats().notShared)).toEqual([0, 0, 0]);
   expect(api.received.map(({ path }) => path)).toEqual(['/first', '/waiting']);
   const [asked, sent] = api.received.map(({ atMs }) => atMs);
   expect((sent ?? 0) - (asked ?? 0)).toBeGreaterThan(PAUSE_MS - 10); // timers count whole milliseconds

@@ -8,28 +8,31 @@ let client: Client;
 beforeAll(async () => {
   service = await startService(RULES);
   client = await openClient({ target: service.grpc });
+  apps = await startApps(service.grpc, frameworks);
 });
 afterAll(closeAll);
 
-/** Starts an app of this folder with the built package. */
-async function startApp(name: string, ...args: readonly string[]): Promise<string> {
-  const running = await start(process.execPath, ['--import', 'tsx', `test/client/apps/${name}.ts`, ...args], { name });
+/** Starts apps in one process with the built package. @returns  their origins by name */
+async function startApps(target: string, names: readonly string[], onError = 'allow'): Promise<Map<string, string>> {
+  const args = ['--import', 'tsx', 'test/client/apps/start.ts', target, onError, ...names];
+  const running = await start(process.execPath, args, { name: names.join(' ') });
   closeLater(() => running.stop());
-  const listening = /listening on (\d+)/;
-  await running.waitFor((output) => listening.test(output));
-  return `http://127.0.0.1:${listening.exec(running.output())?.[1]}`;
+  const opened = () => Array.from(running.output().matchAll(/(\S+) listening on (\d+)/g));
+  await running.waitFor(() => opened().length === names.length);
+  return new Map(opened().map(([, name = '', port]) => [name, `http://127.0.0.1:${port}`]));
+}
+
+async function startExpress(target: string, onError?: string): Promise<string> {
+  return (await startApps(target, ['express'], onError)).get('express') ?? '';
 }
 
 const remainingOf = async (user: string) => (await client.limit('demo', { user }, { hits: 0 })).remaining;
 
 const frameworks = ['express', 'fastify', 'hono', 'koa', 'nestjs-express', 'nestjs-fastify'];
+let apps: Map<string, string>;
 
 describe.each(frameworks)('the middleware for %s', (name) => {
-  let app: string;
-  beforeAll(async () => {
-    app = await startApp(name, service.grpc);
-  });
-  const get = (headers: Readonly<Record<string, string>>, path = '/') => fetch(`${app}${path}`, { headers });
+  const get = (headers: Readonly<Record<string, string>>, path = '/') => fetch(`${apps.get(name)}${path}`, { headers });
 
   test('adds limit headers, and refuses with a problem document', async () => {
     const headers = { 'x-user': `${name}-1`, 'x-cost': '3' };
@@ -104,12 +107,13 @@ describe.each(frameworks)('the middleware for %s', (name) => {
 });
 
 test('in NestJS, the options of a handler precede those of its controller', async () => {
-  const app = await startApp('nestjs-fastify', service.grpc);
   const user = 'nest-costly';
   const costs: (number | undefined)[] = [];
   for (const path of ['search', 'status', 'free']) {
     const before = await remainingOf(user);
-    expect((await fetch(`${app}/costly/${path}`, { headers: { 'x-user': user } })).status).toBe(200);
+    expect((await fetch(`${apps.get('nestjs-fastify')}/costly/${path}`, { headers: { 'x-user': user } })).status).toBe(
+      200,
+    );
     costs.push((before ?? 0) - ((await remainingOf(user)) ?? 0));
   }
   expect(costs).toEqual([3, 1, 0]);
@@ -117,7 +121,7 @@ test('in NestJS, the options of a handler precede those of its controller', asyn
 
 test('a middleware sends the headers of the service instead of its own', async () => {
   const sending = await startService(RULES, { LIMIT_IETF_HEADERS: 'true' });
-  const app = await startApp('express', sending.grpc);
+  const app = await startExpress(sending.grpc);
   const { headers } = await fetch(app, { headers: { 'x-user': 'service' } });
   expect(headers.get('ratelimit-policy')).toBe('"per-user";q=5;w=86400');
   expect(headers.get('ratelimit')).toMatch(/^"per-user";r=4;t=\d+$/);
@@ -125,7 +129,7 @@ test('a middleware sends the headers of the service instead of its own', async (
 });
 
 test('a request that the client denies since the service does not answer gets 503', async () => {
-  const app = await startApp('express', `127.0.0.1:${await freePort()}`, 'deny');
+  const app = await startExpress(`127.0.0.1:${await freePort()}`, 'deny');
   const refused = await fetch(app);
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
   expect(await refused.json()).toMatchObject({

@@ -317,15 +317,6 @@ const shownValues = [
 ];
 const shownManifests = blocksOf('gateways.md').filter((text) => text.startsWith('apiVersion'));
 
-/** Changes that must make manifests invalid. */
-const wrongChanges = [
-  ['a field that Kubernetes does not know', 'minimal', 'containerPort:', 'containerPorts:'],
-  ['a number where text belongs', 'minimal', 'imagePullPolicy: IfNotPresent', 'imagePullPolicy: 1'],
-  ['a field that a custom resource does not know', 'standalone', 'endpoints:', 'endpoint:'],
-  ['a wrong word in an EnvoyFilter', 'istio', 'INSERT_BEFORE', 'INSERT_ABOVE'],
-  ['a kind without a schema', 'minimal', 'kind: Deployment', 'kind: Deploiment'],
-] as const;
-
 describe('kubeconform', () => {
   let problems: ReadonlyMap<string, readonly string[]>;
   let gateway: object;
@@ -350,10 +341,6 @@ describe('kubeconform', () => {
       spec: { provider: { type: 'Kubernetes', kubernetes: { envoyDeployment: gateway } } },
     };
     all.set('Envoy Gateway', JSON.stringify(proxy));
-    for (const [title, name, right, wrong] of wrongChanges) {
-      expect(renderedWith(name)).toContain(right);
-      all.set(title, renderedWith(name).replace(right, wrong));
-    }
     problems = await conform(all);
   });
 
@@ -365,10 +352,6 @@ describe('kubeconform', () => {
     'Envoy Gateway',
   ])('accepts the manifests of %s', (name) => {
     expect(problems.get(name)).toEqual([]);
-  });
-
-  test.each(wrongChanges)('would refuse %s', (title) => {
-    expect(problems.get(title)).not.toEqual([]);
   });
 
   test("Envoy Gateway's own chart deploys the image", () => {

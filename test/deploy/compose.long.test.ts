@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
@@ -14,10 +13,8 @@ const POD = join(__dirname, 'pods/compose.ts');
 const POD_TIMEOUT_MS = 270_000;
 const text = readFileSync(FILE, 'utf8');
 
-let folder: string;
 let image: ImageRoot;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'compose-'));
   image = await makeImageRoot();
 });
 afterAll(() => {
@@ -29,16 +26,6 @@ test('compose.yaml is valid for Docker Compose', async () => {
   expect(stdout.trim().split('\n').sort()).toEqual(
     ['envoy', 'grafana', 'load', 'prometheus', 'redis', 'upstream', 'weir'].sort(),
   );
-});
-
-test.each([
-  ['an unknown field', 'image: redis:8', 'picture: redis:8'],
-  ['an unknown service', 'depends_on: { weir:', 'depends_on: { wier:'],
-])('a compose file with %s would be refused', async (_title, right, wrong) => {
-  const broken = join(folder, 'compose.yaml');
-  expect(text).toContain(right);
-  writeFileSync(broken, text.replace(right, wrong));
-  await expect(promisify(execFile)(await composeLoader(), [broken])).rejects.toThrow(/picture|wier/);
 });
 
 test('every file that a service mounts exists', () => {

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import {
-  cpSync,
   existsSync,
   mkdtempSync,
   readdirSync,
@@ -182,23 +181,9 @@ test("under Envoy AI Gateway's command line and environment it enforces the quot
   });
 });
 
-describe('the Dockerfile', () => {
-  const lint = async (file: string): Promise<string> =>
-    promisify(execFile)(await hadolint(), ['--no-color', file]).then(
-      ({ stdout }) => stdout,
-      ({ stdout }: { stdout: string }) => stdout,
-    );
-
-  test('has no problem that hadolint finds', async () => {
-    expect(await lint(DOCKERFILE)).toBe('');
-  });
-
-  test('would be rejected with a relative working directory', async () => {
-    const broken = join(folder, 'Dockerfile');
-    cpSync(DOCKERFILE, broken);
-    writeFileSync(broken, readFileSync(DOCKERFILE, 'utf8').replace('WORKDIR /app', 'WORKDIR app'));
-    expect(await lint(broken)).toContain('DL3000');
-  });
+test('hadolint finds no problem in the Dockerfile', async () => {
+  const { stdout } = await promisify(execFile)(await hadolint(), ['--no-color', DOCKERFILE]).catch((error) => error);
+  expect(stdout).toBe('');
 });
 
 test('the last stage of the Dockerfile builds from that root file system with buildah, if it is installed', async () => {

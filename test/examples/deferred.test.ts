@@ -36,7 +36,7 @@ beforeAll(async () => {
   await run('upstream.mjs', { PORT: String(upstreamPort) });
   await run('intake.mjs', { PORT: String(intakePort) });
   const UPSTREAM = `http://127.0.0.1:${upstreamPort}`;
-  startWorker = () => run('worker.mjs', { UPSTREAM, WEIR: service.grpc, LOCK_MS: '10000' });
+  startWorker = () => run('worker.mjs', { UPSTREAM, WEIR: service.grpc, LOCK_MS: '3000' });
   worker = await startWorker();
   const ports = new Map([
     [8000, upstreamPort],
@@ -84,7 +84,7 @@ async function ordersOf(user: string): Promise<readonly string[]> {
 test('a refused POST is accepted with 202, and runs later with its body, in order for each user', async () => {
   const bodies: string[] = [];
   const answers: Response[] = [];
-  while (answers.length < 20 || answers.every(({ status }) => status !== 202)) {
+  while (answers.length < 2 * BURST || answers.every(({ status }) => status !== 202)) {
     const body = `${bodies.length} `.repeat(10_000);
     bodies.push(body);
     answers.push(await post('ann', body));
@@ -103,7 +103,7 @@ test('a refused POST is accepted with 202, and runs later with its body, in orde
 });
 
 test('every accepted request runs once, even if Redis restarts and the worker is killed meanwhile', async () => {
-  const bodies = Array.from({ length: 30 }, (_, at) => `order ${at}`);
+  const bodies = Array.from({ length: 3 * BURST }, (_, at) => `order ${at}`);
   const answers = await Promise.all(bodies.map((body) => post('bob', body)));
   expect(answers.filter(({ status }) => status === 202).length).toBeGreaterThan(0);
   expect(answers.filter(({ status }) => status !== 201 && status !== 202)).toEqual([]);

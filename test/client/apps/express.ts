@@ -20,4 +20,4 @@ app.get(
 app.get(['/', '/health'], (_, response) => {
   response.send('hello');
 });
-const server = app.listen(0, '127.0.0.1', () => report((server.address() as AddressInfo).port)); // a TCP server
+const server = app.listen(0, '127.0.0.1', () => report('express', (server.address() as AddressInfo).port)); // a TCP server

@@ -15,4 +15,4 @@ await app.register(rateLimit, options);
 app.get('/health', async () => 'hello');
 app.get('/own', { onRequest: hook }, async () => 'hello');
 await app.listen({ port: 0, host: '127.0.0.1' });
-report((app.server.address() as AddressInfo).port); // a TCP server
+report('fastify', (app.server.address() as AddressInfo).port); // a TCP server

@@ -17,4 +17,4 @@ app.use(
 app.get('/own', (context) => context.text('hello'));
 app.get('/', () => new Response('hello'));
 app.get('/health', (context) => context.text('hello'));
-serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, ({ port }) => report(port));
+serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, ({ port }) => report('hono', port));

@@ -22,4 +22,4 @@ app.use(
 app.use((context) => {
   context.body = 'hello';
 });
-const server = app.listen(0, '127.0.0.1', () => report((server.address() as AddressInfo).port)); // a TCP server
+const server = app.listen(0, '127.0.0.1', () => report('koa', (server.address() as AddressInfo).port)); // a TCP server

@@ -5,4 +5,4 @@ import { report } from './options.ts';
 
 const app = await NestFactory.create(AppModule, new FastifyAdapter(), { logger: false });
 await app.listen(0, '127.0.0.1');
-report(Number(new URL(await app.getUrl()).port));
+report('nestjs-fastify', Number(new URL(await app.getUrl()).port));

@@ -27,7 +27,7 @@ export const optionsFor = <R>(
 });
 
 /** Prints the line that the test waits for. */
-export const report = (port: number): void => void process.stdout.write(`listening on ${port}\n`);
+export const report = (name: string, port: number): void => void process.stdout.write(`${name} listening on ${port}\n`);
 
 /** The body of refusals by the route `/own`. */
 export const OWN_REFUSAL = 'refused by the app';
