@@ -46,29 +46,29 @@ const stores: Readonly<Record<string, () => Promise<Store>>> = {
   },
 };
 
-const failures: Readonly<Record<string, (server: Stoppable) => Promise<void> | void>> = {
-  'is down': (server) => server.kill(),
-  'does not answer': (server) => server.pause(),
-};
+const failures: readonly ((server: Stoppable) => Promise<void> | void)[] = [
+  (server) => server.kill(),
+  (server) => server.pause(),
+];
 
-let store: Store;
-let weir: Administered;
-const start = async (name: string): Promise<void> => {
-  store = (await (stores[name] ?? stores['one Redis'])?.()) as Store; // an existing name
-  weir = await startAdministered(RULES, { STORE_TIMEOUT: '100ms', ...store.env });
-};
 const hit = (key: string) => ({ domain: 'demo', descriptors: [{ entries: [{ key, value: 'alice' }] }] });
-const failAll = (fail: (server: Stoppable) => Promise<void> | void) => Promise.all(store.servers.map(fail));
 
-afterEach(async () => {
-  await weir.weir.stop('SIGKILL'); // else it would wait for its store
-  await weir.stop();
-  await Promise.all(store.servers.map((server) => server.stop()));
-});
+/** Runs a test of a service on its own store. */
+async function on(name: string, test: (weir: Administered, store: Store) => Promise<void>): Promise<void> {
+  const store = (await (stores[name] ?? stores['one Redis'])?.()) as Store; // an existing name
+  const weir = await startAdministered(RULES, { STORE_TIMEOUT: '100ms', ...store.env });
+  try {
+    await test(weir, store);
+  } finally {
+    await weir.weir.stop('SIGKILL'); // else it would wait for its store
+    await weir.stop();
+    await Promise.all(store.servers.map((server) => server.stop()));
+  }
+}
 
 /** The answer of /json, without its times. */
-async function asked(key: string): Promise<{ readonly status: number; readonly answer: unknown }> {
-  const url = `http://127.0.0.1:${weir.weir.httpPort}/json`;
+async function asked({ weir }: Administered, key: string) {
+  const url = `http://127.0.0.1:${weir.httpPort}/json`;
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(hit(key)) });
   const text = await response.text();
   return response.headers.get('content-type')?.includes('json')
@@ -79,57 +79,64 @@ async function asked(key: string): Promise<{ readonly status: number; readonly a
 const timeless = (answer: unknown): unknown =>
   answer && JSON.parse(JSON.stringify(answer).replace(/"durationUntilReset":"[\d.]+s"/g, '"durationUntilReset":"…"'));
 
-describe.each(Object.keys(stores))('on %s', (name) => {
-  test.each(Object.entries(failures))(
-    'that %s, explain has the next answer of each failure policy and no state, and counters cannot be shown or changed',
-    async (_, fail) => {
-      await start(name);
-      // on a busy machine, even a healthy store may be too late at times
-      for (const key of POLICIES)
-        await until(`a hit of ${key} is counted`, async () => (await asked(key)).status === 200);
-      await failAll(fail);
-      for (let round = 0; round < 2; round++)
-        for (const key of POLICIES) {
-          const { body } = await weir.call('POST', '/api/v1/explain', hit(key));
-          const explained = { status: body.status, answer: timeless(body.answer) };
-          expect({ key, ...explained }).toEqual({ key, ...(await asked(key)) });
-          expect(body.descriptors[0].limits).toMatchObject([
-            { failure: expect.stringMatching(`^${store.name}: `), ...(key !== 'none' && { source: key }) },
-          ]);
-          expect(body.descriptors[0].limits[0]).not.toHaveProperty('before');
-          expect(body.descriptors[0].limits[0]).not.toHaveProperty('after');
-        }
+test.each(Object.keys(stores))(
+  'on %s that is down or does not answer, explain has the next answer of each failure policy and no state, and counters cannot be shown or changed',
+  async (name) => {
+    const failing = (fail: (typeof failures)[number]) =>
+      on(name, async (weir, store) => {
+        // on a busy machine, even a healthy store may be too late at times
+        for (const key of POLICIES)
+          await until(`a hit of ${key} is counted`, async () => (await asked(weir, key)).status === 200);
+        await Promise.all(store.servers.map(fail));
+        for (let round = 0; round < 2; round++)
+          for (const key of POLICIES) {
+            const { body } = await weir.call('POST', '/api/v1/explain', hit(key));
+            const explained = { status: body.status, answer: timeless(body.answer) };
+            expect({ key, ...explained }).toEqual({ key, ...(await asked(weir, key)) });
+            expect(body.descriptors[0].limits).toMatchObject([
+              { failure: expect.stringMatching(`^${store.name}: `), ...(key !== 'none' && { source: key }) },
+            ]);
+            expect(body.descriptors[0].limits[0]).not.toHaveProperty('before');
+            expect(body.descriptors[0].limits[0]).not.toHaveProperty('after');
+          }
+        const change = { domain: 'demo', descriptor: [{ key: 'deny', value: 'alice' }], reason: 'test' };
+        const override = { ...change, effect: 'block', until: inAnHour() };
+        const requests: readonly Parameters<Administered['call']>[] = [
+          ['GET', '/api/v1/counters?domain=demo&descriptor=deny=alice'],
+          ['POST', '/api/v1/counters/reset', change],
+          ['POST', '/api/v1/counters/grant', { ...change, hits: 1 }],
+        ];
+        const ofRecords: typeof requests = [
+          ['GET', '/api/v1/counters'],
+          ['GET', '/api/v1/overrides'],
+          ['PUT', '/api/v1/overrides', override],
+          ['GET', '/api/v1/audit'],
+        ];
+        for (const request of name === 'one Redis' ? [...requests, ...ofRecords] : requests)
+          expect(await weir.call(...request)).toMatchObject({
+            status: 503,
+            body: { detail: expect.stringMatching(`^${store.name}: `) },
+          });
+        expect(weir.weir.output()).not.toContain('"change"'); // changes that were not attempted are not audited
+        expect(weir.weir.output()).not.toContain('an operation of the admin API failed');
+      });
+    await Promise.all(failures.map(failing));
+  },
+);
 
-      const problem = { status: 503, body: { detail: expect.stringMatching(`^${store.name}: `) } };
-      expect(await weir.call('GET', '/api/v1/counters?domain=demo&descriptor=deny=alice')).toMatchObject(problem);
-      const change = { domain: 'demo', descriptor: [{ key: 'deny', value: 'alice' }], reason: 'test' };
-      expect(await weir.call('POST', '/api/v1/counters/reset', change)).toMatchObject(problem);
-      expect(await weir.call('POST', '/api/v1/counters/grant', { ...change, hits: 1 })).toMatchObject(problem);
-      expect(weir.weir.output()).not.toContain('"change"'); // changes that were not attempted are not audited
-      if (name !== 'one Redis') return;
-      const override = { ...change, effect: 'block', until: inAnHour() };
-      expect(await weir.call('GET', '/api/v1/counters')).toMatchObject(problem);
-      expect(await weir.call('GET', '/api/v1/overrides')).toMatchObject(problem);
-      expect(await weir.call('PUT', '/api/v1/overrides', override)).toMatchObject(problem);
-      expect(await weir.call('GET', '/api/v1/audit')).toMatchObject(problem);
-      expect(weir.weir.output()).not.toContain('an operation of the admin API failed');
-    },
-  );
-});
-
-test('explain warns of a Redis that lets counters be read but not changed', async () => {
-  await start('one Redis');
-  await until('a hit is counted', async () => (await asked('deny')).status === 200);
-  expect((await weir.call('POST', '/api/v1/explain', hit('deny'))).body).not.toHaveProperty('warning');
-  const operator = await openReady({ port: Number(new URL(`redis://${store.env.REDIS_URL}`).port) });
-  await operator.replicaof('127.0.0.1', 1); // a replica refuses writes
-  operator.disconnect();
-  await until('a call gets the failure policy', async () => (await asked('deny')).status === 429);
-  const warned = {
-    warning: expect.stringMatching('^the store does not count \\(READONLY .*\\): calls follow on_store_failure$'),
-  };
-  await until('the warning', async () => 'warning' in (await weir.call('POST', '/api/v1/explain', hit('deny'))).body);
-  expect((await weir.call('POST', '/api/v1/explain', hit('deny'))).body).toMatchObject(warned);
-});
+test('explain warns of a Redis that lets counters be read but not changed', () =>
+  on('one Redis', async (weir, store) => {
+    const explained = async () => (await weir.call('POST', '/api/v1/explain', hit('deny'))).body;
+    await until('a hit is counted', async () => (await asked(weir, 'deny')).status === 200);
+    expect(await explained()).not.toHaveProperty('warning');
+    const operator = await openReady({ port: Number(new URL(`redis://${store.env.REDIS_URL}`).port) });
+    await operator.replicaof('127.0.0.1', 1); // a replica refuses writes
+    operator.disconnect();
+    await until('a call gets the failure policy', async () => (await asked(weir, 'deny')).status === 429);
+    await until('the warning', async () => 'warning' in (await explained()));
+    expect((await explained()).warning).toMatch(
+      /^the store does not count \(READONLY .*\): calls follow on_store_failure$/,
+    );
+  }));
 
 const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();

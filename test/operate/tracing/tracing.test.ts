@@ -40,6 +40,13 @@ const options: TracingOptions = {
 const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 const TIMEOUT = 'OTEL_EXPORTER_OTLP_TIMEOUT';
 
+/** A process whose collector is down, and which waits for it while other tests run. */
+let withoutCollector: Promise<Running>;
+beforeAll(async () => {
+  // it is tried again while there is time; of an attempt that takes longer, only the time is reported
+  withoutCollector = traceOverHttp(`http://localhost:${await freePort()}`, { [TIMEOUT]: '8000' });
+});
+
 let collector: Collector;
 let tracing: Tracing;
 let problems: string[];
@@ -262,8 +269,7 @@ describe('a collector that', () => {
   });
 
   test('is down is logged, and has no other effect, over HTTP', async () => {
-    // it is tried again while there is time; of an attempt that takes longer, only the time is reported
-    const run = await traceOverHttp(`http://localhost:${await freePort()}`, { [TIMEOUT]: '8000' });
+    const run = await withoutCollector;
     expect(await run.exited).toEqual({ code: 0, signal: null });
     expect(run.output()).toMatch(/^1 span\(s\) could not be sent: .*ECONNREFUSED/);
   });
