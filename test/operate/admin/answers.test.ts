@@ -184,6 +184,18 @@ test('the answers of every operation conform to the OpenAPI document', async () 
   expect(others.toSorted()).toEqual(ofSites);
 });
 
+test('a finding is also in the status, the metrics and the snapshots for the console', async () => {
+  const isOfCalls = expect.objectContaining({ problem: expect.stringContaining('had no descriptors') });
+  expect((await call('GET', '/api/v1/status')).answer.findings).toContainEqual(isOfCalls);
+  const page = (path: string) => fetch(`http://127.0.0.1:${weir.debugPort}${path}`);
+  expect(await (await page('/metrics')).text()).toContain('weir_findings{kind="call_without_descriptors"} 1\n');
+  let snapshots = '';
+  for await (const chunk of (await page('/api/v1/events')).body ?? []) {
+    snapshots += Buffer.from(chunk).toString();
+    if (snapshots.includes('had no descriptors')) break;
+  }
+});
+
 test('the answers of /json conform to the OpenAPI document, whether a request passes or not', async () => {
   const passing = { domain: 'demo', descriptors: [{ entries: [pair('log', 'mine')] }] };
   const decided = [await ask(passing), await ask({ ...passing, hitsAddend: 10 }), await ask(request)];

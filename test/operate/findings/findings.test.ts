@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import { serialize } from 'node:v8';
+import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
 import type { FindingKind } from '../../../src/operate/answers/findings.ts';
 import { Evidence } from '../../../src/operate/findings/evidence.ts';
 import { Proxies } from '../../../src/operate/findings/proxies.ts';
@@ -191,4 +192,18 @@ test.each([
 ])('a proxy with the headers %j is named %s', (headers: Readonly<Record<string, string>>, proxy) => {
   const caller = { header: (name: string) => headers[name], connection: { address: { host: '2001:db8::1', port: 7 } } };
   expect(new Proxies().identify(caller)).toEqual({ proxy, connection: '[2001:db8::1]:7' });
+});
+
+test('values in examples are hidden from clients that may not read them', async () => {
+  const standing = {
+    kind: 'check_without_charge',
+    sinceMs: 0,
+    confirmedAtMs: 0,
+    example: [{ key: 'user', value: 'ann' }],
+  };
+  const operations = viewOperations({ findings: { list: () => [standing] }, hash: undefined } as never); // the properties that it reads
+  const listed = async (seesValues: boolean) =>
+    operations.find(({ path }) => path === '/api/v1/findings')?.answer({ client: { seesValues } } as never);
+  expect(await listed(true)).toMatchObject({ findings: [{ example: [{ key: 'user', value: 'ann' }] }] });
+  expect(JSON.stringify(await listed(false))).not.toContain('ann');
 });

@@ -10,7 +10,6 @@ import { startEnvoy } from '../../helpers/envoy.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
 import { sent } from '../../helpers/proxied-traffic.ts';
 import { startRedis } from '../../helpers/redis.ts';
-import { until } from '../../helpers/until.ts';
 import { MAIN, startWeir } from '../../helpers/weir.ts';
 
 const RULES = `
@@ -52,7 +51,12 @@ test('a real service shows the charges that lose their descriptors in the API, s
       env: { ...process.env, NO_COLOR: '1' },
     }).catch((failed: { readonly code: number; readonly stdout: string }) => failed);
   try {
-    await until('both kinds are found', async () => (await found()).length === 2, 60_000);
+    const events = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/events`);
+    let sentToConsole = '';
+    for await (const chunk of events.body ?? []) {
+      sentToConsole += Buffer.from(chunk).toString();
+      if (sentToConsole.includes('had no descriptors') && sentToConsole.includes('followed by a charge')) break;
+    }
     const findings = await found(TOKEN);
     expect((await documentOf(weir.debugPort)).flawsOfAnswer('GET /api/v1/findings', 200, { findings })).toEqual([]);
     const common = { domain: 'llm', proxy: '127.0.0.1', connection: expect.stringMatching(/^127\.0\.0\.1:\d+$/) };
@@ -71,12 +75,6 @@ test('a real service shows the charges that lose their descriptors in the API, s
     const metrics = await page('/metrics');
     expect(metrics).toContain('weir_findings{kind="call_without_descriptors"} 1\n');
     expect(metrics).toContain('weir_findings{kind="placeholder_values"} 0\n');
-    const events = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/events`);
-    let sentToConsole = '';
-    for await (const chunk of events.body ?? []) {
-      sentToConsole += Buffer.from(chunk).toString();
-      if (sentToConsole.includes('had no descriptors')) break;
-    }
     const status = await weirCommand('status');
     expect(status.stdout).toContain('had no descriptors');
     const doctor = await weirCommand(
