@@ -8,7 +8,7 @@ import {
   nominalCapacity,
 } from '../../../src/engine/holds/limits.ts';
 import type { Reports } from '../../../src/engine/holds/reports.ts';
-import { anyLimitOf, leakyBucketOf, tokenBucketOf } from '../../helpers/limits.ts';
+import { anyLimitOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
 interface Call {
@@ -326,36 +326,4 @@ describe.each(timed)('%s', (name) => {
       RUNS,
     );
   });
-
-  test('delays requests no longer than permitted, and in the order of arrival', () => {
-    fc.assert(
-      fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps }) => {
-        let atMs = nowMs;
-        let now = state;
-        let releasedMs = 0;
-        for (const { onMs, share, more } of followUps) {
-          atMs += Math.floor(onMs / 10);
-          const told = hit(limit, now, { atMs, hits: Math.max(amount(limit, share, more), 1) });
-          now = told.kept;
-          expect(told.delayMs).toBeGreaterThanOrEqual(0);
-          expect(told.delayMs).toBeLessThanOrEqual(told.code === 'OK' ? maxDelayMs(limit) : 0);
-          if (told.code === 'OVER_LIMIT') continue;
-          expect(atMs + told.delayMs).toBeGreaterThanOrEqual(releasedMs);
-          releasedMs = atMs + told.delayMs;
-        }
-        expect(look(limit, now, atMs).delayMs).toBe(0);
-      }),
-      RUNS,
-    );
-  });
-});
-
-test.each([
-  tokenBucketOf(1, 1_000, { burst: 1, maxDelayMs: 60_000 }),
-  leakyBucketOf(1, 1_000, { burst: 1, maxDelayMs: 60_000 }),
-])('a $algorithm refunds a whole queue at once', (limit) => {
-  let state: State | undefined;
-  for (let request = 0; request < 10; request++) state = hit(limit, state, { atMs: START_MS, hits: 1 }).kept;
-  const back = hit(limit, state, { atMs: START_MS, hits: -9 });
-  expect(hit(limit, back.kept, { atMs: START_MS, hits: 1 })).toMatchObject({ code: 'OK', delayMs: 1_000 });
 });

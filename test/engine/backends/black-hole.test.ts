@@ -77,11 +77,9 @@ function countAttempts(ofPort: number) {
   return { count: () => count, stop: () => channel('net.client.socket').unsubscribe(onSocket) };
 }
 
-let closing: (() => unknown)[];
-beforeEach(() => {
-  closing = [];
-});
-afterEach(async () => {
+/** Closed after all tests, which run at the same time, since they mostly wait. */
+const closing: (() => unknown)[] = [];
+afterAll(async () => {
   for (const close of closing.reverse()) await close();
 });
 
@@ -91,7 +89,7 @@ afterEach(async () => {
  */
 const ATTEMPTS = 4;
 
-test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
+test.concurrent.each(Object.keys(scenes) as (keyof typeof scenes)[])(
   '%s whose network loses every packet is retried, and answers by the second attempt after the network is back',
   async (name) => {
     const { lost, backend, stop } = await scenes[name]();

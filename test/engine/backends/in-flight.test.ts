@@ -48,22 +48,6 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     },
   );
 
-  test.each(spends)('the release of a refused request does nothing with spend: %s', async (spend) => {
-    const [[store], key, limit] = [open(), newKey(), inFlightOf(2)];
-    for (const [holder, hits, code] of [
-      [1, 1, 'OK'],
-      [2, 1, 'OK'],
-      [3, 1, 'OVER_LIMIT'],
-      [3, -1, 'OK'],
-      [4, 1, 'OVER_LIMIT'],
-      [4, -1, 'OK'],
-      [1, -1, 'OK'],
-      [5, 1, 'OK'],
-      [6, 1, 'OVER_LIMIT'],
-    ] as const)
-      expect([holder, hits, await request(store, [[key, limit, hits, holder]], spend)]).toEqual([holder, hits, [code]]);
-  });
-
   test.each([
     { spend: 'each', hasId: true, isHeld: true },
     { spend: 'all_or_nothing', hasId: true, isHeld: false },

@@ -80,28 +80,6 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     },
   );
 
-  test.each(spends)(
-    'concurrent reservations and commits never exceed the limit together, with spend: %s',
-    async (spend) => {
-      const [stored, key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(500, DAY_MS))];
-      const storeOf = (at: number): Backend => stored[at % stored.length] ?? stored[0];
-      let used = 0;
-      await Promise.all(
-        Array.from({ length: REQUESTS }, async (__, at) => {
-          const [code] = codesOf(await run(storeOf(at), [reserve(key, limit, at + 1, 10)], spend));
-          const { charged, held } = await standing(storeOf(at + 1), key, limit);
-          expect(charged + held).toBeLessThanOrEqual(500);
-          if (code !== 'OK') return;
-          const hits = at % 11;
-          used += hits;
-          await run(storeOf(at + 2), [commit(key, limit, at + 1, hits)], spend);
-          await run(storeOf(at + 3), [commit(key, limit, at + 1, hits)], spend); // repeated
-        }),
-      );
-      expect(await standing(stored[0], key, limit)).toEqual({ charged: used, held: 0 });
-    },
-  );
-
   test('a commit charges the used hits once, and frees the rest', async () => {
     const [[store], key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(100, DAY_MS))];
     expect(await report(store, reserve(key, limit, 1, 60))).toMatchObject({
@@ -172,19 +150,6 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     },
   );
 
-  test('two limits of a request are reserved together or not at all', async () => {
-    const [[store], wide, narrow] = [open(), newKey(), newKey()];
-    const [large, small] = [
-      reservationOf(fixedWindowOf(1_000, DAY_MS)),
-      reservationOf(tokenBucketOf(1, DAY_MS, { burst: 100 })),
-    ];
-    const both = (holder: number) => [reserve(wide, large, holder, 60), reserve(narrow, small, holder, 60)];
-    expect(codesOf(await run(store, both(1), 'all_or_nothing'))).toEqual(['OK', 'OK']);
-    expect(codesOf(await run(store, both(2), 'all_or_nothing'))).toEqual(['OK', 'OVER_LIMIT']);
-    expect(await standing(store, wide, large)).toEqual({ charged: 0, held: 60 });
-    expect(await standing(store, narrow, small)).toEqual({ charged: 0, held: 60 });
-  });
-
   test(`a counter holds ${MAX_RESERVATIONS} requests; further ones are refused, or displace settled ones`, async () => {
     const [[store], key, limit] = [open(), newKey(), reservationOf(fixedWindowOf(1_000_000, DAY_MS))];
     await run(
@@ -218,28 +183,6 @@ describe('with time', () => {
     expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'refused' });
     clock.advance(1);
     expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'reserved', held: 1 });
-  });
-
-  test('a late commit is charged, and is reported as late for one ttl', async () => {
-    const { clock, store, key } = opened();
-    await report(store, reserve(key, limit, 1, 10));
-    await report(store, reserve(key, limit, 2, 10));
-    clock.advance(10_000);
-    expect(await report(store, commit(key, limit, 1, 15))).toMatchObject({ event: 'late', charged: 15, overrun: 5 });
-    clock.advance(10_000);
-    expect(await report(store, commit(key, limit, 2, 15))).toMatchObject({ event: 'unknown', charged: 15 });
-    expect(await standing(store, key, limit)).toEqual({ charged: 30, held: 0 });
-  });
-
-  test('a reservation belongs to the window in which it was made, and its charge to that of its commit', async () => {
-    const { clock, store, key } = opened();
-    clock.advance(55_000);
-    await report(store, reserve(key, limit, 1, 80));
-    clock.advance(5_000); // the next window
-    expect(await standing(store, key, limit)).toEqual({ charged: 0, held: 0 });
-    expect(await report(store, reserve(key, limit, 2, 100))).toMatchObject({ event: 'reserved' });
-    expect(await report(store, commit(key, limit, 1, 70))).toMatchObject({ event: 'committed', charged: 70 });
-    expect(await standing(store, key, limit)).toEqual({ charged: 70, held: 100 });
   });
 
   test('a reservation counts until its ttl is over if there are no common windows', async () => {
@@ -343,25 +286,4 @@ test('duplicated, reordered and lost messages have the same effect as in the mod
     { numRuns: 300 },
   );
   expect(seen.size).toBe(6);
-});
-
-test('with on_overrun: clip and only timely commits, nothing is ever charged beyond the limit', async () => {
-  await fc.assert(
-    fc.asyncProperty(anyMessages, async (all) => {
-      const limit = reservationOf(tokenBucketOf(1, DAY_MS, { burst: 100 }), { ttlMs: 80_000_000, onOverrun: 'clip' });
-      const clock = fakeClock(START_MS);
-      const [store, key] = [createMemoryBackend(clock, { maxCounters: 10 }), newKey()];
-      const reserved = new Set<number>();
-      for (const { onMs, id, hits, what } of all) {
-        clock.advance(onMs);
-        if (what === 'reserve') {
-          const done = await report(store, reserve(key, limit, id, hits + 1));
-          if (done?.event === 'reserved') reserved.add(id);
-        } else if (reserved.has(id)) await report(store, commit(key, limit, id, hits));
-        const { charged, held } = await standing(store, key, limit);
-        expect(charged + held).toBeLessThanOrEqual(100);
-      }
-    }),
-    { numRuns: 300 },
-  );
 });

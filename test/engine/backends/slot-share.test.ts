@@ -2,8 +2,7 @@ import { spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { adaptiveOf, fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
-import { operationOf } from '../../helpers/operations.ts';
+import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
 import { childOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
@@ -23,36 +22,6 @@ describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
     const replies = await Promise.all(Array.from({ length: 400 }, async (__, at) => await spendAt(at)));
     expect(replies.flatMap(codesOf).filter((code) => code === 'OK')).toHaveLength(37);
   });
-
-  test.each(spends)(
-    'a child that is refused gets the next slots of its reservation and of its share, with spend: %s',
-    async (spend) => {
-      const [[store], key, whole] = [open(), newKey(), inFlightOf(4, 60_000, { path: [] })];
-      const [own, other] = [
-        { children: [1], path: [childOf({ reserve: 2 })] },
-        { children: [2], path: [childOf()] },
-      ];
-      const run = async (leaf: SlotLeaf, holder: number, hits = 1) => {
-        const slot = slotOf(key, whole, leaf, { holder, hits });
-        return codesOf(
-          await store.run([slot, operationOf({ key: newKey() }, fixedWindowOf(9), 1, true)], { ...how, spend }),
-        );
-      };
-      for (const holder of [1, 2, 3, 4]) expect(await run(other, holder)).toEqual(['OK', 'OK']);
-      expect((await run(own, 5))[0]).toBe('OVER_LIMIT');
-      for (const [released, next] of [
-        [1, 6],
-        [2, 7],
-      ] as const) {
-        await run(other, released, -1);
-        expect((await run(other, 10 + next))[0]).toBe('OVER_LIMIT');
-        expect((await run(own, next))[0]).toBe('OK');
-      }
-      await run(other, 3, -1);
-      expect((await run(other, 20))[0]).toBe('OVER_LIMIT'); // each has one slot that is not reserved
-      expect((await run(own, 21))[0]).toBe('OK');
-    },
-  );
 });
 
 /** Two organisations of two teams, and calls of an organisation, of none, and with priorities. */

@@ -134,22 +134,6 @@ test('a share of 0 admits nothing, in any number of processes', async () => {
       ]);
 });
 
-test('many short outages in one window admit at most the limit plus each share once', async () => {
-  const limit = limitWith('local', 2, fixedWindowOf(100, 24 * 60 * MINUTE_MS));
-  const processes = [instance('a'), instance('b')];
-  let passed = 0;
-  for (let outage = 0; outage < 25; outage++) {
-    isAway = true;
-    for (const process of processes) passed += await passing(process, limit, 60);
-    isAway = false;
-    for (const process of processes) passed += await passing(process, limit, 20);
-    await settle();
-    clock.advance(800);
-  }
-  expect(passed).toBeGreaterThan(100);
-  expect(passed).toBeLessThanOrEqual(100 + 2 * 50);
-});
-
 test('a bucket admits at most its own size and refill plus those of the shares', async () => {
   const limit = limitWith('local', 2, tokenBucketOf(60, MINUTE_MS, { burst: 10 }));
   const processes = [instance('a'), instance('b')];

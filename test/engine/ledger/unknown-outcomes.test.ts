@@ -61,48 +61,49 @@ const faults: readonly (readonly [fault: string, strike: Strike])[] = [
   ],
 ];
 
-const names = Object.keys(lossyStores) as readonly (keyof typeof lossyStores)[]; // exactly its keys
-
-describe.each(names)('%s', (name) => {
-  let store: LossyStore;
-  beforeAll(async () => {
-    store = await lossyStores[name]();
-  });
-  afterAll(() => store.stop());
-
-  test.each(faults)(
-    'counts no hit twice, and admits no more than its bound, if the store %s',
-    async (fault, strike) => {
-      const keys = keysFor(fault.replaceAll(/\W+/g, '-'));
-      const { ledger, close } = await openLedger(store.env);
-      const answered = new Map(keys.map((key): [string, Answered] => [key, { admitted: 0, refused: 0 }]));
-      const call = async (key: string): Promise<Entries[number] | undefined> => {
-        const [answer] = await ledger.debit([debitFor(key, 1)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
-        const counts = answered.get(key);
-        if (counts) counts[answer?.code === 'OK' ? 'admitted' : 'refused']++;
-        return answer;
-      };
-      const callAll = (times: number): Promise<unknown> =>
-        Promise.all(keys.flatMap((key) => Array.from({ length: times }, () => call(key))));
-      await until('the store is ready', () => ledger.health().ready);
-      await callAll(CALLS_BEFORE);
-      await strike(store, () => callAll(CALLS_IN_FLIGHT));
-      await Promise.all(
-        keys.map((key) =>
-          until('the store refuses', async () => {
-            const answer = await call(key);
-            return answer?.code === 'OVER_LIMIT' && !answer.degraded;
-          }),
-        ),
-      );
-      await close(); // settles what was counted locally
-      const counted = await countsIn(store, keys);
-      const found = keys.map((key, at) => ({ key, counted: counted[at] ?? 0, ...answered.get(key) }));
-      expect(found.filter(({ admitted = 0 }) => admitted > BOUND)).toEqual([]);
-      expect(found.filter(({ counted: hits, admitted = 0, refused = 0 }) => hits > admitted + refused)).toEqual([]);
-    },
-  );
+let stores: readonly LossyStore[];
+beforeAll(async () => {
+  stores = await Promise.all(Object.values(lossyStores).map((start) => start()));
 });
+afterAll(() => Promise.all(stores.map((store) => store.stop())));
+
+/** Sends calls before, during and after a fault, until the store refuses. @returns what was answered, and counted */
+async function suffer(store: LossyStore, fault: string, strike: Strike) {
+  const keys = keysFor(fault.replaceAll(/\W+/g, '-'));
+  const { ledger, close } = await openLedger(store.env);
+  const answered = new Map(keys.map((key): [string, Answered] => [key, { admitted: 0, refused: 0 }]));
+  const call = async (key: string): Promise<Entries[number] | undefined> => {
+    const [answer] = await ledger.debit([debitFor(key, 1)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+    const counts = answered.get(key);
+    if (counts) counts[answer?.code === 'OK' ? 'admitted' : 'refused']++;
+    return answer;
+  };
+  const callAll = (times: number): Promise<unknown> =>
+    Promise.all(keys.flatMap((key) => Array.from({ length: times }, () => call(key))));
+  await until('the store is ready', () => ledger.health().ready);
+  await callAll(CALLS_BEFORE);
+  await strike(store, () => callAll(CALLS_IN_FLIGHT));
+  await Promise.all(
+    keys.map((key) =>
+      until('the store refuses', async () => {
+        const answer = await call(key);
+        return answer?.code === 'OVER_LIMIT' && !answer.degraded;
+      }),
+    ),
+  );
+  await close(); // settles what was counted locally
+  const counted = await countsIn(store, keys);
+  return keys.map((key, at) => ({ env: store.env, key, counted: counted[at] ?? 0, ...answered.get(key) }));
+}
+
+test.each(faults)(
+  'every kind of store counts no hit twice, and admits no more than its bound, if it %s',
+  async (fault, strike) => {
+    const found = (await Promise.all(stores.map((store) => suffer(store, fault, strike)))).flat();
+    expect(found.filter(({ admitted = 0 }) => admitted > BOUND)).toEqual([]);
+    expect(found.filter(({ counted, admitted = 0, refused = 0 }) => counted > admitted + refused)).toEqual([]);
+  },
+);
 
 /** The hits that the store has counted, by key. */
 async function countsIn({ env }: LossyStore, keys: readonly string[]): Promise<readonly number[]> {

@@ -96,20 +96,6 @@ test('several reports are sent to Redis together, and keys expire with the share
   for (const key of ['x', 'y']) expect(await redis.pttl(key)).toBeLessThanOrEqual(200);
 });
 
-test('pools in memory are dropped when they no longer matter', async () => {
-  const clock = fakeClock();
-  const shares = new MemoryShares(clock, terms, 2 ** 26);
-  const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
-  const of = (key: string): PoolReport => ({
-    ...{ key, pool: { units: 128, fillMs: 1_000, burst: 10 } },
-    report: { ...report, holder: 'a' },
-  });
-  await shares.step(['a', 'b', 'c'].map(of));
-  clock.advance(100_000);
-  for (let at = 0; at < 4; at++) await shares.step(['d', 'e'].map(of));
-  expect(shares.size).toBe(2);
-});
-
 test('pools in memory are bounded in bytes, beyond which there is no further pool or holder', async () => {
   const clock = fakeClock();
   const shares = new MemoryShares(clock, terms, 4_096);

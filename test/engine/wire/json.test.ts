@@ -1,7 +1,6 @@
-import type { JsonObject } from '../../../src/base/json.ts';
 import { requestFromJson, responseToJson } from '../../../src/engine/wire/json.ts';
 import { InvalidJson } from '../../../src/engine/wire/json-reader.ts';
-import { fromStruct, toStruct } from '../../../src/protobuf/struct.ts';
+import { toStruct } from '../../../src/protobuf/struct.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;
@@ -102,7 +101,6 @@ describe('a request', () => {
     ['"hitsAddend": 4294967296', 'hits_addend must be a whole number from 0 to 4294967295, got 4294967296'],
     ['"hitsAddend": "4294967296"', 'hits_addend must be a whole number from 0 to 4294967295, got "4294967296"'],
     ['"hitsAddend": "0x10"', 'hits_addend must be a whole number from 0 to 4294967295, got "0x10"'],
-    ['"hitsAddend": ""', 'hits_addend must be a whole number from 0 to 4294967295, got ""'],
     ['"hitsAddend": " 1"', 'hits_addend must be a whole number from 0 to 4294967295, got " 1"'],
     ['"hitsAddend": true', 'hits_addend must be a whole number from 0 to 4294967295, got true'],
     ['"hitsAddend": {"value": 1}', 'hits_addend must be a whole number from 0 to 4294967295, got an object'],
@@ -139,10 +137,6 @@ describe('a request', () => {
       'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "WEEK"',
     ],
     [
-      '"limit": {"unit": "minute"}',
-      'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "minute"',
-    ],
-    [
       '"limit": {"unit": "toString"}',
       'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "toString"',
     ],
@@ -153,10 +147,6 @@ describe('a request', () => {
     [
       '"limit": {"requestsPerUnit": 4294967296}',
       'descriptors[0].limit.requests_per_unit must be a whole number from 0 to 4294967295, got 4294967296',
-    ],
-    [
-      '"limit": {"unitMultiplier": -1}',
-      'descriptors[0].limit.unit_multiplier must be a whole number from 0 to 4294967295, got -1',
     ],
   ])('cannot have a descriptor {%s}', (fields, message) => {
     expect(() => read(withDescriptor(fields))).toThrow(new InvalidJson(message));
@@ -191,11 +181,6 @@ describe('a response', () => {
   const current_limit = { name: '', requests_per_unit: 5, unit: 2 };
 
   test.each([
-    [
-      'OK with nothing to say',
-      { overall_code: 1, statuses: [status] },
-      { overallCode: 'OK', statuses: [{ code: 'OK' }] },
-    ],
     [
       'over the limit',
       {
@@ -279,15 +264,6 @@ describe('a response', () => {
       dynamicMetadata: { weir },
     });
   });
-});
-
-test.each<JsonObject>([
-  {},
-  { a: null, b: true, c: false, d: 0, e: -1.5, f: '', g: 'text' },
-  { list: [], lists: [[1], ['x', { y: null }]], struct: { in: { struct: {} } } },
-  { constructor: 1, hasOwnProperty: [2] },
-])('a struct converts back to the JSON it was made from: %j', (object) => {
-  expect(fromStruct(toStruct(object))).toEqual(object);
 });
 
 test('numbers of millions of digits are refused without being calculated', () => {

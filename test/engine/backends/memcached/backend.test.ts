@@ -55,7 +55,6 @@ const one = () => servers.slice(0, 1).map(({ address }) => address);
 const all = () => servers.map(({ address }) => address);
 
 const without = 'sliding_window_log';
-backendConformance('memcached', (clock) => ready(one(), clock), { atomic: 'counter', without });
 backendConformance('three memcached', (clock) => ready(all(), clock), { atomic: 'counter', without });
 
 let counters = 0;

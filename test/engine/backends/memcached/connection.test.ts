@@ -8,9 +8,10 @@ import { openCounters, takeHit } from '../../../helpers/counters.ts';
 import { startMemcached } from '../../../helpers/memcached.ts';
 import { eventually } from '../../../helpers/until.ts';
 
+/** Closed after all tests, which run at the same time, since they mostly wait. */
 const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
 });
 
 /** A connection to a server on this machine, which is closed after the test. */
@@ -25,7 +26,7 @@ function connectionTo(port: number, changes: Partial<ConstructorParameters<typeo
   return connection;
 }
 
-test('a silent server is dropped after a second, however much is written to it, and used again when it answers', async () => {
+test.concurrent('a silent server is dropped after a second, however much is written to it, and used again when it answers', async () => {
   let isSilent = true;
   let losses = 0;
   const port = await listen((socket) => {
@@ -47,7 +48,7 @@ test('a silent server is dropped after a second, however much is written to it, 
   await eventually(async () => (await connection.call('version\r\n').catch(() => '')) === 'VERSION 1');
 });
 
-test('after a first connection, an attempt without an answer is retried after half a second', async () => {
+test.concurrent('after a first connection, an attempt without an answer is retried after half a second', async () => {
   const authority = createAuthority();
   let isSilent = false;
   const sockets: Socket[] = [];
@@ -68,7 +69,7 @@ test('after a first connection, an attempt without an answer is retried after ha
   await eventually(() => connection.health().ready);
 });
 
-test.each([
+test.concurrent.each([
   ['an SMTP server', '220 mail.example.com ESMTP\r\n', '', "'220 mail.example.com ESMTP' is not a reply"],
   ['a Redis', '', "-ERR unknown command 'version', with args beginning with: \r\n", 'is not a reply of memcached'],
   ['a memcached without memory', '', 'SERVER_ERROR out of memory\r\n', 'SERVER_ERROR out of memory'],
@@ -95,7 +96,7 @@ test.each([
   expect(counters.lines()).toEqual([expect.stringContaining(why)]);
 });
 
-test.each(['version', 'gets'])('a proxy that closes a connection on %s is used', async (unknown) => {
+test.concurrent.each(['version', 'gets'])('a proxy that closes a connection on %s is used', async (unknown) => {
   const server = await startMemcached();
   closing.push(() => server.stop());
   const port = await listen((socket) => {
@@ -116,7 +117,7 @@ test.each(['version', 'gets'])('a proxy that closes a connection on %s is used',
   expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
 });
 
-test('an unstable server is logged once a minute for each kind of outage', async () => {
+test.concurrent('an unstable server is logged once a minute for each kind of outage', async () => {
   const server = await startMemcached();
   closing.push(() => server.stop());
   const counters = await openCounters({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: server.address });

@@ -6,9 +6,10 @@ import { startRedisPretender } from '../../../helpers/redis-pretender.ts';
 import { clientOf } from '../../../helpers/redis-topologies.ts';
 import { eventually } from '../../../helpers/until.ts';
 
+/** Closed after all tests, which run at the same time, since they mostly wait. */
 const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
 });
 
 /** A Cluster of one node, which announces no address, since no other node has told it its own. */
@@ -29,7 +30,7 @@ async function open(url: string, env: Readonly<Record<string, string>> = {}) {
   return counters;
 }
 
-test('a Cluster of one node that announces no address is used', async () => {
+test.concurrent('a Cluster of one node that announces no address is used', async () => {
   const { server, operator } = await startNode();
   const [[, , [host]]] = (await operator.call('CLUSTER', 'SLOTS')) as [[number, number, [string]]]; // by its documentation
   expect(host).toBe('');
@@ -39,7 +40,7 @@ test('a Cluster of one node that announces no address is used', async () => {
   expect(counters.lines()).toEqual([]);
 });
 
-test.each<[string, readonly string[], readonly string[]]>([
+test.concurrent.each<[string, readonly string[], readonly string[]]>([
   ['renamed', ['--rename-command', 'INFO', 'HIDDEN'], []],
   ['forbidden', [], ['-info']],
 ])(
@@ -60,7 +61,7 @@ test.each<[string, readonly string[], readonly string[]]>([
   },
 );
 
-test.each<[string, (url: string) => string, readonly string[], string]>([
+test.concurrent.each<[string, (url: string) => string, readonly string[], string]>([
   ['the password is wrong', (url) => `redis://:wrong@${url}`, ['>right'], 'WRONGPASS'],
   ['the user may not use CLUSTER', (url) => url, ['-cluster'], 'NOPERM'],
 ])('a Cluster is not used if %s, and health and log name the reason', async (_, urlOf, permissions, why) => {
@@ -72,7 +73,7 @@ test.each<[string, (url: string) => string, readonly string[], string]>([
   expect(counters.lines()).toEqual([expect.stringContaining(why)]);
 });
 
-test('a server outside a Cluster is not used, and health and log name the reason', async () => {
+test.concurrent('a server outside a Cluster is not used, and health and log name the reason', async () => {
   const server = await startRedis();
   closing.push(() => server.stop());
   const counters = await open(server.url);
@@ -80,7 +81,7 @@ test('a server outside a Cluster is not used, and health and log name the reason
   expect(counters.lines()).toEqual([expect.stringContaining('cluster support disabled')]);
 });
 
-test('a Cluster that is not ready for seconds is logged once, and used once it is', async () => {
+test.concurrent('a Cluster that is not ready for seconds is logged once, and used once it is', async () => {
   const { server, operator } = await startNode({ slots: false });
   const counters = await open(server.url);
   await eventually(() => counters.problem().includes('is not ready after 5 s'), counters.problem);
@@ -105,7 +106,7 @@ async function startPretender(ofScript: string | ((own: number) => string), ofSl
   return port;
 }
 
-test('a node that answers with a malformed redirection fails only the call', async () => {
+test.concurrent('a node that answers with a malformed redirection fails only the call', async () => {
   const counters = await open(`127.0.0.1:${await startPretender('-MOVED 1 nohost\r\n')}`);
   const why = 'ERR malformed redirection of a Cluster: MOVED 1 nohost';
   await eventually(() => counters.problem() === why, counters.problem);
@@ -113,18 +114,10 @@ test('a node that answers with a malformed redirection fails only the call', asy
   expect(counters.lines()).toEqual([expect.stringContaining(why)]);
 });
 
-test('a node that refuses ASKING fails only the calls that are sent to it', async () => {
+test.concurrent('a node that refuses ASKING fails only the calls that are sent to it', async () => {
   const port = await startPretender((own) => `-ASK 1 127.0.0.1:${own}\r\n`);
   const counters = await open(`127.0.0.1:${port}`);
   const why = 'the slot is moving to another node';
   await eventually(() => counters.problem() === why, counters.problem);
   expect(await takeHit(counters)).toMatchObject({ code: 'UNAVAILABLE', reason: `redis: ${why}` });
-});
-
-test('a node that reports too many slots is not used', async () => {
-  const reply = `*1\r\n*3\r\n:0\r\n:30000000\r\n*2\r\n${text('127.0.0.1')}:1\r\n`;
-  const counters = await open(`127.0.0.1:${await startPretender('+OK\r\n', () => reply)}`);
-  const why = 'CLUSTER SLOTS is malformed: slots 0 to 30000000';
-  await eventually(() => counters.problem().includes(why), counters.problem);
-  expect(counters.lines()).toEqual([expect.stringContaining(why)]);
 });

@@ -46,12 +46,10 @@ test('a connection survives if this process was busy or stopped, and its replies
   try {
     await once(connection, 'ready');
     const client = await connection.client('ID');
-    for (const busyMs of [1_000, 3_000]) {
-      const reply = connection.client('ID');
-      const endMs = performance.now() + busyMs;
-      while (performance.now() < endMs); // timers are due before input is read
-      expect(await reply).toBe(client);
-    }
+    const reply = connection.client('ID');
+    const endMs = performance.now() + 1_500; // longer than a server's silence is tolerated
+    while (performance.now() < endMs); // timers are due before input is read
+    expect(await reply).toBe(client);
   } finally {
     connection.disconnect();
   }

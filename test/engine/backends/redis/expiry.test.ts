@@ -6,7 +6,7 @@ import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import type { Claim } from '../../../../src/engine/holds/claim.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { openReady } from '../../../helpers/connection.ts';
-import { anyClaimOn, anyLimit, limitsOfEach } from '../../../helpers/limits.ts';
+import { anyClaimOn, anyLimit } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
@@ -70,14 +70,3 @@ test('every counter always has an expiry time, regardless of spent hits', async 
     { numRuns: 150 },
   );
 });
-
-test.each(limitsOfEach(5).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
-  'nothing is stored for $algorithm ($at) after a peek or a refund',
-  async ({ limit }) => {
-    await hit(limit, 'looked', 0);
-    await hit(limit, 'never spent', -3);
-    await hit(limit, 'given back', 3);
-    await hit(limit, 'given back', -5);
-    expect(await connection.keys('*')).toEqual([]);
-  },
-);

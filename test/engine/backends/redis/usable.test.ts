@@ -12,9 +12,10 @@ import { startRedisPretender } from '../../../helpers/redis-pretender.ts';
 import { clientOf } from '../../../helpers/redis-topologies.ts';
 import { eventually } from '../../../helpers/until.ts';
 
+/** Closed after all tests, which run at the same time, since they mostly wait. */
 const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
 });
 
 async function startServer(...args: readonly string[]) {
@@ -41,7 +42,7 @@ describe.each<[string, (operator: Client) => Promise<unknown>, readonly string[]
     'ERR unknown command',
   ],
 ])('a database that %s', (_, forbid, args, reason) => {
-  test('is not replaced by another one', async () => {
+  test.concurrent('is not replaced by another one', async () => {
     const { server, operator } = await startServer(...args);
     await forbid(operator);
     const counters = await open({ REDIS_URL: `redis://${server.url}/7` });
@@ -54,7 +55,7 @@ describe.each<[string, (operator: Client) => Promise<unknown>, readonly string[]
   });
 });
 
-test('a database is used once it may be selected again', async () => {
+test.concurrent('a database is used once it may be selected again', async () => {
   const { server, operator } = await startServer();
   await operator.acl('SETUSER', 'default', '-select');
   const counters = await open({ REDIS_URL: `redis://${server.url}/7` });
@@ -85,7 +86,7 @@ describe.each<[string, (operator: Client) => Promise<unknown>, (operator: Client
     (operator) => operator.replicaof('NO', 'ONE'),
   ],
 ])('a Redis that refuses every count with %s', (code, refuse, accept) => {
-  test('is unusable from the start, and from the first refused call, until it counts again', async () => {
+  test.concurrent('is unusable from the start, and from the first refused call, until it counts again', async () => {
     const { server, operator } = await startServer();
     const counters = await open({ REDIS_URL: server.url });
     await eventually(() => counters.state().isUp, counters.problem);
@@ -118,7 +119,7 @@ async function failToSave(operator: Client): Promise<void> {
   await eventually(async () => (await operator.info('persistence')).includes('rdb_last_bgsave_status:err'));
 }
 
-test.each([
+test.concurrent.each([
   ['an integer', ':7\r\n', 'packed reply, got'],
   ['nil', '$-1\r\n', 'packed reply, got'],
   ['a reply that is too short', '$3\r\nabc\r\n', 'the reply is shorter than the script’s'],
@@ -139,7 +140,7 @@ test.each([
   },
 );
 
-test('a server that breaks each connection with garbage is logged once', async () => {
+test.concurrent('a server that breaks each connection with garbage is logged once', async () => {
   let calls = 0;
   const { port, close } = await startRedisPretender(([name = '']) => {
     if (!/^evalsha$/i.test(name)) return undefined;
@@ -168,7 +169,7 @@ async function protocolOf(operator: Client): Promise<string | undefined> {
   return own?.match(/ resp=(\d)/)?.[1];
 }
 
-test.each([
+test.concurrent.each([
   [[]],
   [['SCRIPT']],
   [['CLIENT']],
@@ -182,7 +183,7 @@ test.each([
   for (const hitsBefore of [0, 1]) expect(await takeHit(counters)).toMatchObject({ code: 'OK', hitsBefore });
 });
 
-test.each([
+test.concurrent.each([
   [['EVALSHA'], /^ERR unknown command ['`]EVALSHA/i],
   [['EVAL'], /^ERR unknown command ['`]EVAL/i],
   [['MGET'], /^ERR Unknown Redis command called from (?:Lua )?script/],
@@ -197,7 +198,7 @@ test.each([
   });
 });
 
-test.each([
+test.concurrent.each([
   ['RESP3', [], '3'],
   ['RESP2 where there is no HELLO', ['HELLO'], '2'],
 ])('%s is used, and the password is sent', async (_, renamed, version) => {
@@ -211,7 +212,7 @@ test.each([
   expect(await protocolOf(operator)).toBe(version);
 });
 
-test('a Redis that evicts counters (`allkeys-lru`) answers every call, and an evicted counter starts again', async () => {
+test.concurrent('a Redis that evicts counters (`allkeys-lru`) answers every call, and an evicted counter starts again', async () => {
   const server = await serverWithout([], '--maxmemory-policy', 'allkeys-lru');
   const operator = clientOf(server);
   closing.push(() => operator.disconnect());

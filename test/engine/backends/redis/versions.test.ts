@@ -16,7 +16,7 @@ import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { ledgerOf } from '../../../helpers/ledger.ts';
-import { anyLimitOf, fixedWindowOf, limitsOfEach, type PolicedLimit, tokenBucketOf } from '../../../helpers/limits.ts';
+import { anyLimitOf, fixedWindowOf, limitsOfEach, type PolicedLimit } from '../../../helpers/limits.ts';
 import {
   previousLimit,
   previousOnRedis,
@@ -30,7 +30,6 @@ import {
 } from '../../../helpers/previous-build.ts';
 import fc from '../../../helpers/property.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
-import { eventually } from '../../../helpers/until.ts';
 
 const START_MS = RECORDED_FROM_MS;
 const HOUR_MS = 3_600_000;
@@ -66,7 +65,6 @@ interface InstanceOptions {
   readonly clock: Clock;
   /** Redis also decides by that clock. */
   readonly replay?: boolean;
-  readonly local?: boolean;
 }
 
 async function previous({ clock }: InstanceOptions): Promise<Instance> {
@@ -76,19 +74,12 @@ async function previous({ clock }: InstanceOptions): Promise<Instance> {
   return { debit: (request) => instance.debit(request, 'each') };
 }
 
-async function present({ clock, replay = false, local = false }: InstanceOptions): Promise<Instance> {
+async function present({ clock, replay = false }: InstanceOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
-  const timers: NodeJS.Timeout[] = [];
   const ledger: Ledger = ledgerOf(
     new RedisBackend(await openReady(server), clock, { replay, foreign: referenceCounters }),
     {
       ...{ clock, monotonicMs, instance: randomUUID() },
-      local: local ? { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 } : undefined,
-      every(intervalMs, run) {
-        const timer = setInterval(run, Math.min(intervalMs, 50));
-        timers.push(timer);
-        return () => clearInterval(timer);
-      },
     },
   );
   closing.push(() => ledger.close());
@@ -237,56 +228,3 @@ test.each([...new Set(namesWithSharedCounters)])(
     );
   },
 );
-
-const charged = [
-  { limit: tokenBucketOf(10, 10_000, { burst: 10 }), name: 'a bucket that was settled to below empty' },
-  { limit: fixedWindowOf(10, HOUR_MS), name: 'a window that was settled to above its limit' },
-];
-test.each(charged.filter(({ limit }) => sharesCounter(limit)))(
-  'the previous build refuses $name for as long as this build does',
-  async ({ limit }) => {
-    const clock = fakeClock(START_MS);
-    const [old, now] = await both({ clock, replay: true });
-    const backend = new RedisBackend(await openReady(server), clock, { replay: true });
-    closing.push(() => backend.close());
-    await backend.run([{ ...hit(limit, 10), kind: 'charge' }], { spend: 'each', timeoutMs: PATIENT_MS });
-    await backend.run([{ ...hit(limit, 10), kind: 'charge' }], { spend: 'each', timeoutMs: PATIENT_MS });
-    for (let second = 0; second < 12; second++) {
-      const [[one], [other]] = (await Promise.all(
-        [old, now].map((instance) => instance.debit([hit(limit)], PATIENT_MS)),
-      )) as [readonly Reply[], readonly Reply[]];
-      if (second < 10) expect([one?.code, other?.code]).toEqual(['OVER_LIMIT', 'OVER_LIMIT']);
-      clock.advance(1_000);
-    }
-  },
-);
-
-const SHARE = 4;
-const OUTAGES = 4;
-test('outages admit at most the limit and a share for each process of this build, while the previous build counts as well', async () => {
-  const limit: PolicedLimit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
-  const options = { clock: Date.now, local: true };
-  const old = await previous(options);
-  const now = await Promise.all([present(options), present(options)]);
-  const counts = { local: 0, counted: 0 };
-  const askAway = async (instances: readonly Instance[], timeoutMs: number) => {
-    const asked = instances.flatMap((one) => Array.from({ length: 15 }, () => one.debit([hit(limit)], timeoutMs)));
-    for (const reply of (await Promise.all(asked)).flat())
-      if (reply.code === 'OK') counts['degraded' in reply && reply.degraded ? 'local' : 'counted']++;
-  };
-  const isBack = async (instance: Instance) => {
-    const [reply] = await instance.debit([hit(limit, 0)], PATIENT_MS);
-    return reply?.code !== 'UNAVAILABLE' && reply?.degraded === undefined;
-  };
-  for (let outage = 0; outage < OUTAGES; outage++) {
-    server.pause();
-    await askAway(now, 50);
-    server.resume();
-    for (const instance of now) await eventually(() => isBack(instance));
-    counts.counted += await admitted([old], hit(limit), 3);
-  }
-  await askAway([old, ...now], PATIENT_MS);
-  expect(counts.local).toBeGreaterThan(0);
-  expect(counts.local).toBeLessThanOrEqual(now.length * Math.floor(40 / SHARE));
-  expect(counts.counted).toBeLessThanOrEqual(40);
-});

@@ -1,0 +1,3 @@
+import { isQuick, testFaults } from './fault-tests.ts';
+
+testFaults((fault) => !isQuick(fault));
