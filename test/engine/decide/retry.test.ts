@@ -28,7 +28,7 @@ import {
 } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { startRedis } from '../../helpers/redis.ts';
-import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
+import { ruleOf } from '../../helpers/rules.ts';
 
 type LedgerOptions = NonNullable<Parameters<typeof ledgerOf>[1]>;
 
@@ -237,43 +237,4 @@ test('with cached refusals a refused request passes after the promised time at t
     { numRuns: RUNS },
   );
   expect(finite).toBeGreaterThan(RUNS / 10);
-});
-
-describe('the promised wait', () => {
-  const minuteLeftMs = 40_000; // the clock begins 20 s into a minute
-
-  /** The answers to some requests for two hits of the descriptors, in turn. */
-  async function answersTo(rules: string, keys: readonly string[], requests = 2): Promise<readonly Answer[]> {
-    const decider = deciderOf(rulesFrom(`domain: d\ndescriptors:\n${rules}`));
-    const descriptors = keys.map((key) => ({ entries: [{ key, value: '' }], hits: 1, requestLimit: undefined }));
-    const answers: Answer[] = [];
-    for (let request = 0; request < requests; request++)
-      answers.push(await decide({ domain: 'd', descriptors }, decider, Number.POSITIVE_INFINITY));
-    return answers;
-  }
-
-  test('quotas are waited for as long as the first of them needs, since they refuse only together', async () => {
-    const quota = (key: string, unit: string) =>
-      `  - {key: ${key}, quota_mode: true, rate_limit: {unit: ${unit}, requests_per_unit: 1}}\n`;
-    const [passed, refused] = await answersTo(quota('a', 'minute') + quota('b', 'day'), ['a', 'b']);
-    expect(passed).toMatchObject({ overallCode: 'OK', retryAfterMs: undefined });
-    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: minuteLeftMs });
-  });
-
-  test('all ordinary limits are waited for, also those that passed and took the hits', async () => {
-    const limits = '[{unit: minute, requests_per_unit: 1}, {unit: hour, requests_per_unit: 2}]';
-    const [, refused] = await answersTo(`  - {key: a, rate_limits: ${limits}}`, ['a']);
-    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: 2_800_000 });
-  });
-
-  test('a request never passes if its only quota can never have room', async () => {
-    const limits = '[{unit: minute, requests_per_unit: 1}, {unit: year, requests_per_unit: 0, quota_mode: true}]';
-    const [, refused] = await answersTo(`  - {key: a, rate_limits: ${limits}}`, ['a']);
-    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: NEVER_MS });
-  });
-
-  test('a request never passes if it repeats a descriptor beyond its limit', async () => {
-    const [refused] = await answersTo('  - {key: a, rate_limit: {unit: minute, requests_per_unit: 1}}', ['a', 'a'], 1);
-    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: NEVER_MS });
-  });
 });
