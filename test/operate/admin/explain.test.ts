@@ -33,7 +33,7 @@ import { until } from '../../helpers/until.ts';
 type LedgerOptions = ConstructorParameters<typeof Ledger>[1];
 
 /** Rule sets with a few requests each; `EXPLAIN_RUNS` makes a longer search. */
-const RUNS = Number(process.env.EXPLAIN_RUNS ?? (process.env.TESTS === 'quick' ? 500 : 1_500));
+const RUNS = Number(process.env.EXPLAIN_RUNS ?? 500);
 /**
  * Fewer by default: memcached expires counters in real time, while the test's clock stands still. A case whose counters
  * expire within milliseconds may fail without a defect.

@@ -74,6 +74,12 @@ const pair = (key: string, value: string) => ({ key, value });
 
 const call: Administered['call'] = (...asked) => service.call(...asked);
 
+async function block(domain: string, descriptor: readonly object[]): Promise<void> {
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const body = { domain, descriptor, effect: 'block', until, reason: 'abuse' };
+  expect(await call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });
+}
+
 describe('slots in flight', () => {
   const entries = (tenant: string, id: string) => [pair('tenant', tenant), pair('request_id', id), pair('kind', 'k')];
 
@@ -163,11 +169,8 @@ describe('slots in flight', () => {
   });
 
   test('an override of a descriptor without the id applies to all ids', async () => {
-    const descriptor = [pair('tenant', 'blocked'), pair('kind', 'k')];
-    const until = new Date(Date.now() + 3_600_000).toISOString();
-    const body = { domain: 'demo', descriptor, effect: 'block', until, reason: 'abuse' };
     expect(await ask(entries('blocked', '1'))).toBe(200);
-    expect(await call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });
+    await block('demo', [pair('tenant', 'blocked'), pair('kind', 'k')]);
     expect(await ask(entries('blocked', '2'))).toBe(429);
     expect((await call('POST', '/api/v1/explain', request(entries('blocked', '2')))).body.descriptors).toMatchObject([
       { outcome: 'overridden', override: { effect: 'block' } },
@@ -233,9 +236,7 @@ describe('ids of requests', () => {
   });
 
   test('an override of a descriptor without ids applies to all requests', async () => {
-    const until = new Date(Date.now() + 3_600_000).toISOString();
-    const body = { domain: 'traced', descriptor: entriesOf('user=blocked'), effect: 'block', until, reason: 'abuse' };
-    expect(await call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });
+    await block('traced', entriesOf('user=blocked'));
     expect(await ask('user=blocked,request_id=b1')).toBe(429);
   });
 });
@@ -274,14 +275,6 @@ describe('reserved hits', () => {
       { used: 100, remaining: 900, onHold: 0, open: 0 },
     ]);
     expect([await reserve('a', '2', 600), await reserve('b', '2', 600)]).toEqual([200, 200]);
-  });
-
-  test('a commit of 0 hits frees the reservation, and a commit of an unknown request is charged', async () => {
-    await reserve('zero', '1', 900);
-    await commit('zero', '1', 0);
-    expect(await countersOf('tenant=zero')).toMatchObject([{ used: 0, onHold: 0 }]);
-    await commit('zero', 'never seen', 250);
-    expect(await countersOf('tenant=zero')).toMatchObject([{ used: 250 }]);
   });
 
   test('explain shows the hits on hold and the effect of a commit, and changes nothing', async () => {
@@ -339,9 +332,7 @@ describe('reserved hits', () => {
 
   test("a block refuses a tenant's requests, but hits that they have used are still charged", async () => {
     expect(await reserve('blocked', '1', 100)).toBe(200);
-    const until = new Date(Date.now() + 3_600_000).toISOString();
-    const block = { domain: 'llm', descriptor: [pair('tenant', 'blocked')], effect: 'block', until, reason: 'abuse' };
-    expect(await call('PUT', '/api/v1/overrides', block)).toMatchObject({ status: 200 });
+    await block('llm', [pair('tenant', 'blocked')]);
     expect(await reserve('blocked', '2', 100)).toBe(429);
     expect(await commit('blocked', '1', 70)).toBe(200);
     const lift = { domain: 'llm', descriptor: [pair('tenant', 'blocked')], reason: 'over' };

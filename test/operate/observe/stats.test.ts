@@ -127,13 +127,6 @@ describe('hits of a limit', () => {
     const near = (before: number) => counted({ requestsPerUnit, before, hits: 1 }, ratio).near ?? 0;
     expect([mark > 0 ? near(mark - 1) : 0, near(mark)]).toEqual([0, mark < requestsPerUnit ? 1 : 0]);
   });
-
-  test('add up over 25 requests on a limit of 20', () => {
-    const statistics = createStatistics(0.8);
-    for (let before = 0; before < 25; before++)
-      statistics.answered('d', answer([limited({ requestsPerUnit: 20, before, hits: 1 })]));
-    expect(countsOf(statistics)).toEqual({ total: 25, within: 20, near: 4, over: 5 });
-  });
 });
 
 describe('of a request that repeats a descriptor', () => {

@@ -339,9 +339,10 @@ test('with a key, a limit sent in a request is recorded without its rule, whose 
   expect(JSON.stringify(line)).not.toContain('anna');
 });
 
-test('a disk that cannot be written only ends the recording', async () => {
+/** A service that records to a folder that does not exist, after the request that shows it. */
+async function failedRecording() {
   const failures: string[] = [];
-  const { recorder, ask, counted } = recording({
+  const started = recording({
     options: {
       openFiles: (head) =>
         new RecordingFiles({
@@ -350,8 +351,13 @@ test('a disk that cannot be written only ends the recording', async () => {
         }),
     },
   });
-  await ask(requestOf(['user', 'anna']));
+  await started.ask(requestOf(['user', 'anna']));
   await eventually(() => failures.length > 0);
+  return { ...started, failures };
+}
+
+test('a disk that cannot be written only ends the recording', async () => {
+  const { recorder, ask, counted, failures } = await failedRecording();
   await ask(requestOf(['user', 'anna']));
   await recorder.close();
   expect(failures).toEqual([expect.stringContaining('ENOENT')]);
@@ -360,18 +366,7 @@ test('a disk that cannot be written only ends the recording', async () => {
 
 test('after a failure of the disk, overrides are no longer recorded', async () => {
   const override = { domain: 'demo', entries: [{ key: 'user', value: 'anna' }], effect: { kind: 'block' } } as const;
-  const failures: Error[] = [];
-  const { recorder, ask, overrides, time } = recording({
-    options: {
-      openFiles: (head) =>
-        new RecordingFiles({
-          ...{ directory: join(folder, 'missing'), name: 'test', clock: Date.now, fileBytes: 1e6, maxBytes: 1e9, head },
-          onFailure: (error) => failures.push(error),
-        }),
-    },
-  });
-  await ask(requestOf(['user', 'anna']));
-  await eventually(() => failures.length > 0);
+  const { recorder, ask, overrides, time } = await failedRecording();
   const all = jest.spyOn(overrides, 'all');
   overrides.replace([{ ...override, untilMs: time() + 1, by: '', reason: '' }]);
   await ask(requestOf(['user', 'anna']));
