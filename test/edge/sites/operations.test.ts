@@ -155,7 +155,9 @@ test('the shares of callers are for clients that may see their values', async ()
     startWeir({ USE_STATSD: 'false' }),
   ]);
   try {
-    const target = `localhost:${guarded.sites[0]?.debugPort}`;
+    const [first] = guarded.sites as [Weir]; // one was started
+    await untilAnswer<SiteList>(first, 'sites', ({ peers }) => peers.length > 0); // with the first report of its decider
+    const target = `localhost:${first.debugPort}`;
     const { stdout } = await weirCommand('sites', '--target', target);
     expect(stdout).toMatch(/^b {5}idle +- +never/m);
     expect(stdout).toMatch(/^shares are not shown: .*token/m);

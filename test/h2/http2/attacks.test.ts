@@ -418,24 +418,22 @@ describe("the connection that holds most of the callers' memory", () => {
 describe('a slow client', () => {
   const shortTimeout = { stallTimeoutMs: 100 };
 
-  test.each<[string, readonly Buffer[]]>([
-    ['says nothing', [Buffer.alloc(0)]],
-    ['sends half the preface', [PREFACE.subarray(0, 10)]],
-    ['sends the preface alone', [PREFACE]],
-    ['sends half a frame after it', [PREFACE, settings().subarray(0, 5)]],
-    ['sends half a frame later', [PREFACE, settings(), frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 12)]],
-    ['sends half a header block', [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))]],
-  ])('that %s loses its connection', async (_what, greeting) => {
+  test('that says nothing, or half of what it has to say, loses its connection', async () => {
     server = await startH2({}, shortTimeout);
-    await expectEnd(await openAnother(...greeting), 'ENHANCE_YOUR_CALM');
-  });
-
-  test('that does not complete its request loses its stream', async () => {
-    const client = await open(shortTimeout);
-    client.send(callHead(1), data(1, framed(message).subarray(0, 7)));
-    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
-    client.send(call(3));
-    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+    const greetings = {
+      nothing: [Buffer.alloc(0)],
+      'half the preface': [PREFACE.subarray(0, 10)],
+      'the preface alone': [PREFACE],
+      'half a frame after it': [PREFACE, settings().subarray(0, 5)],
+      'half a frame later': [PREFACE, settings(), frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 12)],
+      'half a header block': [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))],
+    };
+    const ends = Object.entries(greetings).map(async ([said, greeting]) => {
+      const { code } = await (await openAnother(...greeting)).ended();
+      return [said, code];
+    });
+    expect(await Promise.all(ends)).toEqual(Object.keys(greetings).map((said) => [said, 'ENHANCE_YOUR_CALM']));
+    expect(server.failures).toEqual(ends.map(() => 'ENHANCE_YOUR_CALM'));
   });
 
   test('that does not open its window for its answer loses its stream', async () => {
@@ -444,24 +442,18 @@ describe('a slow client', () => {
     expect(await client.reply(1)).toMatchObject({ fields: { ':status': '200' }, reset: 'ENHANCE_YOUR_CALM' });
   });
 
-  test('that is idle keeps its connection', async () => {
-    const idle = await open(shortTimeout);
-    const slow = await openAnother();
-    slow.send(callHead(1));
-    await slow.reply(1); // after two checks
-    idle.send(call(1));
-    expect((await idle.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
-  });
-
-  test('that waits for an answer keeps its call', async () => {
+  test('that does not complete its request loses its stream, and others may be idle or wait for an answer', async () => {
     const { service, answer } = slowly();
-    const waiting = await open(shortTimeout, { service });
+    const idle = await open(shortTimeout, { service });
+    const [waiting, slow] = [await openAnother(), await openAnother()];
     waiting.send(call(1));
-    const slow = await openAnother();
-    slow.send(callHead(1));
-    await slow.reply(1); // after two checks
+    slow.send(callHead(1), data(1, framed(message).subarray(0, 7)));
+    expect((await slow.reply(1)).reset).toBe('ENHANCE_YOUR_CALM'); // after two checks
     answer();
-    expect((await waiting.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+    idle.send(call(1));
+    slow.send(call(3));
+    for (const reply of [waiting.reply(1), idle.reply(1), slow.reply(3)])
+      expect((await reply).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
   test('that reads nothing is not read from, and loses its connection', async () => {
