@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { startWatched, type Watched } from '../helpers/redis-topologies.ts';
 import { requestStatus, Upstream } from '../helpers/upstream.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -213,22 +212,6 @@ async function waiting(stack: Stack, tenant: string): Promise<() => Promise<read
     return Promise.all(running);
   };
 }
-
-let watched: Watched | undefined;
-afterAll(() => watched?.stop());
-
-test('streams that end while Redis fails over, or as soon as Weir is connected again, are charged exactly once', async () => {
-  watched = await startWatched();
-  const url = `${watched.name},127.0.0.1:${watched.sentinelPort}`;
-  const stack = await startStack({ BACKEND_TYPE: 'redis', REDIS_TYPE: 'sentinel', REDIS_URL: url });
-  const [endMeanwhile, endAfterwards] = [await waiting(stack, 'meanwhile'), await waiting(stack, 'afterwards')];
-  await watched.master.stop();
-  await stack.weir.waitFor('no connection to master');
-  expect(await endMeanwhile()).toEqual(Array(10).fill(200));
-  await stack.weir.waitFor((printed) => /connected to master .* again/.test(printed), 60_000);
-  expect(await endAfterwards()).toEqual(Array(10).fill(200));
-  for (const tenant of ['meanwhile', 'afterwards']) await settled(stack, tenant, 12_000);
-});
 
 test('streams that run while Weir is killed are charged by the next instance, and those that end meanwhile are not', async () => {
   const stack = await startStack(stores.Redis(), 'short.yaml');

@@ -108,22 +108,13 @@ test('errors of files, flags and formats are printed without a stack', async () 
     [['replay', '--learn', log, log], '--learn reads one log, got 2'],
     [['simulate', '--scenario', 'flood'], 'Allowed choices are flash-sale, scraper'],
     [['simulate', '--scenario', 'nat', '--seed', 'x'], 'expected a whole number'],
-    [
-      ['simulate', '--scenario', 'nat', '--arrivals', '9'],
-      "option '--scenario <name>' cannot be used with option '--arrivals <",
-    ],
-    [
-      ['simulate', '--scenario', 'nat', '--clients', '9'],
-      "option '--scenario <name>' cannot be used with option '--clients <",
-    ],
-    [
-      ['simulate', '--scenario', 'nat', '--change', 'slower'],
-      "option '--scenario <name>' cannot be used with option '--change <",
-    ],
-    [
-      ['simulate', '--scenario', 'nat', '--upstream', '1x9ms'],
-      "option '--scenario <name>' cannot be used with option '--upstream <",
-    ],
+    ...(['--arrivals 9', '--clients 9', '--change slower', '--upstream 1x9ms'] as const).map(
+      (option) =>
+        [
+          ['simulate', '--scenario', 'nat', ...option.split(' ')],
+          `option '--scenario <name>' cannot be used with option '${option.split(' ')[0]} <`,
+        ] as const,
+    ),
   ] as const) {
     const { code, stderr } = await weir(...args);
     expect({ args, code, stderr }).toEqual({ args, code: 1, stderr: expect.stringContaining(message) });

@@ -72,16 +72,6 @@ describe('serve', () => {
   test.each([
     ['is not there', undefined, /overlay\.yaml:1: cannot be read: ENOENT/],
     ['is no YAML', 'domain: [\n', /overlay\.yaml:\d: error loading config file: /],
-    [
-      'says what no overlay may',
-      BUCKET.replace('burst: 4', 'unlimited: true'),
-      /overlay\.yaml:2: .*unlimited cannot be overlaid/,
-    ],
-    [
-      'does not go with the rules',
-      BUCKET.replace('burst: 4', 'buckets: 4'),
-      /overlay\.yaml:2: .*buckets cannot be used with token_bucket/,
-    ],
   ])('does not start if the overlay %s', async (_, text, message) => {
     if (text !== undefined) file('overlay.yaml', text);
     const env = { RULES_OVERLAY: join(folder, 'overlay.yaml') };
@@ -125,19 +115,6 @@ describe('check', () => {
         '    2 | descriptors: [{key: user, rate_limit: {local_share: 9}}]\n' +
         '      |                                        ^\n' +
         'weir: 1 error(s), 0 warning(s)\n',
-    });
-  });
-
-  test('a strict check fails if an overlay matches nothing', async () => {
-    const overlay = file('overlay.yaml', BUCKET.replace('key: user', 'key: users'));
-    const { code, output } = await weir(['check', '--strict', '--overlay', overlay, file('rules.yaml', RULES)]);
-    expect({ code, lines: output.split('\n').filter((line) => !line.includes(' | ')) }).toEqual({
-      code: 1,
-      lines: [
-        "overlay.yaml:2:15: warning: descriptors[0]: no rule has the path 'demo.users' (key 'users' without a value); the nearest is 'demo.user' (key 'user' without a value; rules.yaml:2)",
-        'weir: 0 error(s), 1 warning(s)',
-        '',
-      ],
     });
   });
 

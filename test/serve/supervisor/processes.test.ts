@@ -4,11 +4,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { credentials } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { PREFACE } from '../../../src/h2/http2/frames.ts';
-import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
-import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
 import { settings } from '../../helpers/h2-client.ts';
 import { freePort, start } from '../../helpers/process.ts';
@@ -65,8 +62,8 @@ async function refusedService(env: Readonly<Record<string, string>>) {
 }
 
 /** A client on a new connection. */
-function client(target: string, ...channel: Parameters<typeof createClient>[1][]): GrpcClient {
-  const made = createClient(target, ...channel);
+function client(target: string): GrpcClient {
+  const made = createClient(target);
   stops.push(made.close);
   return made;
 }
@@ -296,7 +293,7 @@ test('workers send their statistics together', async () => {
   expect(hits.reduce((sum, count) => sum + count, 0)).toBe(9);
 });
 
-test('workers share a unix socket, even a stale one, and a port for TLS', async () => {
+test('workers share a unix socket, even a stale one', async () => {
   const socket = join(folder, 'weir.sock');
   const left = await start(process.execPath, [
     '-e',
@@ -308,14 +305,6 @@ test('workers share a unix socket, even a stale one, and a port for TLS', async 
   for (const one of Array.from({ length: 4 }, () => client(`unix:${socket}`)))
     expect(await one.ask()).toMatchObject({ overall_code: OK });
 
-  const authority = createAuthority();
-  const { cert, key } = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
-  const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key };
-  const { grpcPort } = await service(tls);
-  const target = `127.0.0.1:${grpcPort}`;
-  const trusting = credentials.createSsl(Buffer.from(authority.cert), null, null, serverIdentity(target).verify);
-  for (const one of Array.from({ length: 4 }, () => client(target, trusting)))
-    expect(await one.ask()).toMatchObject({ overall_code: OK });
   await onSocket.stop();
   await expect(client(`unix:${socket}`).ask()).rejects.toThrow('UNAVAILABLE');
 });
