@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { freePort } from '../helpers/process.ts';
 import { until } from '../helpers/until.ts';
 import { allowed, startScripted } from './scripted-server.ts';
-import { closeAll, closeLater, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
+import { closeAll, listen, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
 
 afterEach(closeAll);
 
@@ -97,10 +97,7 @@ test('hits are refunded once, even if a server fails after it has counted', asyn
         socket.resetAndDestroy();
       });
     });
-    const port = await freePort();
-    await once(server.listen(port, '127.0.0.1'), 'listening');
-    closeLater(() => server.close());
-    return `http://127.0.0.1:${port}`;
+    return `http://127.0.0.1:${await listen(server)}`;
   };
   const target = [await startFailing(), await startFailing()];
   const client = await openClient({ target }, { isUp: false });
@@ -124,9 +121,7 @@ test('a request over HTTP on an idle connection that the server closes is sent a
       isFirst = false;
     });
   });
-  const port = await freePort();
-  await once(server.listen(port, '127.0.0.1'), 'listening');
-  closeLater(() => server.close());
+  const port = await listen(server);
   const client = await openClient({ target: `http://127.0.0.1:${port}` }, { isUp: false });
   for (let calls = 0; calls < 3; calls++)
     expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });

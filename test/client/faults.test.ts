@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
@@ -11,7 +10,7 @@ import { freePort, start } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import type { FaultReport } from './apps/faults.ts';
-import { closeAll, closeLater, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
+import { closeAll, closeLater, listen, openClient, RULES, startService, TIMEOUT_MS } from './service.ts';
 
 /** The long form is `CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults`. */
 const CALLS = Number(process.env.CLIENT_FAULT_CALLS ?? 5_000);
@@ -26,13 +25,10 @@ async function startSilent(): Promise<string> {
   const server = createServer((socket) => {
     sockets.add(socket.on('error', () => {}));
   });
-  const port = await freePort();
-  await once(server.listen(port, '127.0.0.1'), 'listening');
   closeLater(() => {
     for (const socket of sockets) socket.destroy();
-    server.close();
   });
-  return `127.0.0.1:${port}`;
+  return `127.0.0.1:${await listen(server)}`;
 }
 
 /** The files of a server certificate from an authority that no client trusts. */
@@ -197,9 +193,7 @@ test.each(['grpc', 'http'] as const)(
 
 test('a 400 without a gRPC status, by which envoyproxy/ratelimit reports every error, counts as a failure', async () => {
   const server = createHttpServer((_, response) => response.writeHead(400).end('Bad Request'));
-  const port = await freePort();
-  await once(server.listen(port, '127.0.0.1'), 'listening');
-  closeLater(() => server.close());
+  const port = await listen(server);
   const target = `http://127.0.0.1:${port}`;
   const client = await openClient({ target, onError: 'allow', breaker: { failures: 1 } }, { isUp: false });
   const call = () => client.limit('demo', { user: 'x' });

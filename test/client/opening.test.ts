@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort } from '../helpers/process.ts';
-import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+import { closeAll, listen, openClient, RULES, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_RUN_MS = 120_000;
@@ -40,10 +38,7 @@ test('a target that cannot be called fails only its own calls', async () => {
 
 test('a client is ready as soon as its first server is', async () => {
   const { grpc } = await startService(RULES);
-  const port = await freePort();
-  const silent = createServer(() => {});
-  await once(silent.listen(port, '127.0.0.1'), 'listening');
-  closeLater(() => silent.close());
+  const port = await listen(createServer(() => {}));
   const client = await openClient({ target: [`http://127.0.0.1:${port}`, grpc] }, { isUp: false });
   expect(await client.ready({ timeoutMs: 600_000 })).toBe(true); // longer than the test's timeout
 });

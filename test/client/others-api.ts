@@ -1,8 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { closeLater } from './service.ts';
+import { closeLater, listen } from './service.ts';
 
 /** A request that an API has received. */
 export interface ReceivedRequest {
@@ -31,11 +29,6 @@ export async function startApi(...answers: readonly ApiAnswer[]) {
     if (answer === 'cut') return void request.socket.destroy();
     response.writeHead(answer.status, answer.headers).end(answer.body ?? `answer ${at}`);
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  closeLater(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo; // a TCP server
-  return { origin: `http://127.0.0.1:${port}`, received };
+  closeLater(() => server.closeAllConnections());
+  return { origin: `http://127.0.0.1:${await listen(server)}`, received };
 }

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdtempSync, writeFileSync } from 'node:fs';
+import type { AddressInfo, Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Client, type ClientOptions, createClient } from '../../client/src/index.ts';
@@ -23,6 +25,13 @@ export function closeLater(close: () => unknown): void {
 
 export async function closeAll(): Promise<void> {
   for (const close of closing.splice(0).reverse()) await close();
+}
+
+/** Listens on a free port of 127.0.0.1 until the end of the test. @returns the port */
+export async function listen(server: Server): Promise<number> {
+  closeLater(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port; // a TCP server
 }
 
 /** Starts a Weir with these rules. @param isPatient  whether it has the settings for a busy machine */

@@ -1,11 +1,9 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, LimitExceeded, type Slot, type SlotOutcome } from '../../client/src/index.ts';
 import { until } from '../helpers/until.ts';
 import { allowed, startScripted } from './scripted-server.ts';
-import { closeAll, closeLater, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
+import { closeAll, closeLater, listen, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 /** Slots are renewed three times within this time; long, since the machine may be busy. */
 const TTL_MS = 6_000;
@@ -160,9 +158,7 @@ test('over HTTP, a slot can be released while many calls wait for one', async ()
 test.each(['grpc', 'http'])('a server without slots is named by the error of the call, over %s', async (protocol) => {
   const { target } = await startScripted({ shouldRateLimit: () => allowed });
   const server = createServer((_, response) => response.writeHead(404).end('404 page not found\n'));
-  closeLater(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo; // a TCP server
+  const port = await listen(server);
   const client = await openClient(
     { target: protocol === 'grpc' ? target : `http://127.0.0.1:${port}` },
     { isUp: false },
@@ -173,9 +169,7 @@ test.each(['grpc', 'http'])('a server without slots is named by the error of the
 test('a call for a slot that gets no answer ends at its deadline, over HTTP', async () => {
   const server = createServer(() => {}); // never answers
   closeLater(() => server.closeAllConnections());
-  closeLater(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo; // a TCP server
+  const port = await listen(server);
   const client = await openClient({ target: `http://127.0.0.1:${port}` }, { isUp: false });
   await expect(client.slot('demo', { tenant: 'a' }, { timeoutMs: 50 })).rejects.toMatchObject({ kind: 'timeout' });
 });

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
 import * as opentelemetry from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { freePort } from '../helpers/process.ts';
-import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+import { closeAll, listen, openClient, RULES, startService } from './service.ts';
 
 const exporter = new InMemorySpanExporter();
 
@@ -68,13 +67,11 @@ test.each(['grpc', 'http'] as const)(
 
 test('a call carries the trace to the service', async () => {
   const traceparents: unknown[] = [];
-  const port = await freePort();
   const server = createServer(({ headers }, response) => {
     traceparents.push(headers.traceparent);
     response.end('{"overallCode":"OK"}');
   });
-  await once(server.listen(port, '127.0.0.1'), 'listening');
-  closeLater(() => server.close());
+  const port = await listen(server);
   const client = await openClient({ target: `http://127.0.0.1:${port}`, opentelemetry });
   traceparents.length = 0;
   await client.limit('demo', { user: 'a' });

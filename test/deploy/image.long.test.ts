@@ -181,8 +181,11 @@ test("under Envoy AI Gateway's command line and environment it enforces the quot
   });
 });
 
+/** What a program that failed has printed. */
+const printed = ({ stdout, message }: { stdout: string; message: string }) => ({ stdout: stdout || message });
+
 test('hadolint finds no problem in the Dockerfile', async () => {
-  const { stdout } = await promisify(execFile)(await hadolint(), ['--no-color', DOCKERFILE]).catch((error) => error);
+  const { stdout } = await promisify(execFile)(await hadolint(), ['--no-color', DOCKERFILE]).catch(printed);
   expect(stdout).toBe('');
 });
 

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import { closeAll, closeLater, startService } from '../client/service.ts';
+import type { Socket } from 'node:net';
+import { closeAll, closeLater, listen, startService } from '../client/service.ts';
 import { freePort, type Running } from '../helpers/process.ts';
 import { type Env, openExample } from './example.ts';
 
@@ -88,10 +87,8 @@ async function startClosingModel(): Promise<string> {
     if (used.has(socket)) return void socket.destroy();
     used.add(socket);
     response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n');
-  }).listen(0, '127.0.0.1');
-  closeLater(() => server.close());
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // it listens on a port
+  });
+  return `http://127.0.0.1:${await listen(server)}`;
 }
 
 test('the proxy of the example sends no request on a connection that the model may be closing', async () => {

@@ -1,7 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { closeAll, closeLater, startService } from '../client/service.ts';
+import { closeAll, closeLater, listen, startService } from '../client/service.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { openExample } from './example.ts';
@@ -20,10 +18,7 @@ async function startReceiver() {
     // The first webhook fails once.
     response.writeHead(received.length === 1 ? 500 : 204).end();
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  closeLater(() => server.close());
-  const { port } = server.address() as AddressInfo; // a TCP server
-  return { received, url: `http://127.0.0.1:${port}/hook` };
+  return { received, url: `http://127.0.0.1:${await listen(server)}/hook` };
 }
 
 async function textOf(request: IncomingMessage): Promise<string> {
