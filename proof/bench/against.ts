@@ -99,7 +99,7 @@ export async function compareShape(
 }
 
 /** A row is slower if one of its comparisons is. */
-export const isSlower = ({ service, withRedis }: ComparedRow): boolean =>
+const isSlower = ({ service, withRedis }: ComparedRow): boolean =>
   [service, withRedis].some((comparison) => comparison?.verdict === 'slower');
 
 /** A summary of all rows, to print below their table, and the exit code. */

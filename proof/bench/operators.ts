@@ -122,7 +122,7 @@ export async function run(args: readonly string[]): Promise<void> {
 }
 
 /** Those whose p99 grows by more than permitted, and by more than without any use. */
-export function exceeding<M extends Pick<Measured, 'ratios'>>([, control, ...others]: readonly M[]): readonly M[] {
+function exceeding<M extends Pick<Measured, 'ratios'>>([, control, ...others]: readonly M[]): readonly M[] {
   const permitted = Math.max(MAX_RATIO, ...(control?.ratios ?? []));
   return others.filter(({ ratios }) => median(ratios) > permitted);
 }
@@ -136,7 +136,7 @@ interface Result {
   readonly processors: string;
 }
 
-export async function measureOperators({ rules, rate, seconds, rounds }: OperatorOptions): Promise<Result> {
+async function measureOperators({ rules, rate, seconds, rounds }: OperatorOptions): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), 'operators-'));
   let version = 0;
   const samples: Sample[][] = uses.map(() => []);

@@ -49,3 +49,11 @@ test('every page of docs/ is linked from docs/README.md, or from a page that is'
   const decisions = /^docs\/decisions\/\d/;
   expect(pages.filter((page) => page.startsWith('docs/') && !found.has(page) && !decisions.test(page))).toEqual([]);
 });
+
+test('the files that CONTRIBUTING.md names for kinds of changes exist', () => {
+  const paths = proseOf('CONTRIBUTING.md').matchAll(/`((?:src|test|docs)\/[\w./-]*)`/g);
+  const missing = Array.from(paths, ([, path = '']) => path).filter(
+    (path) => !path.includes('NAME') && !existsSync(join(ROOT, path)),
+  );
+  expect(missing).toEqual([]);
+});

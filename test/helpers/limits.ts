@@ -212,7 +212,7 @@ export const anyWindowMs: fc.Arbitrary<number> = fc.oneof(
 );
 
 /** From 0 to the largest limit, often small. */
-export const anyRequestsPerUnit: fc.Arbitrary<number> = fc.oneof(
+const anyRequestsPerUnit: fc.Arbitrary<number> = fc.oneof(
   fc.integer({ min: 0, max: 20 }),
   fc.integer({ min: 0, max: LARGEST }),
   fc.constant(LARGEST),
