@@ -180,7 +180,7 @@ test('a server over TLS answers', async () => {
 });
 
 test('a connection whose client does not answer pings is closed', async () => {
-  await start({ connections: { ...unlimited, keepaliveTimeMs: 50, keepaliveTimeoutMs: 5_000 } }); // for the live one
+  await start({ connections: { ...unlimited, keepaliveTimeMs: 50, keepaliveTimeoutMs: 2_000 } }); // for the live one
   const live = openSession();
   const dead = connect(Number(server?.target.split(':').at(-1)), '127.0.0.1')
     .on('error', () => {})
@@ -389,7 +389,7 @@ describe('health', () => {
   test.each<[string, object, (session: ClientHttp2Session, stream: ClientHttp2Stream) => void]>([
     ['is cancelled', {}, (_session, stream) => stream.close(constants.NGHTTP2_CANCEL)],
     ['loses its connection', {}, (session) => session.destroy()],
-    ['reaches its deadline', { 'grpc-timeout': '2S' }, () => {}],
+    ['reaches its deadline', { 'grpc-timeout': '1S' }, () => {}],
   ])('a Watch is forgotten when it %s', async (_how, headers, end) => {
     await start({ health });
     const session = openSession();
