@@ -268,12 +268,6 @@ describe('a collector that', () => {
     expect(problems).toEqual([expect.stringMatching(/^1 span\(s\) could not be sent: ./)]);
   });
 
-  test('is down is logged, and has no other effect, over HTTP', async () => {
-    const run = await withoutCollector;
-    expect(await run.exited).toEqual({ code: 0, signal: null });
-    expect(run.output()).toMatch(/^1 span\(s\) could not be sent: .*ECONNREFUSED/);
-  });
-
   test('is down for long is logged once a minute', async () => {
     const clock = fakeClock();
     process.env[ENDPOINT] = `http://127.0.0.1:${await freePort()}`;
@@ -303,6 +297,12 @@ describe('a collector that', () => {
     await tracing.close(); // otherwise it would outlast the test's timeout
     for (const socket of sockets) socket.destroy();
     silent.close();
+  });
+
+  test('is down is logged, and has no other effect, over HTTP', async () => {
+    const run = await withoutCollector;
+    expect(await run.exited).toEqual({ code: 0, signal: null });
+    expect(run.output()).toMatch(/^1 span\(s\) could not be sent: .*ECONNREFUSED/);
   });
 });
 
