@@ -10,10 +10,13 @@ const SLOWEST = 10;
  */
 export default class Reporter {
   #rootDir;
+  /** Whether only tests of a given name ran. */
+  #isFiltered;
   #tooLong = [];
 
-  constructor({ rootDir }) {
+  constructor({ rootDir, testNamePattern }) {
     this.#rootDir = rootDir;
+    this.#isFiltered = Boolean(testNamePattern);
   }
 
   onRunComplete(_, { testResults, numPassedTests, numFailedTests, numPendingTests, numRuntimeErrorTestSuites }) {
@@ -52,6 +55,7 @@ export default class Reporter {
   #skipped(testResults) {
     const missing = missingTools();
     const withoutTool = [...missing].map(([path, tools]) => `${this.#name(path)}: ${tools.join('; ')}`);
+    if (this.#isFiltered) return withoutTool;
     const byTitle = testsOf(testResults)
       .filter(({ path, status }) => status === 'pending' && !missing.has(path))
       .map(({ path, fullName }) => `${this.#name(path)}: ${fullName}`);

@@ -231,6 +231,16 @@ test('a store counts over a unix socket', async () => {
   expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
 });
 
+test('a client without the password is told that Redis requires one', async () => {
+  const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
+  closing.push(() => redis.stop());
+  const stranger = open(addressOf(redis));
+  await eventually(() => !isNew(stranger) || stranger.health().ready);
+  expect(await apply(stranger, hitOn(newKey()))).toMatchObject([
+    { code: 'UNAVAILABLE', reason: expect.stringContaining('NOAUTH') },
+  ]);
+});
+
 describe('behind a sentinel', () => {
   test('counts on the master, and on the next one after a failover', async () => {
     const watched = await startWatched('s3cret');
