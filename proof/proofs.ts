@@ -146,7 +146,7 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       load: () => import('./famous/run.ts'),
     },
     starved: {
-      about: 'All tests while one busy process per core competes with them.',
+      about: 'The tests of npm test while one busy process per core competes with them.',
       needsBuild: true,
       load: async () => (await import('./tests.ts')).starved,
     },
