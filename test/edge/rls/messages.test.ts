@@ -4,7 +4,7 @@ import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import { maximumRequest, type WireRequest, type WireResponse } from '../../../src/engine/wire/wire.ts';
 import { WireType } from '../../../src/protobuf/reader.ts';
-import fc, { runs } from '../../helpers/property.ts';
+import fc from '../../helpers/property.ts';
 import { group, lengthField, tag, varintField } from '../../helpers/protobuf.ts';
 
 const MAX_UINT64 = 2n ** 64n - 1n;
@@ -141,7 +141,7 @@ describe('a request is decoded as protobufjs decodes it', () => {
       fc.property(anyRequest, (bytes) => {
         expect(read(bytes)).toEqual(plainly(shouldRateLimit.requestDeserialize(bytes)));
       }),
-      { numRuns: runs(100) },
+      { numRuns: 100 },
     );
   });
 
@@ -157,7 +157,7 @@ describe('a request is decoded as protobufjs decodes it', () => {
         if (cut.length < last.length) expect(() => read(part)).toThrow(/^a (message|field|text) /);
         else expect(read(part)).toEqual(plainly(shouldRateLimit.requestDeserialize(part)));
       }),
-      { numRuns: runs(75) },
+      { numRuns: 75 },
     );
   });
 
@@ -213,7 +213,7 @@ describe('a request', () => {
           }
         },
       ),
-      { numRuns: runs(500) },
+      { numRuns: 500 },
     );
   });
 
@@ -318,7 +318,7 @@ describe('a response', () => {
           shouldRateLimit.responseDeserialize(shouldRateLimit.responseSerialize(response)),
         );
       }),
-      { numRuns: runs(100) },
+      { numRuns: 100 },
     );
   });
 

@@ -39,7 +39,7 @@ import {
   slidingWindowLogOf,
 } from '../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../helpers/operations.ts';
-import fc, { runs } from '../../helpers/property.ts';
+import fc from '../../helpers/property.ts';
 import { randomOf } from '../../helpers/random.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
@@ -403,14 +403,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const schedules = anySchedule(anyLimitOf[name]);
     await fc.assert(
       fc.asyncProperty(schedules, ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(120) },
+      { numRuns: 120 },
     );
   });
 
   test('about windows that begin with a date', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyAnchoredLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(120) },
+      { numRuns: 120 },
     );
   });
 
@@ -418,14 +418,14 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const batches = fc.tuple(anySchedule(anyLimit), fc.integer({ min: 2, max: 12 }));
     await fc.assert(
       fc.asyncProperty(batches, ([{ limits, calls }, size]) => compareTogether(limits, calls, size)),
-      { numRuns: runs(200) },
+      { numRuns: 200 },
     );
   });
 
   test('about limits of several algorithms in one request', async () => {
     await fc.assert(
       fc.asyncProperty(anySchedule(anyLimit), ({ limits, calls }) => compare(limits, calls)),
-      { numRuns: runs(120) },
+      { numRuns: 120 },
     );
   });
 });
@@ -467,7 +467,7 @@ describe('one script steps a counter with a long state as often as separate scri
       fc.asyncProperty(anyUses, fc.integer({ min: 1, max: 20 }), (calls, size) =>
         compareTogether([limit], calls, size),
       ),
-      { numRuns: runs(25) },
+      { numRuns: 25 },
     );
   });
 });
@@ -509,7 +509,7 @@ test.each(['gradient', 'aimd'] as const)(
       fc.asyncProperty(anyLoad, fc.constantFrom(1, 5, 20), (load, size) =>
         compareTogether([adaptiveOf(100, 5_000, { target, adaptMs: 200 })], callsOf(load), size),
       ),
-      { numRuns: runs(6) },
+      { numRuns: 6 },
     );
   },
   120_000,
@@ -545,6 +545,6 @@ test('the store in memory agrees with the twins if its clock moves forward', asy
         expect(await store.run(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
       }
     }),
-    { numRuns: runs(300) },
+    { numRuns: 300 },
   );
 });
