@@ -67,7 +67,7 @@ test('an overlay changes no rate unless it sets requests_per_unit, and adds and 
       if ([...loaded.rules.rules].some((rule) => rule.overlaid)) laid++;
       expect(ratesOf(loaded.rules)).toEqual(rates);
     }),
-    { numRuns: 100 },
+    { numRuns: 300 },
   );
   expect(laid).toBeGreaterThan(8);
 });
