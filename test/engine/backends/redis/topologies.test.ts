@@ -1,18 +1,16 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
 import type { Cluster } from 'ioredis';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import type { RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { Breakers } from '../../../../src/engine/backends/breaker.ts';
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
-import { parseAddress, type RedisAddress } from '../../../../src/engine/backends/redis/address.ts';
+import type { RedisAddress } from '../../../../src/engine/backends/redis/address.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { connect } from '../../../../src/engine/backends/redis/connect.ts';
-import type { ClientTls } from '../../../../src/engine/backends/tls.ts';
-import { createAuthority, writeCertificate } from '../../../helpers/certificates.ts';
 import { addressOf, ordinary } from '../../../helpers/connection.ts';
 import { fixedWindowOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
@@ -30,196 +28,7 @@ import { redis6Server, redisServer } from '../../../helpers/tools.ts';
 import { eventually, until } from '../../../helpers/until.ts';
 import { backendConformance } from '../conformance.ts';
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-
-type ConnectOptions = Parameters<typeof connect>[0];
-
-/** Opens a store as the service does, ready or not. */
-function open(
-  address: RedisAddress,
-  options: Partial<ConnectOptions> = {},
-  how: ConstructorParameters<typeof RedisBackend>[2] = {},
-): Backend {
-  const connection = connect({ ...ordinary, ...options, address });
-  connection.on('error', () => {});
-  const store = new RedisBackend(connection, Date.now, how);
-  closing.push(() => store.close());
-  return store;
-}
-
-let counters = 0;
-const newKey = (text = ''): CounterKey => `${text}counter-${counters++}` as CounterKey; // any key will do
-const hitOn = (key: CounterKey, hits = 1): RequestOperation => {
-  return operationOf({ key }, fixedWindowOf(20, unitMs.DAY), hits, true);
-};
-const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
-/** The longest failover on a busy machine: sentinels wait when their own clock shows that they were late. */
-const FAILOVER_MS = 60_000;
-
-const isReady = (store: Backend) => eventually(() => store.health().ready);
-
-describe('over TLS', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'redis-tls-'));
-  const authority = createAuthority();
-  const ca = writeCertificate(folder, 'ca', authority).cert;
-  const otherCa = writeCertificate(folder, 'other', createAuthority()).cert;
-  const server = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
-  const named = writeCertificate(folder, 'named', authority.issue('redis.example.com'));
-  const client = writeCertificate(folder, 'client', authority.issue('weir'));
-
-  async function startTls({ cert, key }: { readonly cert: string; readonly key: string }, clients: 'yes' | 'no') {
-    const port = await freePort();
-    const files = ['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca];
-    const redis = await startRedis({ args: ['--tls-port', String(port), ...files, '--tls-auth-clients', clients] });
-    closing.push(() => redis.stop());
-    return addressOf({ port });
-  }
-  const tls = (changes: Partial<ClientTls> = {}): Partial<ConnectOptions> => ({
-    tls: { caFile: ca, certFile: '', keyFile: '', skipHostnameVerification: false, ...changes },
-  });
-
-  test('sends its client certificate if one is required', async () => {
-    const address = await startTls(server, 'yes');
-    const store = open(address, tls({ certFile: client.cert, keyFile: client.key }));
-    await isReady(store);
-    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-    const without = open(address, tls());
-    await eventually(() => !isNew(without));
-    expect(await apply(without, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
-  });
-
-  test('speaks TLS with the user and the password of the URLs of a Cluster', async () => {
-    const port = await freePort();
-    const files = ['--tls-cert-file', server.cert, '--tls-key-file', server.key, '--tls-ca-cert-file', ca];
-    const args = ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no', '--cluster-enabled', 'yes'];
-    const own = [
-      '--tls-cluster',
-      'yes',
-      '--cluster-announce-ip',
-      '127.0.0.1',
-      '--cluster-port',
-      String(await freePort()),
-    ];
-    const redis = await startRedis({
-      args: [...args, ...own],
-    });
-    closing.push(() => redis.stop());
-    const operator = clientOf(redis);
-    await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
-    await operator.acl('SETUSER', 'weir', 'on', '>s3cret', 'allcommands', 'allkeys');
-    await operator.acl('SETUSER', 'default', 'off');
-    operator.disconnect();
-    const nothing = { socket: undefined, auth: undefined };
-    const address = parseAddress(`rediss://weir:s3cret@127.0.0.1:${port}`, 'CLUSTER', nothing);
-    if (!address || 'refusal' in address) throw new Error('expected an address');
-    const store = open(address, tls());
-    await isReady(store);
-    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-  });
-
-  test.each<[string, string, (file: string) => void]>([
-    ['a server', 'half written', (file) => writeFileSync(file, 'not written yet')],
-    ['a Cluster', 'missing', (file) => rmSync(file)],
-  ])(
-    'reads its files for each connection to %s: a rotation of certificate and authority, with %s meanwhile, needs no restart',
-    async (kind, _, spoil) => {
-      const own = mkdtempSync(join(folder, 'rotated-'));
-      const [port, busPort] = [await freePort(), await freePort()];
-      const isCluster = kind === 'a Cluster';
-      const [oldOne, newOne] = [authority, createAuthority()];
-      const files = { caFile: join(own, 'ca.crt'), certFile: join(own, 'weir.crt'), keyFile: join(own, 'weir.key') };
-      const rotate = (to: typeof authority) => {
-        if (existsSync(files.certFile)) spoil(files.certFile); // a rotation is not atomic
-        return () => {
-          writeFileSync(files.caFile, to.cert);
-          const { cert, key } = to.issue('weir');
-          writeFileSync(files.certFile, cert);
-          writeFileSync(files.keyFile, key);
-        };
-      };
-      const startOf = async (name: string, to: typeof authority) => {
-        const { cert, key } = writeCertificate(own, name, to.issue('localhost', '127.0.0.1'));
-        const of = [
-          '--tls-cert-file',
-          cert,
-          '--tls-key-file',
-          key,
-          '--tls-ca-cert-file',
-          writeCertificate(own, `${name}-ca`, to).cert,
-        ];
-        const asNode = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--tls-cluster', 'yes'];
-        const args = ['--tls-port', String(port), ...of, '--tls-auth-clients', 'yes', ...(isCluster ? asNode : [])];
-        const redis = await startRedis({ args });
-        const operator = clientOf(redis);
-        if (isCluster) await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
-        operator.disconnect();
-        return redis;
-      };
-      rotate(oldOne)();
-      const before = await startOf('before', oldOne);
-      const node = { host: '127.0.0.1', port };
-      const store = open(isCluster ? { kind: 'cluster', nodes: [node] } : addressOf(node), tls({ ...files }));
-      await isReady(store);
-      const finish = rotate(newOne);
-      await before.stop();
-      const after = await startOf('after', newOne);
-      closing.push(() => after.stop());
-      await eventually(() => !store.health().ready);
-      finish();
-      await isReady(store);
-      expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-    },
-  );
-
-  test('reports that the server’s or its own certificate has expired, and counts again when it is renewed', async () => {
-    const own = mkdtempSync(join(folder, 'expired-'));
-    const late = writeCertificate(own, 'server', authority.issueExpired('localhost', '127.0.0.1'));
-    const store = open(await startTls(late, 'no'), tls());
-    const reason = (of: Backend) => {
-      const health = of.health();
-      return health.ready ? 'ready' : health.reason;
-    };
-    await eventually(
-      () => /expired/.test(reason(store)),
-      () => reason(store),
-    );
-    expect(await apply(store, hitOn(newKey()))).toMatchObject([
-      { code: 'UNAVAILABLE', reason: expect.stringContaining('expired') },
-    ]);
-
-    const mine = writeCertificate(own, 'weir', authority.issueExpired('weir'));
-    const shown = { certFile: mine.cert, keyFile: mine.key };
-    const refused = open(await startTls(server, 'yes'), tls(shown));
-    await eventually(
-      () => /expired/.test(reason(refused)),
-      () => reason(refused),
-    );
-    writeCertificate(own, 'weir', authority.issue('weir'));
-    await isReady(refused);
-    expect(await apply(refused, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-  });
-
-  test("does not count if the server's certificate has another authority or another name", async () => {
-    const [right, wrong] = await Promise.all([startTls(server, 'no'), startTls(named, 'no')]);
-    const strangers = [open(right, tls({ caFile: otherCa })), open(wrong, tls())];
-    for (const store of strangers) {
-      await eventually(() => !isNew(store));
-      expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
-    }
-    const lenient = open(wrong, tls({ skipHostnameVerification: true }));
-    await isReady(lenient);
-    expect(await apply(lenient, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
-  });
-});
-
-/** Whether its first connection has neither succeeded nor failed yet. */
-function isNew(store: Backend): boolean {
-  const state = store.health();
-  return !state.ready && state.reason === 'not connected yet';
-}
+import { apply, closing, FAILOVER_MS, hitOn, isNew, isReady, newKey, open } from './opened-store.ts';
 
 test('a store counts over a unix socket', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'redis-socket-'));
