@@ -1,3 +1,3 @@
 import { faults, testFaults } from './struck-stores.ts';
 
-testFaults(faults.filter(([fault]) => fault !== 'is stopped'));
+testFaults(faults.slice(0, 1));

@@ -1,0 +1,3 @@
+import { faults, testFaults } from './struck-stores.ts';
+
+testFaults(faults.slice(1));

@@ -1,3 +1,0 @@
-import { faults, testFaults } from './struck-stores.ts';
-
-testFaults(faults.filter(([fault]) => fault === 'is stopped'));
