@@ -155,3 +155,6 @@ export async function startFakeQuotaService(bucket: Readonly<Record<string, stri
     close: () => server.forceShutdown(),
   };
 }
+
+/** The strategy of the first of these assignments, which a proxy follows. */
+export const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;

@@ -1,21 +1,17 @@
 import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SentAction } from '../../helpers/quota-client.ts';
+import { type SentAction, strategyOf } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 
 const RULES = `
 domain: edge
 descriptors:
   - { key: user, rate_limit: { unit: minute, requests_per_unit: 6000, algorithm: token_bucket, burst: 64 } }
-  - { key: free, rate_limit: { unlimited: true } }
-  - { key: none, rate_limit: { unit: second, requests_per_unit: 0 } }
-  - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
 `;
 
 const stage = useQuotaService(RULES);
 const { launch, open } = stage;
 
-const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
 const bucketOf = (actions: readonly SentAction[]) => strategyOf(actions)?.token_bucket;
 
 test('after its stream breaks, the share of a proxy without a name counts until it expires, and then the proxy gets one again', async () => {

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import type { SentAction } from '../../helpers/quota-client.ts';
+import { strategyOf } from '../../helpers/quota-client.ts';
 import { startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';
@@ -37,8 +37,6 @@ async function change(method: 'PUT' | 'DELETE', of: Named, body: object): Promis
 
 const set = (of: Named, effect: object, lastsMs = 60_000) =>
   change('PUT', of, { ...effect, until: new Date(Date.now() + lastsMs).toISOString() });
-
-const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
 
 // no stream reports a bucket twice: all but its first assignment are sent unasked
 

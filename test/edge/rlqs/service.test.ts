@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { status } from '@grpc/grpc-js';
 import { readSettings } from '../../../src/settings/settings.ts';
-import type { SentAction } from '../../helpers/quota-client.ts';
+import { type SentAction, strategyOf } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -17,7 +17,6 @@ descriptors:
 const stage = useQuotaService(RULES);
 const { launch, open } = stage;
 
-const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
 const bucketOf = (actions: readonly SentAction[]) => strategyOf(actions)?.token_bucket;
 
 const metric = async (name: string, of = stage.weir): Promise<number> => {
