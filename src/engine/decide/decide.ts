@@ -1,37 +1,36 @@
-import type { Clock } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import { RequestWork, TooCostly } from '../../base/request-work.ts';
+import { RequestWork } from '../../base/request-work.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import type { Counters } from '../backends/key.ts';
-import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.ts';
-import { hashHolder } from '../holds/claim.ts';
-import { claimShare } from '../holds/fair-share.ts';
-import { capDelay, type Limit } from '../holds/limits.ts';
-import { createDebit, type Debit, type Entries, heldBy, type LedgerEntry, sharedBy } from '../ledger/debit.ts';
-import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
+import type { Limit } from '../holds/limits.ts';
+import type { Entries, LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
-import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
-import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
-import { appended } from './appended.ts';
-import { findMetered, meteredDebit } from './metered.ts';
-import type { Overrides } from './overrides.ts';
-import { addedTo, amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
-import { endInTime, type RepeatedCounters, repeatedCounters, retryAfterMs } from './retry.ts';
+import type { Miss } from '../rules/match/match.ts';
+import type { Rule, RuleLimit } from '../rules/match/tree.ts';
+import {
+  ASKS,
+  type Door,
+  type MatchedDescriptor,
+  type Plan,
+  type Planner,
+  planRequest,
+  type RateLimitRequest,
+  type RequestDescriptor,
+} from './plan.ts';
+import { addedTo, amountUnder } from './priced.ts';
+import { endInTime, retryAfterMs } from './retry.ts';
 import { goesBefore } from './tightest.ts';
-import { findUnmet, type Unmet } from './unmet.ts';
+import type { Unmet } from './unmet.ts';
 
-/** Asks whether to admit a request that is counted by these descriptors. */
-export interface RateLimitRequest {
-  readonly domain: string;
-  readonly descriptors: readonly RequestDescriptor[];
-}
-
-export interface RequestDescriptor extends Descriptor {
-  /** The hits that this descriptor counts, an integer: 0 peeks, a negative number refunds hits. */
-  readonly hits: number;
-}
+export {
+  InvalidRequest,
+  matchDescriptors,
+  type RateLimitRequest,
+  type RequestDescriptor,
+  RulesNotLoaded,
+  requestDebits,
+} from './plan.ts';
 
 /** The answer for one descriptor. */
 export type Verdict =
@@ -101,44 +100,15 @@ export interface Answer {
 }
 
 /** The dependencies of decisions, which are the same for all requests between two reloads. @internal */
-export interface Decider {
-  /** Undefined until the first rules have been loaded. */
-  readonly rules: () => RuleTree | undefined;
+export interface Decider extends Planner {
   readonly ledger: Pick<Ledger, 'debit'>;
-  readonly counters: Counters;
-  /** This process's clock, which determines the limits of a schedule that apply. */
-  readonly clock: Clock;
   readonly storeBudget: StoreBudget;
-  /** Answer OK instead of OVER_LIMIT. */
-  readonly shadowMode: boolean;
-  /** Every rule is a quota rule. */
-  readonly quotaMode: boolean;
-  /** The spending mode of domains that do not set one: what a request spends if a limit refuses it. */
-  readonly spend: Spend;
   /** Whether verdicts report every limit of a rule. Default: only the tightest. */
   readonly reportsEveryLimit?: boolean;
-  /** Estimates from the usage of earlier requests, if any. */
-  readonly estimates?: Estimates;
-  /** Operators' overrides for single descriptors, if any. */
-  readonly overrides?: Overrides;
-  /** Whether the hits of each rule's longest limit are usage. Default: false. */
-  readonly metersUsage?: boolean;
-  /** Charges the work of requests whose callers do not: see `RequestWork`. */
-  readonly onWork?: (units: number) => void;
 }
 
 /** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
 const HOLD_MARGIN_MS = 5;
-
-/** The request is invalid; the message explains the problem to its author. */
-export class InvalidRequest extends Error {
-  override readonly name = 'InvalidRequest';
-}
-
-/** No decision is possible: no valid rules have been loaded yet. */
-export class RulesNotLoaded extends Error {
-  override readonly name = 'RulesNotLoaded';
-}
 
 /** The counters did not answer in time. The debits sent to them may have been counted nevertheless. */
 export class CountersUnavailable extends StoreUnavailable {
@@ -173,83 +143,49 @@ export function decide(
   callerTimeoutMs: number,
   work: RequestWork = new RequestWork(decider.onWork),
 ): Eventual<Answer> {
-  if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
-  if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
-  const rules = decider.rules();
-  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-
-  const domain = rules.domains.get(request.domain);
-  const unmet = domain?.requirements && findUnmet(request, rules, work);
-  const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, decider, work);
-  const modes = unmet?.onlyAt === undefined ? decider : { ...decider, quotaMode: false }; // no quota lets it pass
-  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  let debits: Debit[] | undefined;
-  const spend = domain?.spend ?? decider.spend;
-  for (const one of matched) debits = withDebits(debits, one, request.domain, spend, modes, maxHoldMs);
-  if (debits) chargeSteps(debits, work);
-  const repeated = debits && repeatedCounters(debits, modes.quotaMode);
-  const all = repeated ? debits?.concat(repeated.peeks) : debits;
-  const entries = all ? decider.ledger.debit(all, storeCall(spend, decider.storeBudget, callerTimeoutMs)) : [];
-  if (unmet) return after(entries, buildUnmetAnswer, { request, matched, decider: modes, repeated, unmet });
-  return after(entries, buildAnswer, { matched, domain: request.domain, decider, repeated });
+  return decideFor(request, decider, { callerTimeoutMs, work, door: ASKS });
 }
 
-/**
- * The debits of a request, independent of one another.
- *
- * @throws TooCostly
- * @throws InvalidRequest
- * @internal
- */
-export function requestDebits(request: RateLimitRequest, decider: Decider): readonly Debit[] {
-  const rules = decider.rules();
-  if (!rules) return [];
-  let debits: Debit[] | undefined;
-  const counted = { ...request, ...findUnmet(request, rules) };
-  for (const one of matchRequest(counted, rules, decider, new RequestWork()))
-    debits = withDebits(debits, one, request.domain, 'each', decider, 0);
-  return debits ?? [];
+/** How a request came, and what it wants. */
+interface DecideHow {
+  readonly callerTimeoutMs: number;
+  readonly work?: RequestWork;
+  readonly door: Door;
+  /** Default: that of the domain. */
+  readonly spend?: Spend;
 }
 
-function matchRequest(
-  request: CountedRequest,
-  rules: RuleTree,
+/** Decides as `decide`, for a caller that uses limits in its own way. @internal */
+export function decideFor(
+  request: RateLimitRequest,
   decider: Decider,
-  work: RequestWork,
-): readonly MatchedDescriptor[] {
-  const matched: MatchedDescriptor[] = [];
-  for (const found of matchDescriptors(request, rules, decider, work))
-    matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
-  return withPrices(matched);
+  { callerTimeoutMs, work = new RequestWork(decider.onWork), door, spend }: DecideHow,
+): Eventual<Answer> {
+  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
+  const plan = planRequest(request, decider, { door, maxHoldMs, work });
+  const how = storeCall(spend ?? plan.spend, decider.storeBudget, callerTimeoutMs);
+  const entries = plan.debits ? decider.ledger.debit(plan.debits, how) : [];
+  if (plan.unmet) return after(entries, buildUnmetAnswer, { request, plan, decider, unmet: plan.unmet });
+  return after(entries, buildAnswer, { plan, decider });
 }
 
-/** @throws TooCostly  the store would work on the debits for too long */
-function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
-  for (let at = 1; at < debits.length; at++) work.add(stepWork(debits[at] as Debit)); // in range
-  if (work.units === 0 || measureWork(debits) <= MAX_REQUEST_WORK) return;
-  throw new TooCostly('the request names too many counters with a long state');
-}
-
-/** The requested debits, and the context of their decision. */
+/** The planned debits, and the context of their decision. */
 interface OpenDecision {
-  readonly matched: readonly MatchedDescriptor[];
-  readonly domain: string;
+  readonly plan: Plan;
   readonly decider: Decider;
-  readonly repeated: RepeatedCounters | undefined;
 }
 
-const buildAnswer = (known: Entries, { matched, domain, decider, repeated }: OpenDecision): Answer =>
-  combine(matched, available(known, domain, matched), repeated, decider);
+const buildAnswer = (known: Entries, { plan, decider }: OpenDecision): Answer =>
+  combine(plan, available(known, plan), decider);
 
-interface UnmetDecision extends Omit<OpenDecision, 'domain'> {
+interface UnmetDecision extends OpenDecision {
   readonly request: RateLimitRequest;
   readonly unmet: Unmet;
 }
 
 function buildUnmetAnswer(known: Entries, { request, unmet, ...open }: UnmetDecision): Answer {
-  const { domain, descriptors } = request;
-  const answer = buildAnswer(known, { ...open, domain });
-  const { length } = descriptors;
+  const { length } = request.descriptors;
+  const answer = buildAnswer(known, open);
   const [verdicts, counted] = [answer.verdicts.slice(0, length), unmet.descriptors.slice(0, length)];
   for (let at = length; at < answer.verdicts.length; at++) {
     const added = answer.verdicts[at] as Verdict; // in range
@@ -271,104 +207,18 @@ function tighter(one: Verdict, other: Verdict | undefined): Verdict {
   return { ...first, beside };
 }
 
-/** A request as it is counted. */
-interface CountedRequest extends RateLimitRequest {
-  /** See `Unmet`. */
-  readonly onlyAt?: number | undefined;
-}
-
-const NOT_COUNTED: Miss = { kind: 'no_rule' };
-
-/** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
-export function matchDescriptors(
-  { domain, descriptors, onlyAt }: CountedRequest,
-  rules: RuleTree,
-  decider: Pick<Decider, 'overrides' | 'clock' | 'onWork'>,
-  work: RequestWork = new RequestWork(decider.onWork),
-): readonly Match[] {
-  const { overrides, clock } = decider;
-  if (onlyAt !== undefined) {
-    const only = { domain, descriptors: descriptors.slice(onlyAt, onlyAt + 1) };
-    const [found = NOT_COUNTED] = matchDescriptors(only, rules, decider, work);
-    return descriptors.map((_, at) => (at === onlyAt ? found : NOT_COUNTED));
-  }
-  const matches = matchAll(rules, domain, descriptors, clock, work);
-  if (!overrides || overrides.size === 0) return matches;
-  return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
-}
-
-type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
-
-/** The match of a descriptor, and the hits that it counts. */
-export interface MatchedDescriptor {
-  readonly found: ValidMatch;
-  readonly hits: number;
-  /** Absent: its hits have no price. */
-  readonly priced?: Priced | undefined;
-}
-
-function valid(found: Match): ValidMatch {
-  if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
-  return found;
-}
-
-function withDebits(
-  before: Debit[] | undefined,
-  descriptor: MatchedDescriptor,
-  domain: string,
-  spend: Spend,
-  decider: Decider,
-  maxHoldMs: number,
-): Debit[] | undefined {
-  const { found } = descriptor;
-  if (found.kind !== 'limited') return before;
-  let debits = before;
-  const { counters, quotaMode, shadowMode } = decider;
-  const holder = found.id === undefined ? undefined : hashHolder(found.id);
-  const { children } = found;
-  const metered = findMetered(decider, found.limits);
-  for (const one of found.limits) {
-    const { limit, policy } = one;
-    const hits = amountUnder(limit, descriptor);
-    const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
-    const counter = counters(limit, domain, found.entries);
-    const charges = policy.charge === 'always' && spend === 'each';
-    // reserves no turn after the caller's deadline
-    const capped = capDelay(limit, maxHoldMs);
-    if (holder === undefined) {
-      const own = createDebit(counter, { limit: capped, policy }, hits, blocks, charges);
-      const debit = children ? sharedBy(own, claimShare(limit, children)) : own;
-      debits = appended(debits, one === metered ? meteredDebit(debit) : debit);
-      continue;
-    }
-    const own = { limit: capped, policy };
-    const debit = found.commits
-      ? usedDebit(counter, own, hits, decider.estimates)
-      : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    const held = heldBy(debit, {
-      holder: chooseHolder(holder, descriptor),
-      commits: found.commits,
-      threshold: found.threshold,
-    });
-    const taken = children ? sharedBy(held, claimShare(limit, children)) : held;
-    debits = appended(debits, one === metered ? meteredDebit(taken) : taken);
-  }
-  return debits;
-}
-
-function available(answered: Entries, domain: string, matched: readonly MatchedDescriptor[]): readonly LedgerEntry[] {
+function available(answered: Entries, { domain, matched }: Plan): readonly LedgerEntry[] {
   for (const answer of answered)
     if (answer.code === 'UNAVAILABLE')
       throw new CountersUnavailable(answer.reason, domain, matched, answer.isOverload === true);
   return answered as readonly LedgerEntry[]; // all are decisions, as just checked
 }
 
-/** Assigns the decisions, which are in the order of the debits, to their descriptors. */
-function combine(
-  matched: readonly MatchedDescriptor[],
+/** Assigns the decisions, which are in the order of the debits, to their descriptors. @internal */
+export function combine(
+  { matched, repeated, quotaMode }: Pick<Plan, 'matched' | 'repeated' | 'quotaMode'>,
   known: readonly LedgerEntry[],
-  repeated: RepeatedCounters | undefined,
-  modes: Decider,
+  modes: Pick<Decider, 'shadowMode' | 'clock' | 'reportsEveryLimit'>,
 ): Answer {
   let decisions = known;
   let cut: LedgerEntry[] | undefined;
@@ -406,7 +256,7 @@ function combine(
     const hits = amountUnder(limit, descriptor);
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
-  const { quotaMode, shadowMode, clock } = modes;
+  const { shadowMode, clock } = modes;
   const refused = isRefused(matched, verdicts, quotaMode);
   return {
     overallCode: refused && !shadowMode ? 'OVER_LIMIT' : 'OK',

@@ -1,27 +1,15 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
-import { limitsInFlight } from '../holds/limits.ts';
-import { createDebit, type Debit } from '../ledger/debit.ts';
-import { usedDebit } from '../ledger/estimates.ts';
+import { isReservation, type Limit, limitsInFlight } from '../holds/limits.ts';
+import type { Debit } from '../ledger/debit.ts';
 import { storeCall } from '../ledger/store-budget.ts';
 import { match, withIds } from '../rules/match/match.ts';
-import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  InvalidRequest,
-  matchDescriptors,
-  type RateLimitRequest,
-  type RequestDescriptor,
-  RulesNotLoaded,
-} from './decide.ts';
-import { findMetered, meteredDebit } from './metered.ts';
+import type { RuleTree } from '../rules/match/tree.ts';
+import { type Answer, decideFor } from './decide.ts';
 import { PlainCharges } from './plain-charges.ts';
-import { amountUnder, withPrices } from './priced.ts';
+import { type Door, type Plan, planRequest, type RateLimitRequest, type RequestDescriptor, rulesFor } from './plan.ts';
 import type { CommitAnswer, Reservations } from './reservations.ts';
-import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
-import { findUnmet } from './unmet.ts';
+import { available, type SlotsDecider, type TimedCaller, takeAll } from './slots.ts';
 
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
@@ -48,70 +36,56 @@ export interface KuadrantLimits {
   commit(request: RateLimitRequest, reservation: string, caller: TimedCaller): Promise<boolean>;
 }
 
-export function createKuadrantLimits(decider: SlotsDecider, reservations: Reservations): KuadrantLimits {
-  const peeking: Decider = { ...decider, ledger: peekingOn(decider) };
-  const peek = async (request: RateLimitRequest, caller: TimedCaller): Promise<Answer> =>
-    await decide(request, peeking, caller.timeLeftMs());
+export function createKuadrantLimits(decider: SlotsDecider, { commit }: Pick<Reservations, 'commit'>): KuadrantLimits {
   const charge = async (debits: readonly Debit[], caller: TimedCaller): Promise<void> => {
     if (debits.length === 0) return;
     available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
   };
+  const charges = (request: RateLimitRequest, uses: (limit: Limit) => boolean): readonly Debit[] =>
+    planFor(request, decider, { hits: 'reported', uses }).debits ?? [];
   const plain = new PlainCharges(decider);
-  const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
-    matchLimits(request, decider).some(({ found }) => found.limits.some(of));
   return {
     async check(request, caller) {
       const { domain, descriptors } = named(request, decider, '');
       const spending = descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) }));
-      return peek({ domain, descriptors: spending }, caller);
+      return decideFor({ domain, descriptors: spending }, decider, { ...CHECKS, callerTimeoutMs: caller.timeLeftMs() });
     },
     async report(request, caller) {
-      await charge(createCharges(named(request, decider, ''), decider, isUsage), caller);
+      await charge(charges(named(request, decider, ''), isUsage), caller);
     },
     async reserve(request, caller) {
       const id = randomUUID();
-      const namedRequest = named(request, decider, id);
-      const isNothing = namedRequest.descriptors.every(({ hits }) => hits === 0);
-      if (isNothing || isMet(namedRequest, isPlain)) {
-        const { overallCode } = await peek(namedRequest, caller);
-        if (overallCode === 'OVER_LIMIT') return undefined;
-      }
-      if (isNothing || !isMet(namedRequest, isReserving)) return id;
-      const { reserved } = await reservations.reserve(namedRequest, caller);
-      return reserved ? id : undefined;
+      const plan = planFor(named(request, decider, id), decider, { hits: 'asked', peeks: isPeeked });
+      return (await takeAll(plan, decider, caller)).overallCode === 'OK' ? id : undefined;
     },
     async commit(request, id, caller) {
       const namedRequest = named(request, decider, id);
-      if (id === '' || !isMet(namedRequest, isReserving)) {
-        await charge(createCharges(namedRequest, decider, isUsage), caller);
+      const isReserved =
+        id !== '' && planFor(namedRequest, decider, { hits: 'asked', uses: isReservation }).debits !== undefined;
+      if (!isReserved) {
+        await charge(charges(namedRequest, isUsage), caller);
         return false;
       }
-      const commit = (): Promise<CommitAnswer> => reservations.commit(namedRequest, caller);
-      const charges = createCharges(namedRequest, decider, isPlain);
-      const { event } = await (charges.length > 0
-        ? plain.commit({ name: commitName(namedRequest, id), commit, charges, caller })
-        : commit());
+      const commitReserved = (): Promise<CommitAnswer> => commit(namedRequest, caller);
+      const others = charges(namedRequest, isPlain);
+      const { event } = await (others.length > 0
+        ? plain.commit({ name: commitName(namedRequest, id), commit: commitReserved, charges: others, caller })
+        : commitReserved());
       return event === 'committed';
     },
   };
 }
 
-const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
 /** Whether hits of a limit are used up, unlike slots of requests in flight. */
-const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => !limitsInFlight(limit);
-const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);
+const isUsage = (limit: Limit): boolean => !limitsInFlight(limit);
+const isPlain = (limit: Limit): boolean => isUsage(limit) && !isReservation(limit);
+const isPeeked = (limit: Limit): boolean => !isReservation(limit);
 
-/**
- * Peeks instead of spending, for one hit of requests in flight. Spends as a set, so that nothing is charged even if a
- * limit refuses.
- */
-const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] => ({
-  debit: (debits, how) =>
-    ledger.debit(
-      debits.map((debit): Debit => ({ ...debit, kind: 'peek', hits: isUsage(debit) ? debit.hits : 1 })),
-      { ...how, spend: 'all_or_nothing' },
-    ),
-});
+/** Peeks, as one set, so that nothing is charged even if a limit refuses. */
+const CHECKS = { door: { hits: 'asked', peeks: () => true }, spend: 'all_or_nothing' } as const;
+
+const planFor = (request: RateLimitRequest, decider: SlotsDecider, door: Door): Plan =>
+  planRequest(request, decider, { door, maxHoldMs: Number.POSITIVE_INFINITY });
 
 /**
  * The same request, with an id for each descriptor that lacks one that the rules require.
@@ -120,11 +94,9 @@ const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] 
  * @throws RulesNotLoaded
  * @throws TooCostly
  */
-function named({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
-  if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
-  if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
-  const rules = decider.rules();
-  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+function named(request: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
+  const { domain, descriptors } = request;
+  const rules = rulesFor(request, decider);
   const naming: Naming = { domain, rules, id, work: new RequestWork(decider.onWork) };
   return { domain, descriptors: descriptors.map((one) => namedDescriptor(one, naming)) };
 }
@@ -146,36 +118,4 @@ function namedDescriptor(descriptor: RequestDescriptor, { domain, rules, id, wor
 function commitName({ domain, descriptors }: RateLimitRequest, id: string): string {
   const texts = JSON.stringify([domain, id, descriptors.map(({ entries }) => entries)]);
   return createHash('sha256').update(texts).digest('base64');
-}
-
-/** The limits that a request matches, by descriptor. */
-function matchLimits(request: RateLimitRequest, decider: SlotsDecider) {
-  const rules = decider.rules();
-  if (!rules) return [];
-  const counted = findUnmet(request, rules)?.descriptors ?? request.descriptors;
-  const limited = matchDescriptors({ ...request, descriptors: counted }, rules, decider).flatMap((found, at) => {
-    if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
-    return found.kind === 'limited' ? [{ found, hits: counted[at]?.hits ?? 1 }] : [];
-  });
-  return withPrices(limited);
-}
-
-function createCharges(
-  request: RateLimitRequest,
-  decider: SlotsDecider,
-  of: (one: RuleLimit) => boolean,
-): readonly Debit[] {
-  return matchLimits(request, decider).flatMap((descriptor) => {
-    const { limits, entries } = descriptor.found;
-    const metered = findMetered(decider, limits);
-    return limits.filter(of).map((one): Debit => {
-      const counter = decider.counters(one.limit, request.domain, entries);
-      const hits = amountUnder(one.limit, descriptor);
-      const debit: Debit =
-        hits <= 0
-          ? createDebit(counter, one, hits, false)
-          : { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
-      return one === metered ? meteredDebit(debit) : debit;
-    });
-  });
 }

@@ -1,13 +1,10 @@
-import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
+import { NEVER_MS } from '../algorithms/limit.ts';
+import { isReservation } from '../holds/limits.ts';
 import type { ReservationEvent } from '../holds/reports.ts';
-import type { ReservationLimit } from '../holds/reservation.ts';
-import { createDebit, type Debit, heldBy } from '../ledger/debit.ts';
-import { atLeast, usedDebit } from '../ledger/estimates.ts';
+import type { Debit } from '../ledger/debit.ts';
 import { storeCall } from '../ledger/store-budget.ts';
-import { InvalidRequest, type RateLimitRequest } from './decide.ts';
-import { findMetered, meteredDebit } from './metered.ts';
-import { amountUnder, chooseHolder } from './priced.ts';
-import { available, heldDescriptors, isRefused, type SlotsDecider, type TimedCaller } from './slots.ts';
+import type { RateLimitRequest } from './plan.ts';
+import { available, isRefused, planHeld, type SlotsDecider, type TimedCaller, takeAll } from './slots.ts';
 
 /** The result of a reservation. */
 export interface ReserveAnswer {
@@ -38,33 +35,22 @@ export interface Reservations {
 }
 
 export function createReservations(decider: SlotsDecider): Reservations {
-  const { ledger } = decider;
+  const named = 'reserve';
   return {
     async reserve(request, caller) {
-      const debits = reservationDebits(request, decider, false);
-      const limits = debits.map(({ limit }) => limit as ReservationLimit); // `reservationDebits` has no others
-      const ttlMs = Math.min(...limits.map((limit) => limit.ttlMs));
-      const hits = Math.max(...debits.map((debit) => debit.hits));
+      const plan = planHeld(request, decider, { hits: 'asked', uses: isReservation, minHeldHits: 1, named });
+      const ttlMs = Math.min(...plan.debits.map(ttlOf));
+      const hits = Math.max(...plan.debits.map((debit) => debit.hits));
       if (isRefused(request, decider)) return { reserved: false, hits, ttlMs, retryAfterMs: NEVER_MS };
-      const isTogether = ledger.atomic === 'request';
-      const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
-      const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
-      const entries = await ledger.debit(debits, { ...how, receipts: !isTogether });
-      const decisions = available(entries);
-      const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
-      if (refusals.length > 0)
-        await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
-      return {
-        reserved: refusals.length === 0,
-        hits,
-        ttlMs,
-        retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
-      };
+      const { overallCode, retryAfterMs = 0 } = await takeAll(plan, decider, caller);
+      return { reserved: overallCode === 'OK', hits, ttlMs, retryAfterMs };
     },
     async commit(request, caller) {
+      const { debits } = planHeld(request, decider, { hits: 'committed', uses: isReservation, minHeldHits: 0, named });
       const how = storeCall('each', decider.storeBudget, caller.timeLeftMs());
-      const entries = await ledger.debit(reservationDebits(request, decider, true), how);
-      const reports = available(entries).flatMap(({ reservation }) => reservation ?? []);
+      const reports = available(await decider.ledger.debit(debits, how)).flatMap(
+        ({ reservation }) => reservation ?? [],
+      );
       return {
         event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
         charged: Math.max(0, ...reports.map(({ charged }) => charged)),
@@ -74,24 +60,5 @@ export function createReservations(decider: SlotsDecider): Reservations {
   };
 }
 
-function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
-  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap((descriptor) => {
-    const { found, holder } = descriptor;
-    const metered = findMetered(decider, found.limits);
-    return found.limits.flatMap((own) => {
-      const { limit, policy } = own;
-      if (limit.algorithm !== 'reservation') return [];
-      const counter = decider.counters(limit, request.domain, found.entries);
-      const one = { limit, policy };
-      const hits = amountUnder(limit, descriptor);
-      const blocks = !policy.shadow && !decider.shadowMode;
-      const debit = commits
-        ? usedDebit(counter, one, hits, decider.estimates)
-        : createDebit(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
-      const held = heldBy(debit, { holder: chooseHolder(holder, descriptor), commits });
-      return own === metered ? meteredDebit(held) : held;
-    });
-  });
-  if (debits.length > 0) return debits;
-  throw new InvalidRequest('no descriptor meets a limit with reserve and an id (not_counted: hold)');
-}
+/** How long hits are reserved. */
+const ttlOf = ({ limit }: Debit): number => (isReservation(limit) ? limit.ttlMs : Number.POSITIVE_INFINITY);

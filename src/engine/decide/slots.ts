@@ -1,15 +1,12 @@
-import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
+import { NEVER_MS } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { childKeys } from '../backends/key.ts';
-import { hashHolder } from '../holds/claim.ts';
-import { claimShare } from '../holds/fair-share.ts';
 import { limitsInFlight } from '../holds/limits.ts';
-import { createDebit, type Debit, heldBy, type LedgerEntry, sharedBy } from '../ledger/debit.ts';
+import type { Debit, LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { storeCall } from '../ledger/store-budget.ts';
-import type { Match } from '../rules/match/match.ts';
-import { type Decider, InvalidRequest, matchDescriptors, type RateLimitRequest, RulesNotLoaded } from './decide.ts';
-import { type Priced, withPrices } from './priced.ts';
+import { type Answer, combine, type Decider } from './decide.ts';
+import { type Door, InvalidRequest, type Plan, planRequest, type RateLimitRequest } from './plan.ts';
 import { SlotQueues } from './queues.ts';
 import { findUnmet } from './unmet.ts';
 
@@ -25,7 +22,7 @@ export interface SlotAnswer {
 /** Slots for callers other than proxies: `weir.v1.Holds`. Throws the same errors as `decide`. */
 export interface Slots {
   /**
-   * Takes slots of all limits of the request that use ids, or of none.
+   * Takes slots of all limits of the request that use ids, or of none; of quotas, slots of those that have one left.
    *
    * @param maxDelayMs  how long to wait for them
    */
@@ -55,56 +52,66 @@ export function createSlots(decider: SlotsDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
     async acquire(request, maxDelayMs, caller) {
-      const debits = slotDebits(request, decider, 1);
-      if (isRefused(request, decider)) return { held: false, ttlMs: shortestWindowMs(debits), retryAfterMs: NEVER_MS };
+      const plan = planSlots(request, decider, 'asked');
+      const ttlMs = shortestWindowMs(plan.debits);
+      if (isRefused(request, decider)) return { held: false, ttlMs, retryAfterMs: NEVER_MS };
       // each child has a queue of its own
-      const keys = debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
-      const take = (): Promise<SlotAnswer> => acquire(debits, decider, caller);
+      const keys = plan.debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
+      const take = async (): Promise<SlotAnswer> => {
+        const { overallCode, retryAfterMs = 0 } = await takeAll(plan, decider, caller);
+        return { held: overallCode === 'OK', ttlMs, retryAfterMs };
+      };
       const onGone = (listener: () => void): void => caller.onGone(listener);
       if (maxDelayMs <= 0) return take();
       const drop = async (): Promise<void> => {
-        await giveBack(debits, decider);
+        await giveBack(plan.debits, decider);
         queues.wake(keys);
       };
       return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
     },
     async release(request, caller) {
-      const debits = slotDebits(request, decider, -1);
+      const { debits } = planSlots(request, decider, 'returned');
       available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
       queues.wake(debits.map(({ key }) => key));
     },
   };
 }
 
-/** @param sign  1 takes, -1 releases */
-function slotDebits(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
-  const debits = heldDescriptors(request, decider, 1).flatMap(({ found, hits, holder }) =>
-    found.limits.flatMap(({ limit, policy }) => {
-      if (!limitsInFlight(limit)) return [];
-      const blocks = !policy.shadow && !decider.shadowMode;
-      const counter = decider.counters(limit, request.domain, found.entries);
-      const debit = createDebit(counter, { limit, policy }, sign * hits, blocks);
-      const held = heldBy(debit, { holder, threshold: found.threshold });
-      return found.children ? sharedBy(held, claimShare(limit, found.children)) : held;
-    }),
-  );
-  if (debits.length > 0) return debits;
-  throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
+/** A plan that uses some limit. */
+type UsedPlan = Plan & { readonly debits: readonly Debit[] };
+
+const planSlots = (request: RateLimitRequest, decider: SlotsDecider, hits: 'asked' | 'returned'): UsedPlan =>
+  planHeld(request, decider, { hits, uses: limitsInFlight, minHeldHits: 1, named: 'algorithm: in_flight' });
+
+/**
+ * Plans for limits that are used by id, whatever keys the request lacks.
+ *
+ * @throws InvalidRequest  it meets none
+ */
+export function planHeld(
+  request: RateLimitRequest,
+  decider: SlotsDecider,
+  { named, ...door }: Door & { readonly named: string },
+): UsedPlan {
+  const plan = planRequest(request, decider, { door, maxHoldMs: Number.POSITIVE_INFINITY });
+  const { debits } = plan;
+  if (debits) return { ...plan, debits };
+  throw new InvalidRequest(`no descriptor meets a limit with ${named} and an id (not_counted: hold)`);
 }
 
-/** Takes all slots or none: if the store counts each limit separately, slots already taken are released. */
-async function acquire(debits: readonly Debit[], decider: SlotsDecider, caller: TimedCaller): Promise<SlotAnswer> {
-  const isTogether = decider.ledger.atomic === 'request';
-  const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
-  const how = storeCall(spend, decider.storeBudget, caller.timeLeftMs());
-  const decisions = available(await decider.ledger.debit(debits, how));
-  const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
-  if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
-  return {
-    held: refusals.length === 0,
-    ttlMs: shortestWindowMs(debits),
-    retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
-  };
+/**
+ * Takes all that is planned, if the request as a whole is not refused, or nothing: what was taken before a refusal is
+ * given back.
+ */
+export async function takeAll(plan: Plan, decider: SlotsDecider, caller: TimedCaller): Promise<Answer> {
+  const { ledger, storeBudget } = decider;
+  const spend = ledger.atomic === 'request' ? 'all_or_nothing' : 'each';
+  const how = storeCall(spend, storeBudget, caller.timeLeftMs());
+  const entries = await ledger.debit(plan.debits ?? [], { ...how, receipts: true });
+  const answer = combine(plan, available(entries), decider);
+  if (answer.overallCode === 'OVER_LIMIT')
+    await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
+  return answer;
 }
 
 const shortestWindowMs = (debits: readonly Debit[]): number =>
@@ -132,36 +139,4 @@ export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readon
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
     return entry;
   });
-}
-
-/** A descriptor whose id may hold something. */
-interface HeldDescriptor {
-  readonly found: Extract<Match, { kind: 'limited' }>;
-  readonly hits: number;
-  readonly priced?: Priced | undefined;
-  /** See `hashHolder`. */
-  readonly holder: number;
-}
-
-/**
- * The descriptors of a request that have an id and match a limit.
- *
- * @throws InvalidRequest  an id is empty, or a descriptor has fewer hits than `minHits`
- * @throws RulesNotLoaded
- */
-export function heldDescriptors(
-  request: RateLimitRequest,
-  decider: Pick<Decider, 'rules' | 'overrides' | 'clock' | 'onWork'>,
-  minHits: number,
-): readonly HeldDescriptor[] {
-  const rules = decider.rules();
-  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  const held = matchDescriptors(request, rules, decider).flatMap((found, at): HeldDescriptor[] => {
-    if (found.kind !== 'limited' || found.id === undefined) return [];
-    const hits = request.descriptors[at]?.hits ?? 1;
-    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
-    if (hits < minHits) throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${minHits}, got ${hits}`);
-    return [{ found, hits, holder: hashHolder(found.id) }];
-  });
-  return withPrices(held);
 }

@@ -5,10 +5,10 @@ import {
   type Answer,
   type Code,
   CountersUnavailable,
-  type MatchedDescriptor,
   type OtherDecision,
   type Verdict,
 } from '../../engine/decide/decide.ts';
+import type { MatchedDescriptor } from '../../engine/decide/plan.ts';
 import { type Limit, longestState, nominalCapacity } from '../../engine/holds/limits.ts';
 import { commitEvents, isCommit, type ReservationReport } from '../../engine/holds/reports.ts';
 import type { LedgerEntry } from '../../engine/ledger/debit.ts';

@@ -53,7 +53,7 @@ test.each([
   ['Commit', holds.service, holds.request('hits'), 1],
   ['CheckRateLimit', kuadrant.service, kuadrant.request('hits'), 1],
   ['Report', kuadrant.service, kuadrant.request('plain'), 1],
-  ['Reserve', kuadrant.service, { ...kuadrant.request('hits', 'plain'), amount: 1 }, 2],
+  ['Reserve', kuadrant.service, { ...kuadrant.request('hits', 'plain'), amount: 1 }, 1],
   ['Commit', kuadrant.service, { ...kuadrant.request('hits', 'plain'), actual_amount: 1, reservation_id: '1' }, 2],
 ])("%s waits for the store within its caller's deadline", async (name, service, request, calls) => {
   const budgets: number[] = [];

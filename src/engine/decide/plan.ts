@@ -1,0 +1,286 @@
+import type { Clock } from '../../base/clock.ts';
+import { RequestWork, TooCostly } from '../../base/request-work.ts';
+import type { Spend } from '../algorithms/limit.ts';
+import type { Counters } from '../backends/key.ts';
+import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.ts';
+import { hashHolder } from '../holds/claim.ts';
+import { claimShare } from '../holds/fair-share.ts';
+import { capDelay, type Limit, limitsInFlight } from '../holds/limits.ts';
+import { createDebit, type Debit, heldBy, sharedBy } from '../ledger/debit.ts';
+import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
+import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
+import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
+import { appended } from './appended.ts';
+import { findMetered, meteredDebit } from './metered.ts';
+import type { Overrides } from './overrides.ts';
+import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
+import { type RepeatedCounters, repeatedCounters } from './retry.ts';
+import { findUnmet, type Unmet } from './unmet.ts';
+
+/** Asks whether to admit a request that is counted by these descriptors. */
+export interface RateLimitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly RequestDescriptor[];
+}
+
+export interface RequestDescriptor extends Descriptor {
+  /** The hits that this descriptor counts, an integer: 0 peeks, a negative number refunds hits. */
+  readonly hits: number;
+}
+
+/** The request is invalid; the message explains the problem to its author. */
+export class InvalidRequest extends Error {
+  override readonly name = 'InvalidRequest';
+}
+
+/** No decision is possible: no valid rules have been loaded yet. */
+export class RulesNotLoaded extends Error {
+  override readonly name = 'RulesNotLoaded';
+}
+
+/** What a caller does with the limits that its request matches. */
+export interface Door {
+  /**
+   * What its hits are.
+   *
+   * asked      to be spent if there is room; with an id that commits, used of what is reserved
+   * returned   given back
+   * committed  used of what is reserved
+   * reported   used already, whatever the limit; no request holds them
+   */
+  readonly hits: 'asked' | 'returned' | 'committed' | 'reported';
+  /** The limits that it uses. Default: all. */
+  readonly uses?: (limit: Limit) => boolean;
+  /** The limits at which it only peeks; of slots, at one. Default: none. */
+  readonly peeks?: (limit: Limit) => boolean;
+  /** It uses limits by the ids of requests alone, with at least so many hits. Default: by all descriptors. */
+  readonly minHeldHits?: number;
+}
+
+/** The dependencies of planning, which are the same for all requests between two reloads. @internal */
+export interface Planner {
+  /** Undefined until the first rules have been loaded. */
+  readonly rules: () => RuleTree | undefined;
+  readonly counters: Counters;
+  /** This process's clock, which determines the limits of a schedule that apply. */
+  readonly clock: Clock;
+  /** Answer OK instead of OVER_LIMIT. */
+  readonly shadowMode: boolean;
+  /** Every rule is a quota rule. */
+  readonly quotaMode: boolean;
+  /** The spending mode of domains that do not set one: what a request spends if a limit refuses it. */
+  readonly spend: Spend;
+  /** Estimates from the usage of earlier requests, if any. */
+  readonly estimates?: Estimates;
+  /** Operators' overrides for single descriptors, if any. */
+  readonly overrides?: Overrides;
+  /** Whether the hits of each rule's longest limit are usage. Default: false. */
+  readonly metersUsage?: boolean;
+  /** Charges the work of requests whose callers do not: see `RequestWork`. */
+  readonly onWork?: (units: number) => void;
+}
+
+/** A request as it is counted. */
+interface CountedRequest extends RateLimitRequest {
+  /** See `Unmet`. */
+  readonly onlyAt?: number | undefined;
+}
+
+type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
+
+/** The match of a descriptor, and the hits that it counts. */
+export interface MatchedDescriptor {
+  readonly found: ValidMatch;
+  readonly hits: number;
+  /** Absent: its hits have no price. */
+  readonly priced?: Priced | undefined;
+}
+
+/** What one request does to counters. */
+export interface Plan {
+  readonly domain: string;
+  /** One per descriptor, with the limits that the door uses; without those that have none, if it does not use all. */
+  readonly matched: readonly MatchedDescriptor[];
+  /** One for each limit of `matched`, in this order; then the peeks of `repeated`. Undefined if there are none. */
+  readonly debits: readonly Debit[] | undefined;
+  readonly repeated: RepeatedCounters | undefined;
+  readonly spend: Spend;
+  /** What the request lacks, so that other descriptors count it; undefined if nothing, or if it uses limits by id. */
+  readonly unmet: Unmet | undefined;
+  /** Whether each of its rules is a quota rule. */
+  readonly quotaMode: boolean;
+}
+
+/** How a request is planned. */
+interface Planning {
+  readonly door: Door;
+  /** Maximum time to hold the request; no turn is reserved after it. */
+  readonly maxHoldMs: number;
+  readonly work?: RequestWork;
+}
+
+/** The rules for a request that is complete. @throws InvalidRequest @throws RulesNotLoaded */
+export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: Pick<Planner, 'rules'>): RuleTree {
+  if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
+  if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  const tree = rules();
+  if (!tree) throw new RulesNotLoaded('no rate limit configuration loaded');
+  return tree;
+}
+
+/**
+ * The one way from a request to its debits: what each limit that it matches counts, under which key, for whom, and
+ * whether it can refuse.
+ *
+ * @throws TooCostly       the store would work on the debits for too long
+ * @throws InvalidRequest  no domain, no descriptors; an invalid request limit, id, or number of hits
+ * @throws RulesNotLoaded
+ * @internal
+ */
+export function planRequest(request: RateLimitRequest, planner: Planner, planning: Planning): Plan {
+  const { door, maxHoldMs, work = new RequestWork(planner.onWork) } = planning;
+  const { domain } = request;
+  const rules = rulesFor(request, planner);
+  const unmet = door.minHeldHits === undefined ? findUnmet(request, rules, work) : undefined;
+  const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined; // no quota lets a request without its keys pass
+  const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
+  if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
+  const spend = rules.domains.get(domain)?.spend ?? planner.spend;
+  const own = createDebits(matched, { planner, door, maxHoldMs, domain, spend, quotaMode });
+  if (own) chargeSteps(own, work);
+  const repeated = own && repeatedCounters(own, quotaMode);
+  const debits = repeated ? own?.concat(repeated.peeks) : own;
+  return { domain, matched: onlyUsed(matched, door), debits, repeated, spend, unmet, quotaMode };
+}
+
+/** The debits of a request that asks to pass, independent of one another. Throws as `planRequest`. @internal */
+export function requestDebits(request: RateLimitRequest, planner: Planner): readonly Debit[] {
+  const rules = planner.rules();
+  if (!rules) return [];
+  const matched = matchRequest({ ...request, ...findUnmet(request, rules) }, rules, planner, new RequestWork());
+  const { domain } = request;
+  const { quotaMode } = planner;
+  return createDebits(matched, { planner, door: ASKS, maxHoldMs: 0, domain, spend: 'each', quotaMode }) ?? [];
+}
+
+/** A request that asks to pass. */
+export const ASKS: Door = { hits: 'asked' };
+
+const NOT_COUNTED: Miss = { kind: 'no_rule' };
+
+/** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
+export function matchDescriptors(
+  { domain, descriptors, onlyAt }: CountedRequest,
+  rules: RuleTree,
+  planner: Pick<Planner, 'overrides' | 'clock' | 'onWork'>,
+  work: RequestWork = new RequestWork(planner.onWork),
+): readonly Match[] {
+  const { overrides, clock } = planner;
+  if (onlyAt !== undefined) {
+    const only = { domain, descriptors: descriptors.slice(onlyAt, onlyAt + 1) };
+    const [found = NOT_COUNTED] = matchDescriptors(only, rules, planner, work);
+    return descriptors.map((_, at) => (at === onlyAt ? found : NOT_COUNTED));
+  }
+  const matches = matchAll(rules, domain, descriptors, clock, work);
+  if (!overrides || overrides.size === 0) return matches;
+  return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
+}
+
+function matchRequest(
+  request: CountedRequest,
+  rules: RuleTree,
+  planner: Planner,
+  work: RequestWork,
+): readonly MatchedDescriptor[] {
+  const matched: MatchedDescriptor[] = [];
+  for (const found of matchDescriptors(request, rules, planner, work))
+    matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
+  return withPrices(matched);
+}
+
+function valid(found: Match): ValidMatch {
+  if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
+  return found;
+}
+
+function checkHeld(matched: readonly MatchedDescriptor[], minHits: number): void {
+  for (const [at, { found, hits }] of matched.entries()) {
+    if (found.kind !== 'limited' || found.id === undefined) continue;
+    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
+    if (hits < minHits) throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${minHits}, got ${hits}`);
+  }
+}
+
+interface DebitPlanning extends Omit<Planning, 'work'> {
+  readonly planner: Planner;
+  readonly quotaMode: boolean;
+  readonly domain: string;
+  readonly spend: Spend;
+}
+
+function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlanning): Debit[] | undefined {
+  const { planner, door } = planning;
+  let debits: Debit[] | undefined;
+  for (const descriptor of matched) {
+    const { found } = descriptor;
+    if (found.kind !== 'limited' || (door.minHeldHits !== undefined && found.id === undefined)) continue;
+    const hasHolder = found.id !== undefined && door.hits !== 'reported';
+    const holder = hasHolder ? chooseHolder(hashHolder(found.id ?? ''), descriptor) : undefined;
+    const metered = findMetered(planner, found.limits);
+    for (const one of found.limits) {
+      if (door.uses && !door.uses(one.limit)) continue;
+      const debit = createLimitDebit(one, { descriptor, found, holder }, planning);
+      debits = appended(debits, one === metered ? meteredDebit(debit) : debit);
+    }
+  }
+  return debits;
+}
+
+/** A descriptor that has limits, and who holds its hits. */
+interface Holding {
+  readonly descriptor: MatchedDescriptor;
+  readonly found: Extract<ValidMatch, { kind: 'limited' }>;
+  /** Undefined if its hits are counted without an id. */
+  readonly holder: number | undefined;
+}
+
+function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding, planning: DebitPlanning): Debit {
+  const { planner, door, domain, maxHoldMs } = planning;
+  const { limit, policy } = one;
+  const { children, threshold } = found;
+  const hits = amountUnder(limit, descriptor);
+  const counter = planner.counters(limit, domain, found.entries);
+  const counted = { limit: capDelay(limit, maxHoldMs), policy };
+  const commits = door.hits === 'committed' || (found.commits && holder !== undefined);
+  let debit: Debit;
+  if (commits || (door.hits === 'reported' && hits > 0)) debit = usedDebit(counter, counted, hits, planner.estimates);
+  else {
+    const asked = holder === undefined ? hits : atLeast(limit, counter, hits, planner.estimates);
+    const refuses = !policy.shadow && !planner.shadowMode && !policy.quota && !planning.quotaMode;
+    const charges = policy.charge === 'always' && planning.spend === 'each';
+    debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
+  }
+  if (holder !== undefined) debit = heldBy(debit, { holder, commits, threshold });
+  if (children) debit = sharedBy(debit, claimShare(limit, children));
+  if (door.hits === 'reported' && hits > 0) return { ...debit, kind: 'charge' };
+  if (door.peeks?.(limit)) return { ...debit, kind: 'peek', hits: limitsInFlight(limit) ? 1 : debit.hits };
+  return debit;
+}
+
+/** @throws TooCostly  the store would work on the debits for too long */
+function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
+  for (let at = 1; at < debits.length; at++) work.add(stepWork(debits[at] as Debit)); // in range
+  if (work.units === 0 || measureWork(debits) <= MAX_REQUEST_WORK) return;
+  throw new TooCostly('the request names too many counters with a long state');
+}
+
+/** The descriptors with the limits that a door uses; all, if it uses all of them. */
+function onlyUsed(matched: readonly MatchedDescriptor[], { uses, minHeldHits }: Door): readonly MatchedDescriptor[] {
+  if (!uses) return matched;
+  return matched.flatMap((one): readonly MatchedDescriptor[] => {
+    const { found } = one;
+    if (found.kind !== 'limited' || (minHeldHits !== undefined && found.id === undefined)) return [];
+    const limits = found.limits.filter(({ limit }) => uses(limit));
+    return limits.length === 0 ? [] : [{ ...one, found: { ...found, limits } }];
+  });
+}
