@@ -113,7 +113,7 @@ function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
   switch (verdict.kind) {
     case 'limited': {
       const { rule, code, limit, decision } = verdict;
-      const { requestsPerUnit, windowMs } = limit;
+      const { requestsPerUnit, windowMs, currency } = limit;
       const found = {
         rule: rule.path,
         key,
@@ -121,6 +121,8 @@ function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
         remaining: shownRemaining(verdict),
         limit: requestsPerUnit,
         windowMs,
+        hits: verdict.hits,
+        ...(currency !== undefined && { currency }),
       };
       return code === decision.code ? found : { ...found, wouldRefuse: true };
     }

@@ -32,7 +32,14 @@ export interface RuleFigures extends RequestCounts {
   /** Longest time between two refusals of a key without an admission in between, and its start. */
   readonly longestLockOut: (KeyAtTime & { readonly ms: number }) | undefined;
   /** Maximum hits of one key admitted within a window of the rule's length; see `PeakHits`. */
-  readonly peak: (KeyAtTime & { readonly hits: number; readonly windowMs: number; readonly limit: number }) | undefined;
+  readonly peak:
+    | (KeyAtTime & {
+        readonly hits: number;
+        readonly windowMs: number;
+        readonly limit: number;
+        readonly currency?: string;
+      })
+    | undefined;
   /** Keys with most refusals. */
   readonly mostRefused: readonly KeyRefusals[];
 }
@@ -192,7 +199,7 @@ export function isSameAnswer(recorded: NonNullable<RecordedRequest['answer']>, a
 
 class RuleSide extends Counts {
   readonly hurt: HurtKeys;
-  limit = 0;
+  limit: { readonly limit: number; readonly currency?: string } = { limit: 0 };
   peaks: PeakHits | undefined;
   readonly #recentKeys: KeyBudget;
 
@@ -202,7 +209,8 @@ class RuleSide extends Counts {
     this.#recentKeys = recentKeys;
   }
 
-  add({ key, code, limit = 0, windowMs = 0 }: ReplayedDescriptor, hits: number, timeMs: number, passed: boolean): void {
+  add(descriptor: ReplayedDescriptor, timeMs: number, passed: boolean): void {
+    const { key, code, limit = 0, windowMs = 0, hits = 0, currency } = descriptor;
     this.count(code);
     if (key === undefined) return;
     if (code === 'OVER_LIMIT') return this.hurt.refused(key, timeMs);
@@ -211,7 +219,7 @@ class RuleSide extends Counts {
     if (this.peaks?.windowMs !== windowMs) {
       if (this.peaks) return; // only the first of a rule's limits to be reported
       this.peaks = new PeakHits(windowMs, this.#recentKeys);
-      this.limit = limit;
+      this.limit = { limit, ...(currency !== undefined && { currency }) };
     }
     this.peaks.admitted(key, hits, timeMs);
   }
@@ -224,7 +232,7 @@ class RuleSide extends Counts {
       untrackedRefusals: hurt.untracked,
       firstRefusal: hurt.first,
       longestLockOut: hurt.longest,
-      peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, limit },
+      peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, ...limit },
       mostRefused: mostRefused(hurt.refusals(), MAX_LISTED),
     };
   }
@@ -240,13 +248,12 @@ class Side extends Counts {
     this.#hurtKeys = { left: maxHurtKeys };
   }
 
-  add({ request, timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
+  add({ timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
     this.count(code);
-    for (let at = 0; at < descriptors.length; at++) {
-      const descriptor = descriptors[at];
-      if (descriptor?.rule === undefined) continue;
+    for (const descriptor of descriptors) {
+      if (descriptor.rule === undefined) continue;
       const rule = this.#rules.get(descriptor.rule) ?? this.#begin(descriptor.rule);
-      rule.add(descriptor, request.descriptors[at]?.hits ?? 0, timeMs, code === 'OK');
+      rule.add(descriptor, timeMs, code === 'OK');
     }
   }
 

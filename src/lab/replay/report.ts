@@ -1,5 +1,6 @@
 import { printable } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { showMoney } from '../../engine/algorithms/money.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
@@ -154,8 +155,11 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
     lines.push(`  longest lockout ${spanText(ms)} from ${rfc3339(timeMs)}  ${readableKey(key)}`);
   }
   if (peak) {
-    const { hits, windowMs, limit, key } = peak;
-    lines.push(`  peak admitted   ${count(hits)} in ${spanText(windowMs)}, limit ${count(limit)}  ${readableKey(key)}`);
+    const { hits, windowMs, limit, key, currency } = peak;
+    const amount = (of: number): string => (currency === undefined ? count(of) : showMoney(of, currency));
+    lines.push(
+      `  peak admitted   ${amount(hits)} in ${spanText(windowMs)}, limit ${amount(limit)}  ${readableKey(key)}`,
+    );
   }
   for (const { key, refusals } of mostRefused)
     lines.push(`  ${count(refusals).padStart(9)} refused ${readableKey(key)}`);

@@ -45,6 +45,9 @@ export interface ReplayedDescriptor {
   /** Admitted hits per window; absent without a limit. */
   readonly limit?: number;
   readonly windowMs?: number;
+  /** What the limit counts of the request: hits, or of a budget billionths of its currency. */
+  readonly hits?: number;
+  readonly currency?: string;
   /** Whether the limit refused in shadow mode. */
   readonly wouldRefuse?: true;
 }
