@@ -448,11 +448,32 @@ const decisions: readonly Mutants[] = [
     file: 'src/engine/decide/decide.ts',
     tests: [decide, 'test/engine/decide/waiting', 'test/engine/decide/deadlines'],
     changes: [
-      ['!policy.shadow && !shadowMode &&', '!shadowMode &&'],
-      ['capDelay(limit, maxHoldMs)', 'limit'],
       ['quotas > 0 && overQuotas === quotas', 'overQuotas > 0'],
       ['if (!policy.shadow) delayMs =', 'delayMs ='],
     ],
+  },
+  {
+    file: 'src/engine/decide/plan.ts',
+    tests: [
+      ...[decide, 'test/engine/decide/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
+      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/engine/decide/kuadrant'],
+    ],
+    changes: [
+      ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],
+      ['&& !policy.quota && !planning.quotaMode', '&& !planning.quotaMode'],
+      ['capDelay(limit, maxHoldMs)', 'limit'],
+      ["policy.charge === 'always' && planning.spend === 'each'", "policy.charge === 'always'"],
+      ['if (children) debit =', "if (children && door.hits !== 'reported') debit ="],
+      ['if (door.uses && !door.uses(one.limit)) continue;', ''],
+      ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],
+      ['limitsInFlight(limit) ? 1 : debit.hits', 'debit.hits'],
+      ["door.hits === 'returned' ? -asked : asked", 'asked'],
+    ],
+  },
+  {
+    file: 'src/engine/decide/slots.ts',
+    tests: ['test/engine/decide/plan', 'test/engine/decide/slots'],
+    changes: [["if (answer.overallCode === 'OVER_LIMIT')", "if (ledger.atomic === 'counter')"]],
   },
   {
     file: 'src/engine/decide/unmet.ts',

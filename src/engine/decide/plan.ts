@@ -224,8 +224,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
   for (const descriptor of matched) {
     const { found } = descriptor;
     if (found.kind !== 'limited' || (door.minHeldHits !== undefined && found.id === undefined)) continue;
-    const hasHolder = found.id !== undefined && door.hits !== 'reported';
-    const holder = hasHolder ? chooseHolder(hashHolder(found.id ?? ''), descriptor) : undefined;
+    const holder = found.id === undefined ? undefined : chooseHolder(hashHolder(found.id), descriptor);
     const metered = findMetered(planner, found.limits);
     for (const one of found.limits) {
       if (door.uses && !door.uses(one.limit)) continue;
