@@ -8,7 +8,15 @@ import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.
 import { hashHolder } from '../holds/claim.ts';
 import { claimShare } from '../holds/fair-share.ts';
 import { capDelay, type Limit } from '../holds/limits.ts';
-import { createDebit, type Debit, type Entries, heldBy, type LedgerEntry, sharedBy } from '../ledger/debit.ts';
+import {
+  createDebit,
+  type Debit,
+  type Entries,
+  heldBy,
+  type LedgerEntry,
+  sharedBy,
+  withStatus,
+} from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
@@ -350,7 +358,8 @@ function withDebits(
       commits: found.commits,
       threshold: found.threshold,
     });
-    const taken = children ? sharedBy(held, claimShare(limit, children)) : held;
+    const given = withStatus(held);
+    const taken = children ? sharedBy(given, claimShare(limit, children)) : given;
     debits = appended(debits, one === metered ? meteredDebit(taken) : taken);
   }
   return debits;

@@ -23,9 +23,6 @@ import { scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
 
-/** A release of at least this many hits states a status instead of a number of slots. */
-const MIN_STATUS = 100;
-
 /** The threshold of requests that state no priority, in percent. */
 const ALL = 100;
 
@@ -49,17 +46,17 @@ const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFligh
  * State: the numbers of an `Estimate`, then the holds as in in-flight.ts.
  * Report: slots, baseline and hold time in µs, the place of the move in `moves`; then the report of in-flight.ts.
  *
- * A release of 100 hits or more releases all slots of its holder, and the number is the HTTP status of the response.
- * Failures are 500 and above; 400 to 499 are not measured: they may be the proxy's own answers.
+ * A release with a status releases all slots of its holder. Failures are 500 and above; 400 to 499 are not measured:
+ * they may be the proxy's own answers.
  */
 const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charge, claim) => {
   const { estimate, holds } = open(limit, stored, nowMs);
   const holder = claim?.holder ?? ANONYMOUS;
-  const status = hits <= -MIN_STATUS ? -hits : 0;
+  const status = claim?.status ?? 0;
   const size = holdSize(limit);
   const own = findHold(holder, holds, size, firstAfter(nowMs, holds, size));
   const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
-  const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
+  const asked = status === 0 || hits >= 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
   const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate), claim), holds, nowMs, asked, charge, claim);
   const { 0: before = 0, 1: held = 0, 6: reason = 0 } = inner.report ?? [];
   // a refusal means that the limit is used, even if it leaves slots to others, unless it is by a ceiling
@@ -116,24 +113,20 @@ export const adaptive: Counting<AdaptiveLimit> = {
   capacity: ({ requestsPerUnit }) => requestsPerUnit,
   longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
   hasHolders: true,
+  measures: true,
   standsAlone: (_limit, hits, { holder = ANONYMOUS }) => hits < 0 || holder === ANONYMOUS,
   step,
   describe(limit, report, nowMs, outcome, claim) {
     const [slots = 0, baselineUs = 0, latencyUs = 0, move = 0] = report;
-    const { holds, ...decision } = inFlight.describe(
-      innerLimit(limit, slots, claim),
-      report.slice(REPORT_SIZE),
-      nowMs,
-      outcome,
-      claim,
-    );
+    const inner = innerLimit(limit, slots, claim);
+    const { holds, ...decision } = inFlight.describe(inner, report.slice(REPORT_SIZE), nowMs, outcome, claim);
     const adapted = {
       limit: slots,
       move: moves[move] ?? 'new',
       holdMs: latencyUs / 1_000,
       baselineMs: baselineUs / 1_000,
     };
-    return { ...decision, ...(holds && { holds: { ...holds, adapted } }) };
+    return { ...decision, capacity: inner.requestsPerUnit, ...(holds && { holds: { ...holds, adapted } }) };
   },
   refund(limit, stored, nowMs, hits, chargedAtMs, claim) {
     const { estimate, holds } = open(limit, stored, nowMs);
@@ -151,8 +144,8 @@ export const adaptive: Counting<AdaptiveLimit> = {
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {
     const { min, requestsPerUnit, adaptMs, target, windowMs } = limit;
-    const { holder = ANONYMOUS, threshold = ALL } = claim;
+    const { holder = ANONYMOUS, threshold = ALL, status = 0 } = claim;
     const isAimd = target === 'aimd' ? 1 : 0;
-    return [windowMs, holder, min, requestsPerUnit, adaptMs, isAimd, threshold, ...sharingArgs(limit, claim)];
+    return [windowMs, holder, min, requestsPerUnit, adaptMs, isAimd, threshold, status, ...sharingArgs(limit, claim)];
   },
 };

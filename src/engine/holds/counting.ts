@@ -12,6 +12,8 @@ type OfRates = 'keys' | 'parse' | 'divide' | 'leaseMs' | 'refusalHoldsMs' | 'wai
 export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates> {
   /** Hits have holders. */
   readonly hasHolders?: true;
+  /** Releases may state the status of the response: see `Claim`. */
+  readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
   readonly includes?: readonly URL[];
   /** Further ones that it calls only if children share the limit; they come before the others. */

@@ -7,6 +7,7 @@ import type { AdaptiveLimit } from './concurrency.ts';
 import type { Counting, NamedCounting } from './counting.ts';
 import { type FairShareLimit, fairShare, type Sharing } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
+import type { Reports } from './reports.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
 
@@ -84,6 +85,9 @@ export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;
 /** Whether hits of the limit have holders: see `Claim`. */
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;
 
+/** Whether releases of the limit may state the status of the response. */
+export const measures = (limit: Limit): boolean => algorithmFor(limit).measures === true;
+
 /** Whether a counter can go into debt by any number of hits: `charge: always`. */
 export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !findRow(name).state.keepsEntries;
 
@@ -104,6 +108,9 @@ export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).cap
 
 /** Hits that fit into an unused counter, including the soft ones. */
 export const fullCapacity = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
+
+/** Hits that a decision compared with those of its request and those used before. */
+export const capacityAt = (limit: Limit, { capacity = fullCapacity(limit) }: Reports): number => capacity;
 
 /** Maximum time that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);

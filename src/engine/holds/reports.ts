@@ -1,5 +1,7 @@
 /** What a step reports besides its decision, if its hits have holders or are one site's. */
 export interface Reports {
+  /** Hits that the request may use together with all others. Default: those of the limit. */
+  readonly capacity?: number;
   /** For limits on requests in flight. */
   readonly holds?: HoldsReport;
   /** For limits whose hits are reserved first. */

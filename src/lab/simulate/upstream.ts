@@ -138,7 +138,7 @@ class Upstream {
     };
     if (!this.#use(1, id, source.threshold).accepted) return end('refused');
     const release = (status: number): void => {
-      this.#use(-status, id);
+      this.#use(-1, id, undefined, status);
       end(status === 200 ? 'served' : 'failed');
     };
     if (this.#random.uniform() < (this.#phase.failing ?? 0)) return this.#after(FAILURE_MS, () => release(503));
@@ -170,9 +170,13 @@ class Upstream {
   }
 
   /** Takes slots of the limit, releases them with a status, or only looks at it (0 hits). */
-  #use(hits: number, holder: number, threshold?: number) {
+  #use(hits: number, holder: number, threshold?: number, status?: number) {
     const { limit } = this.#model;
-    const next = this.#step(limit, this.#counter, START_MS + this.#nowMs, hits, hits !== 0, { holder, threshold });
+    const next = this.#step(limit, this.#counter, START_MS + this.#nowMs, hits, hits !== 0, {
+      holder,
+      threshold,
+      status,
+    });
     this.#counter = next.state;
     return next;
   }
