@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
-import { limitsInFlight } from '../holds/limits.ts';
+import { isReservation, limitsInFlight } from '../holds/limits.ts';
 import { createDebit, type Debit } from '../ledger/debit.ts';
 import { usedDebit } from '../ledger/estimates.ts';
 import { storeCall } from '../ledger/store-budget.ts';
@@ -96,7 +96,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
   };
 }
 
-const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
+const isReserving = ({ limit }: RuleLimit): boolean => isReservation(limit);
 /** Whether hits of a limit are used up, unlike slots of requests in flight. */
 const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => !limitsInFlight(limit);
 const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);

@@ -1,4 +1,5 @@
 import { NEVER_MS, type Spend } from '../algorithms/limit.ts';
+import { isReservation } from '../holds/limits.ts';
 import type { ReservationEvent } from '../holds/reports.ts';
 import type { ReservationLimit } from '../holds/reservation.ts';
 import { createDebit, type Debit, heldBy } from '../ledger/debit.ts';
@@ -80,7 +81,7 @@ function reservationDebits(request: RateLimitRequest, decider: SlotsDecider, com
     const metered = findMetered(decider, found.limits);
     return found.limits.flatMap((own) => {
       const { limit, policy } = own;
-      if (limit.algorithm !== 'reservation') return [];
+      if (!isReservation(limit)) return [];
       const counter = decider.counters(limit, request.domain, found.entries);
       const one = { limit, policy };
       const hits = amountUnder(limit, descriptor);

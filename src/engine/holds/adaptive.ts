@@ -1,4 +1,5 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { peek } from '../algorithms/peek.ts';
 import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
@@ -16,9 +17,17 @@ import {
 import type { Counting } from './counting.ts';
 import { listSharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter } from './hold-list.ts';
-import { holdSize, type InFlightLimit, inFlight, lastExpiry } from './in-flight.ts';
-import { moves } from './reports.ts';
-import { scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
+import {
+  holdSize,
+  type InFlightLimit,
+  inFlight,
+  inFlightWords,
+  lastExpiry,
+  NOT_A_RATE,
+  slotAccount,
+} from './in-flight.ts';
+import { type AdaptedReport, moves, moveTexts } from './reports.ts';
+import { hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
@@ -27,7 +36,7 @@ const REPORT_SIZE = 4;
 const ALL = 100;
 
 /** The slots that a request of this priority may use; at least one. */
-export const allowedSlots = (slots: number, claim: Claim | undefined): number =>
+const allowedSlots = (slots: number, claim: Claim | undefined): number =>
   thresholdSlots(slots, claim?.threshold ?? ALL);
 
 /** The limit that counts, with a number of slots. */
@@ -71,7 +80,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
 };
 
 /** The holds in a state, as in in-flight.ts. */
-export const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE) ?? [];
+const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE) ?? [];
 
 interface Opened {
   readonly estimate: Estimate;
@@ -98,8 +107,19 @@ function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step
   };
 }
 
+/** Why the limit is what it is. */
+function adaptedText({ move, holdMs, baselineMs }: AdaptedReport): string {
+  const [mean, unqueued] = [holdMs, baselineMs].map((ms) => Math.round(ms * 100) / 100);
+  const times = holdMs > 0 ? ` (held for ${mean} ms on average, ${unqueued} ms without a queue)` : '';
+  return `${moveTexts[move]}${times}`;
+}
+
 /** The row of requests in flight with `adapt`. */
 export const adaptive: Counting<AdaptiveLimit> = {
+  counts: 'slots',
+  notARate: NOT_A_RATE,
+  named: () => 'in_flight',
+  words: (limit) => `${limit.min} to ${inFlightWords(limit)}, adaptive`,
   write: ({ windowMs, min, requestsPerUnit, adaptMs, target, ...limit }) => [
     `ttl: ${windowMs}ms`,
     `adapt: { target: ${target}, min: ${min}, max: ${requestsPerUnit}, window: ${adaptMs}ms }`,
@@ -113,6 +133,15 @@ export const adaptive: Counting<AdaptiveLimit> = {
   capacity: ({ requestsPerUnit }) => requestsPerUnit,
   longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
   hasHolders: true,
+  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
+  account(limit, state, nowMs, claim) {
+    const described = peek(adaptive, limit, state, nowMs, claim);
+    const part =
+      claim.threshold === undefined ? '' : `${claim.threshold} % of ${described.holds?.adapted?.limit} slots, `;
+    const note = described.holds?.adapted && `${part}${adaptedText(described.holds.adapted)}`;
+    return { ...slotAccount(described, claim, holdsIn(state), limit, nowMs), ...(note && { note }) };
+  },
+  isActiveChild: (state, nowMs, child) => hasMark(holdsIn(state), child, nowMs),
   measures: true,
   standsAlone: (_limit, hits, { holder = ANONYMOUS }) => hits < 0 || holder === ANONYMOUS,
   step,

@@ -1,5 +1,5 @@
 import type { Counting } from '../../engine/holds/counting.ts';
-import { algorithmFor, type Limit } from '../../engine/holds/limits.ts';
+import { algorithmFor, capacityAt, describeCounter, type Limit } from '../../engine/holds/limits.ts';
 import { Random } from './random.ts';
 
 /** An upstream that works on some requests at a time, in order of arrival, behind a limit on requests in flight. */
@@ -155,7 +155,7 @@ class Upstream {
 
   #slots(): number {
     const { limit } = this.#model;
-    return limit.algorithm === 'adaptive' ? (this.#use(0, 0).report?.[0] ?? 0) : limit.requestsPerUnit;
+    return capacityAt(limit, describeCounter(limit, this.#counter, START_MS + this.#nowMs));
   }
 
   #startNext(): void {
