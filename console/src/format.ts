@@ -1,5 +1,5 @@
 import { showMoney } from '../../src/engine/algorithms/money.ts';
-import type { NamedAlgorithm } from '../../src/engine/holds/limits.ts';
+import type { LimitJson } from '../../src/engine/rules/match/shapes.ts';
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
@@ -88,7 +88,7 @@ export const visible = (text: string): string =>
 
 /** `5 per minute`. */
 export function limitText(limit: {
-  readonly algorithm?: NamedAlgorithm;
+  readonly counts?: LimitJson['counts'];
   readonly requests_per_unit: number;
   readonly budget?: string;
   readonly unit?: string;
@@ -100,21 +100,10 @@ export function limitText(limit: {
   readonly adapt?: unknown;
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
-  if (limit.algorithm === 'in_flight') return `${limit.adapt === undefined ? '' : 'up to '}${exact(requests)} at once`;
-  if (limit.algorithm === 'allocation') return `${exact(requests)} until given back`;
+  if (limit.counts === 'slots') return `${limit.adapt === undefined ? '' : 'up to '}${exact(requests)} at once`;
+  if (limit.counts === 'allocated') return `${exact(requests)} until given back`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
   return `${limit.budget ?? exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
-const algorithmTexts = {
-  fixed_window: 'fixed window',
-  sliding_window_log: 'sliding window log',
-  sliding_window_counter: 'sliding window counter',
-  sliding_window_buckets: 'sliding window buckets',
-  token_bucket: 'token bucket',
-  leaky_bucket: 'leaky bucket',
-  in_flight: 'requests in flight',
-  allocation: 'allocation',
-} as const satisfies Readonly<Record<NamedAlgorithm, string>>;
-
-export const algorithmText = (name: NamedAlgorithm): string => algorithmTexts[name];
+export const algorithmText = (name: string): string => name.replaceAll('_', ' ');

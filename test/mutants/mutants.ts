@@ -260,10 +260,10 @@ const scripts: readonly Mutants[] = [
     changes: [['!own && !idle && unspent > 0', '!own && unspent > 0']],
   },
   {
-    file: 'src/operate/candidate/exact.ts',
+    file: 'src/engine/holds/fair-share.ts',
     tests: ['test/operate/candidate/trial'],
     only: 'changed share',
-    changes: [["if (limit.algorithm === 'fair_share') return sharedRefillMs(limit);", '']],
+    changes: [['refillMs: sharedRefillMs,', '']],
   },
   {
     file: 'src/lab/replay/engine.ts',

@@ -66,7 +66,7 @@ export function Rule() {
         </section>
       )}
       {rule?.limits
-        .filter(({ algorithm }) => algorithm === 'in_flight')
+        .filter(({ counts }) => counts === 'slots')
         .map((limit, at) => (
           <Slots key={at} path={path} limit={limit} />
         ))}
@@ -158,8 +158,8 @@ function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
       </p>
       <dl class="facts">
         {limit.name !== undefined && <Fact name="Name">{limit.name}</Fact>}
-        {limit.algorithm !== 'allocation' && (
-          <Fact name={limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}>{duration(limit.window_ms)}</Fact>
+        {limit.counts !== 'allocated' && (
+          <Fact name={limit.counts === 'slots' ? 'ttl of a slot' : 'Window'}>{duration(limit.window_ms)}</Fact>
         )}
         {policyTexts.map(([name, of]) => {
           const text = of(limit);
@@ -172,9 +172,7 @@ function LimitFacts({ path, at, limit, isNow }: LimitFactsProps) {
           );
         })}
       </dl>
-      {limit.algorithm !== 'in_flight' && limit.algorithm !== 'allocation' && (
-        <Illustration path={path} at={at} limit={limit} />
-      )}
+      {limit.counts === undefined && <Illustration path={path} at={at} limit={limit} />}
     </article>
   );
 }

@@ -40,8 +40,7 @@ export function SiteShares({ own }: { readonly own: string }) {
 }
 
 function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: string }) {
-  const { rule, name, entries, sites, leftMs, algorithm, left } = one;
-  const isBucket = algorithm === 'token_bucket';
+  const { rule, name, entries, sites, leftMs, isBucket, left } = one;
   const longest = Math.max(...sites.map(({ base, share, used = 0 }) => Math.max(base, share, used)), 1);
   const columns: readonly Column<SitePortion>[] = [
     {

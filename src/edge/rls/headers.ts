@@ -1,7 +1,7 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
-import { type Limit, limitsInFlight, waitForMoreMs } from '../../engine/holds/limits.ts';
+import { type Limit, unitOf, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shownRemaining, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
@@ -138,9 +138,9 @@ function ietfHeaders(answer: Answer): readonly WireHeader[] {
 function describePolicy({ name, limit }: Policy): string {
   const quota = `${sfString(name)};q=${sfInteger(limit, limit.requestsPerUnit)}`;
   if (limit.currency !== undefined) return `${quota};qu="${limit.currency}-cents";w=${toWholeSeconds(limit.windowMs)}`;
-  if (limitsInFlight(limit)) return `${quota};qu="concurrent-requests"`;
-  if (limit.algorithm === 'allocation') return quota;
-  return `${quota};w=${toWholeSeconds(limit.windowMs)}`;
+  const counts = unitOf(limit);
+  if (counts === 'slots') return `${quota};qu="concurrent-requests"`;
+  return counts === 'allocated' ? quota : `${quota};w=${toWholeSeconds(limit.windowMs)}`;
 }
 
 function describeCurrent({ name, limit, remaining, moreMs }: Policy): string {
@@ -197,7 +197,7 @@ function addPolicy(into: Map<string, Policy>, policy: Policy): void {
 const isSamePolicy = ({ limit: one }: Policy, { limit: other }: Policy): boolean =>
   one.requestsPerUnit === other.requestsPerUnit &&
   toWholeSeconds(one.windowMs) === toWholeSeconds(other.windowMs) &&
-  limitsInFlight(one) === limitsInFlight(other);
+  unitOf(one) === unitOf(other);
 
 const isNearer = (one: Policy, other: Policy): boolean =>
   one.remaining < other.remaining || (one.remaining === other.remaining && (one.moreMs ?? 0) > (other.moreMs ?? 0));
@@ -219,7 +219,7 @@ function policyName(rule: Rule, limit: Limit): string {
  * that no client waits longer than necessary, as `Retry-After` must not be earlier. What is held may come back any time.
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
-  if (limitsInFlight(limit) || limit.algorithm === 'allocation') return undefined;
+  if (unitOf(limit) !== 'hits') return undefined;
   const { code, retryAfterMs, durationUntilResetMs } = decision;
   if (code === 'OVER_LIMIT') return retryAfterMs === NEVER_MS || retryAfterMs > waitMs ? undefined : retryAfterMs;
   if (waitMs > 0) return undefined;

@@ -2,6 +2,7 @@ import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { unitOf } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { findName, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
@@ -143,7 +144,7 @@ function collectFacts({ verdicts, delayMs }: Answer): JsonObject | undefined {
       ...(decision.soft && { soft: true }),
       ...(decision.degraded && { degraded: decision.degraded }),
       ...(delayMs > 0 && !policy.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
-      ...(label.unit === 'UNKNOWN' && limit.algorithm !== 'allocation' && { window_ms: limit.windowMs }),
+      ...(label.unit === 'UNKNOWN' && unitOf(limit) !== 'allocated' && { window_ms: limit.windowMs }),
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
   });

@@ -1,11 +1,12 @@
 import { intermittent, type Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import type { Operation, Reply } from '../../engine/backends/backend.ts';
+import type { Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { SiteTransfer } from '../../engine/holds/claim.ts';
+import { isSiteShare } from '../../engine/holds/limits.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { SLOT_MS, siteBase, siteRate, siteTokenMs } from '../../engine/holds/site-share-state.ts';
+import { hitsPerSite, isBucket, missingHits, SLOT_MS } from '../../engine/holds/site-share-state.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
@@ -171,7 +172,7 @@ const EXCHANGE_INTERVAL_MS = SLOT_MS;
 /** Whether the peer has yet to learn that its tokens arrived, until which its bucket cannot refill them. */
 function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolean {
   const taken = site.taken[place] ?? 0;
-  if (counter.limit.of !== 'token_bucket' || taken === 0) return false;
+  if (!isBucket(counter.limit) || taken === 0) return false;
   const known = counter.confirmed[place];
   return known?.epochMs !== site.epochMs || known.taken !== taken;
 }
@@ -205,30 +206,6 @@ export function peerReport({ site, counts }: Peer, nowMs: number): PeerReport {
   };
 }
 
-/** Percentage of its demand that a site requests, above 100 for requests that arrive while it waits. */
-const HEADROOM_PERCENT = 104;
-/** Number of slots for which a bucket requests tokens. */
-const AHEAD_SLOTS = 2;
-
-/** Hits to request from each other site, as a bucket cannot hold all that they could lend together. */
-export const hitsPerSite = ({ of, sites }: SiteShareLimit, need: number): number =>
-  of === 'token_bucket' ? Math.ceil(need / Math.max(sites - 1, 1)) : need;
-
-/**
- * The hits that a site lacks, in a window until it ends, in a bucket until the exchange after the next.
- *
- * @param demand  hits per slot
- */
-export function missingHits(limit: SiteShareLimit, { leftMs, room }: SiteReport, demand: number): number {
-  if (limit.of === 'fixed_window') {
-    const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
-    return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
-  }
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
-  const fits = siteBase(limit) - room;
-  return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
-}
-
 /** The part of a ledger that decisions use. */
 export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 
@@ -252,7 +229,7 @@ export function borrowingLedger(
   const watched: DecidingLedger = {
     debit(request, how) {
       const entries = ledger.debit(request, how);
-      if (!request.some(isShared)) return entries;
+      if (!request.some(({ limit }) => isSiteShare(limit))) return entries;
       return after(entries, (all) => {
         for (const [at, debit] of request.entries()) if (low.note(debit, all[at])) exchanges.wake();
         return all;
@@ -270,8 +247,6 @@ export function borrowingLedger(
     },
   };
 }
-
-const isShared = ({ limit }: Pick<Operation, 'limit'>): boolean => limit.algorithm === 'site_share';
 
 /** The request of a site for hits of one of its counters. */
 function createAsk(

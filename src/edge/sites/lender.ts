@@ -1,7 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
-import type { Limit } from '../../engine/holds/limits.ts';
+import { isSiteShare, type Limit } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
@@ -121,7 +121,7 @@ export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits 
 }
 
 const sharedLimits = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
-  [...rules].flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
+  [...rules].flatMap(({ limits }) => limits.flatMap(({ limit }) => (isSiteShare(limit) ? [limit] : [])));
 
 const limitName = ({
   counter,

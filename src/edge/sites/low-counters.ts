@@ -1,7 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
-import { nominalCapacity } from '../../engine/holds/limits.ts';
+import { isSiteShare, nominalCapacity } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 
@@ -65,8 +65,7 @@ export class LowCounters {
 
   /** Records a counter that is low after its debit. @returns whether it is recorded */
   note({ key, limit, hits, kind }: Debit, reply: Reply | undefined): boolean {
-    if (limit.algorithm !== 'site_share' || kind === 'give_back' || !reply || reply.code === 'UNAVAILABLE')
-      return false;
+    if (!isSiteShare(limit) || kind === 'give_back' || !reply || reply.code === 'UNAVAILABLE') return false;
     const isOver = reply.code === 'OVER_LIMIT';
     if (!isOver && (kind === 'peek' || reply.limitRemaining >= nominalCapacity(limit) * LOW_FRACTION)) return false;
     const known = this.#byKey.get(key);

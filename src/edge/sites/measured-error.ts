@@ -1,6 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { siteTotal } from '../../engine/holds/site-share-state.ts';
 
 /** Time for which the maximum error is shown. */
 const SHOWN_MS = 60_000;
@@ -11,8 +12,8 @@ const SHOWN_MS = 60_000;
  * @param used  hits used by all sites, as far as known
  * @param room  hits that this site may still admit of its share; negative if it has admitted hits in advance
  */
-export function computeErrorRatio({ of, burst, requestsPerUnit }: SiteShareLimit, used: number, room: number): number {
-  const total = of === 'token_bucket' ? burst : requestsPerUnit;
+export function computeErrorRatio(limit: SiteShareLimit, used: number, room: number): number {
+  const total = siteTotal(limit);
   return Math.max(used - total, -room, 0) / Math.max(total, 1);
 }
 

@@ -81,6 +81,8 @@ const listedShare = fields(
     mode: oneOf('escrow', 'optimistic'),
     /** `mode: optimistic`: this site has used up its advance, and continues as with escrow. */
     hasFallenBack: flag,
+    /** Of a token bucket, whose moved hits expire; else of a window. */
+    isBucket: flag,
     /** The most hits that all sites together may admit at once: the hits of a window, or the burst of a bucket. */
     total: number,
     /** The hits that this site may still admit, including those in advance. */

@@ -1,3 +1,4 @@
+import type { Account, Drawing } from './account.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -15,6 +16,8 @@ import {
   takenBy,
   unitMs,
 } from './limit.ts';
+import { showAmount } from './money.ts';
+import { peek } from './peek.ts';
 import { type MayBeAnchored, windowStart } from './window.ts';
 
 /** How rules refill a bucket. */
@@ -34,7 +37,7 @@ interface Bucket extends AnyLimit, MayBeAnchored {
 const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
 /** How long a bucket with a debt of a whole bucket keeps hits. */
-export function bucketRefillMs(limit: Bucket): number {
+function bucketRefillMs(limit: Bucket): number {
   const emptyMs = Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit);
   return emptyMs + limit.windowMs + limit.maxDelayMs;
 }
@@ -146,6 +149,17 @@ export const describeBucket =
     };
   };
 
+const describe = describeBucket<Bucket>(waitMs);
+
+/** Hits spent and not yet refilled; to the millisecond if refilled continuously. */
+function account(limit: Bucket, state: State | undefined, nowMs: number): Account {
+  const { requestsPerUnit, windowMs, maxDelayMs, refill } = limit;
+  const { hitsBefore, durationUntilResetMs } = peek({ step, describe }, limit, state, nowMs);
+  if (refill === 'interval') return { terms: [showAmount(limit, hitsBefore)], used: hitsBefore };
+  const used = (durationUntilResetMs * requestsPerUnit) / windowMs;
+  return { terms: [showAmount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
+}
+
 const script: URL = new URL('./bucket.lua', import.meta.url); // its inferred type would need Node's in declarations
 
 /** What the rows of a token bucket and a leaky bucket have in common. */
@@ -153,8 +167,9 @@ export const bucket = {
   capacity: ({ burst }: Bucket) => burst,
   /** At least a day, since reports may add more than a debt of a whole bucket. */
   longestMemoryMs: (limit: Bucket) => Math.max(bucketRefillMs(limit), unitMs.DAY),
+  refillMs: bucketRefillMs,
   step,
-  describe: describeBucket<Bucket>(waitMs),
+  describe,
   refund(limit: Bucket, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step {
     const [spent, refilledAtMs] = refill(limit, state, nowMs);
     const chargedMs = windowStart(chargedAtMs, refillTickMs(limit), limit.phaseMs);
@@ -169,6 +184,10 @@ export const bucket = {
     const tickMs = refillTickMs(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
+  account,
+  draw: (): Drawing => ({ kind: 'level' }),
+  bucketBurst: ({ maxDelayMs, burst }: Bucket): number | string =>
+    maxDelayMs > 0 ? 'max_delay holds requests, which a proxy cannot do' : burst,
   script,
   scriptArgs(limit: Bucket) {
     const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;

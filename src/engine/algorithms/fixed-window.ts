@@ -151,6 +151,11 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
+  demand: ({ busiest }) => busiest,
+  bucketBurst: ({ alignment, requestsPerUnit }) =>
+    typeof alignment === 'string' ? requestsPerUnit : 'alignment: calendar has windows of different lengths',
+  movable: ({ alignment, anchor, requestsPerUnit }) =>
+    alignment === 'epoch' && anchor === undefined ? requestsPerUnit : undefined,
   windows: ({ alignment }) => (typeof alignment === 'string' ? alignment : 'calendar'),
   state: { length: 2 },
   script: new URL('./fixed-window.lua', import.meta.url),

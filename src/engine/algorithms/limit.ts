@@ -1,3 +1,5 @@
+import type { Account, Drawing } from './account.ts';
+
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -227,13 +229,25 @@ export interface StateFormat<L extends AnyLimit> {
   readonly hasNodes?: true;
 }
 
+/** The keys of a rule that rows list. */
+export type RowKey = keyof AlgorithmValues | 'adapt' | 'share';
+
+/** How the hits of one key arrived. */
+export interface Arrivals {
+  /** The most hits in a fixed window, and in the estimate of a sliding one. */
+  readonly busiest: number;
+  readonly busiestSliding: number;
+  /** The most hits within a number of windows, wherever they begin. */
+  mostWithin(windows: number): number;
+}
+
 /**
  * A rate-limiting algorithm and its properties. Its `step` exists twice, here for this process and in `script` for
  * Redis; `describe` exists once.
  */
 export interface Algorithm<L extends AnyLimit = AnyLimit> {
   /** The keys of a rule that this algorithm has, and others may not have. */
-  readonly keys: readonly (keyof AlgorithmValues)[];
+  readonly keys: readonly RowKey[];
   /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
   /** The limit's own keys as in a rule, without defaults. */
@@ -244,6 +258,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   capacity(limit: L): number;
   /** Maximum time that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
+  /** The same if no hits are charged beyond the limit. Default: no difference. */
+  refillMs?(limit: L): number;
   /**
    * Counts `hits` on a counter. A pure function: the store runs it atomically and stores the returned state.
    *
@@ -279,6 +295,16 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
    */
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
+  /** The arithmetic of a counter. Default: the hits used, as reported. */
+  account?(limit: L, state: State | undefined, nowMs: number): Account;
+  /** Default: a window. */
+  draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
+  /** Minimum limit that refuses none of a key's hits, at most; absent for buckets, which have a burst, too. */
+  demand?(arrivals: Arrivals): number;
+  /** The burst of a token bucket with which a proxy can apply the limit, or why it cannot. */
+  bucketBurst(limit: L): number | string;
+  /** The hits that sites can divide, and move among each other; undefined if they cannot. */
+  movable?(limit: L): number | undefined;
   readonly state: StateFormat<L>;
   /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
   readonly script: URL;

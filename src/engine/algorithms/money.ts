@@ -56,6 +56,10 @@ interface Counted {
 export const showCount = ({ currency }: Counted, count: number): string =>
   currency === undefined ? String(count) : showMoney(count, currency);
 
+/** The same for a count that may have a fraction, with at most two decimals. */
+export const showAmount = (limit: Counted, count: number): string =>
+  showCount(limit, limit.currency === undefined ? Math.round(count * 100) / 100 : Math.round(count));
+
 /** The currency in the name of a counter, if it is of a budget: `fixed_window|USD|86400000`. */
 export const counterCurrency = (counter: string): string | undefined => /\|([A-Z]{3})\|\d+[^|]*$/.exec(counter)?.[1];
 

@@ -11,11 +11,13 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
+import { showAmount } from './money.ts';
 import {
   divideWindow,
   listAnchor,
   type MayBeAnchored,
   readPhase,
+  slidingBurst,
   twoWindowsMs,
   windowCapacity,
   windowSize,
@@ -121,6 +123,9 @@ function fitsAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: rea
 const partLengthMs = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
+/** Maximum number of parts that are shown as the terms of a sum. */
+const MAX_TERMS = 6;
+
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   keys: ['buckets', 'alignment'],
@@ -166,6 +171,19 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  account(limit, state, nowMs) {
+    const [, counts] = shift(limit, state, nowMs);
+    const used = sum(counts);
+    const some = counts.filter((count) => count > 0);
+    const terms = some.length > 0 && some.length <= MAX_TERMS ? some : [used];
+    return { terms: terms.map((count) => showAmount(limit, count)), used };
+  },
+  draw(limit, state, nowMs) {
+    const [, counts] = shift(limit, state, nowMs);
+    return { kind: 'parts', parts: Array.from({ length: limit.buckets + 1 }, (_, at) => counts[at] ?? 0).reverse() };
+  },
+  demand: (key) => key.mostWithin(1),
+  bucketBurst: slidingBurst,
   state: { longest: ({ buckets }) => 2 + buckets },
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {

@@ -12,11 +12,13 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
+import { showAmount } from './money.ts';
 import {
   divideWindow,
   listAnchor,
   type MayBeAnchored,
   readPhase,
+  slidingBurst,
   twoWindowsMs,
   windowCapacity,
   windowSize,
@@ -119,6 +121,13 @@ function retryAtMs(
   return startMs + limit.windowMs + elapsedUntil(limit, count, room);
 }
 
+/** The hits of this window and the previous one, and the part of the previous one that still counts. */
+function readWindows(limit: SlidingWindowCounterLimit, state: State | undefined, nowMs: number) {
+  const [startMs, count, previous] = roll(limit, state, nowMs);
+  const { windowMs } = limit;
+  return { count, previous, part: Math.max(windowMs - Math.max(nowMs - startMs, 0), 0) / windowMs };
+}
+
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   keys: ['rounding', 'alignment'],
@@ -165,6 +174,17 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  account(limit, state, nowMs) {
+    const { count, previous, part } = readWindows(limit, state, nowMs);
+    const terms = [`${showAmount(limit, previous)} × ${Math.round(part * 100) / 100}`, showAmount(limit, count)];
+    return { terms, used: previous * part + count };
+  },
+  draw(limit, state, nowMs) {
+    const { count, previous, part } = readWindows(limit, state, nowMs);
+    return { kind: 'parts', parts: [Math.round(previous * part * 100) / 100, count] };
+  },
+  demand: ({ busiestSliding }) => busiestSliding,
+  bucketBurst: slidingBurst,
   state: { length: 3 },
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs(limit) {

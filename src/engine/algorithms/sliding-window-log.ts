@@ -10,7 +10,7 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import { divideWindow, slidingBurst, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
@@ -127,6 +127,9 @@ function fitsAtMs({ windowMs }: SlidingWindowLogLimit, log: State, excess: numbe
   return 0;
 }
 
+/** Maximum number of drawn hits. */
+const MAX_TICKS = 200;
+
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   keys: ['count_denied'],
@@ -167,6 +170,16 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   divide: divideWindow,
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
+  draw(limit, state, nowMs) {
+    const log = withinWindow(limit, state ?? [], nowMs);
+    const ticks = Array.from(
+      { length: log.length / 2 },
+      (_, at) => [Math.max(nowMs - (log[2 * at] ?? 0), 0), log[2 * at + 1] ?? 0] as const,
+    );
+    return { kind: 'ticks', windowMs: limit.windowMs, ticks: ticks.slice(-MAX_TICKS) };
+  },
+  demand: (key) => key.mostWithin(1),
+  bucketBurst: slidingBurst,
   state: { longest: (limit) => 2 * windowSize(limit), keepsEntries: true },
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],

@@ -24,7 +24,7 @@ export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
  */
 export const tokenBucket: Algorithm<TokenBucketLimit> = {
   ...bucket,
-  keys: ['burst', 'refill', 'max_delay', 'alignment'],
+  keys: ['burst', 'refill', 'max_delay', 'alignment', 'share'],
   parse(numbers, source) {
     const refill = source.choice('refill', refills);
     const maxDelayMs = source.maxDelayMs();
@@ -47,6 +47,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const { burst, refill, maxDelayMs } = limit;
     return { burst, refill, ...listAnchor(limit), max_delay_ms: maxDelayMs };
   },
+  movable: ({ refill, burst }) => (refill === 'continuous' ? burst : undefined),
   leaseMs: () => LONGEST_LEASE_MS,
   state: { version: 2, length: 2 },
 };

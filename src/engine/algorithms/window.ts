@@ -6,6 +6,13 @@ export const windowCapacity = ({ requestsPerUnit }: AnyLimit): number => request
 /** Hits that fit into an unused window, including the soft ones. */
 export const windowSize = ({ requestsPerUnit, soft }: AnyLimit): number => requestsPerUnit + soft;
 
+/** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
+const SLIDING_BURST_PART = 10;
+
+/** For sliding windows. */
+export const slidingBurst = ({ requestsPerUnit }: AnyLimit): number =>
+  Math.max(Math.floor(requestsPerUnit / SLIDING_BURST_PART), 1);
+
 /** For algorithms that keep a hit for at most two windows. */
 export const twoWindowsMs = ({ windowMs }: AnyLimit): number => 2 * windowMs;
 

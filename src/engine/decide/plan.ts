@@ -6,7 +6,7 @@ import { MAX_REQUEST_WORK, measureWork, stepWork } from '../backends/store-work.
 import { hashHolder } from '../holds/claim.ts';
 import { claimShare } from '../holds/fair-share.ts';
 import { capDelay, type Limit, limitsInFlight } from '../holds/limits.ts';
-import { createDebit, type Debit, heldBy, sharedBy } from '../ledger/debit.ts';
+import { createDebit, type Debit, heldBy, sharedBy, withStatus } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
@@ -260,6 +260,7 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
     debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
   }
   if (holder !== undefined) debit = heldBy(debit, { holder, commits, threshold });
+  if (holder !== undefined && door.hits === 'asked') debit = withStatus(debit);
   if (children) debit = sharedBy(debit, claimShare(limit, children));
   if (door.hits === 'reported' && hits > 0) return { ...debit, kind: 'charge' };
   if (door.peeks?.(limit)) return { ...debit, kind: 'peek', hits: limitsInFlight(limit) ? 1 : debit.hits };

@@ -2,11 +2,12 @@
   Requests in flight, with an estimated number of slots. Twin of adaptive.ts and concurrency.ts: change all or none.
   Comes after in-flight.lua.
   limit    { ttl (ms), holder (0: anonymous), minimum and maximum of slots, window (ms), 1 if only failures lower it,
-           part of the slots that the request may use (percent); if children share them: what slot-share.lua calls
-           sharing, with parts of the maximum }
+           part of the slots that the request may use (percent), HTTP status of a release (0: none), with which it
+           releases all slots of the holder; if children share them: what slot-share.lua calls sharing, with parts of
+           the maximum }
   state    { the numbers of an estimate …, the holds as in in-flight.lua … }, or nil for a new counter
   now_ms   may run backwards: nothing expires then
-  hits     slots; 0 peeks, a negative number releases; -100 or less: releases all of the holder, with this HTTP status
+  hits     slots; 0 peeks, a negative number releases
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': takes slots even beyond the limit
   Returns  accepted, state, ttl (ms), report: { slots, baseline (µs), hold time (µs), the place of the move, the report of
@@ -14,12 +15,12 @@
 ]]
 local adaptive, adaptive_refund
 do
-  local TTL, HOLDER, MIN, MAX, WINDOW, IS_AIMD, THRESHOLD = 1, 2, 3, 4, 5, 6, 7
+  local TTL, HOLDER, MIN, MAX, WINDOW, IS_AIMD, THRESHOLD, STATUS = 1, 2, 3, 4, 5, 6, 7, 8
   local LIMIT, BASELINE, START, LAST, COUNT, SUM, FAILURES, PEAK = 1, 2, 3, 4, 5, 6, 7, 8
   local LATENCY, USED_BEFORE, PROBED, AGE, RESUME, FALLS, STARTING, MOVE = 9, 10, 11, 12, 13, 14, 15, 16
   local SIZE = 16
   local GROWN, UNUSED, QUEUEING, FAILED, FAILING, PROBING, MEASURED, IDLE = 1, 2, 3, 4, 5, 6, 7, 8
-  local MILLI, MIN_STATUS, SHARING, CEILING = 1000, 100, 7, 5 -- this and the following as in the twins
+  local MILLI, SHARING, CEILING = 1000, 8, 5 -- this and the following as in the twins
   local MIN_SAMPLES, PROBE_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 64, 10, 100, 10
   local TOLERANCE, START_TOLERANCE, STALL, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 1.5, 0.05, 3
   local USED_PART, QUEUED_PART, PROBE_PART, FASTER_PART, MAX_AGE, SOON = 0.9, 0.7, 0.4, 0.75, 30, 3
@@ -258,10 +259,10 @@ do
   adaptive = function(limit, state, now_ms, hits, charge)
     local opened = open(limit, state, now_ms)
     local estimate = read(limit, opened, now_ms)
-    local status = hits <= -MIN_STATUS and -hits or 0
+    local status = limit[STATUS]
     local taken_ms = hits < 0 and taken_at_ms(limit, opened.holds, now_ms) or nil
     local asked = hits
-    if status > 0 then
+    if status > 0 and hits < 0 then
       asked = limit[HOLDER] == 0 and -1 or -MAX_COUNT
     end
     local slots = slots_of(estimate)

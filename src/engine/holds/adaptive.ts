@@ -1,4 +1,5 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { peek } from '../algorithms/peek.ts';
 import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
@@ -16,21 +17,26 @@ import {
 import type { Counting } from './counting.ts';
 import { listSharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter } from './hold-list.ts';
-import { holdSize, type InFlightLimit, inFlight, lastExpiry } from './in-flight.ts';
-import { moves } from './reports.ts';
-import { scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
+import {
+  holdSize,
+  type InFlightLimit,
+  inFlight,
+  inFlightWords,
+  lastExpiry,
+  NOT_A_RATE,
+  slotAccount,
+} from './in-flight.ts';
+import { type AdaptedReport, moves, moveTexts } from './reports.ts';
+import { hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
-
-/** A release of at least this many hits states a status instead of a number of slots. */
-const MIN_STATUS = 100;
 
 /** The threshold of requests that state no priority, in percent. */
 const ALL = 100;
 
 /** The slots that a request of this priority may use; at least one. */
-export const allowedSlots = (slots: number, claim: Claim | undefined): number =>
+const allowedSlots = (slots: number, claim: Claim | undefined): number =>
   thresholdSlots(slots, claim?.threshold ?? ALL);
 
 /** The limit that counts, with a number of slots. */
@@ -49,17 +55,17 @@ const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFligh
  * State: the numbers of an `Estimate`, then the holds as in in-flight.ts.
  * Report: slots, baseline and hold time in µs, the place of the move in `moves`; then the report of in-flight.ts.
  *
- * A release of 100 hits or more releases all slots of its holder, and the number is the HTTP status of the response.
- * Failures are 500 and above; 400 to 499 are not measured: they may be the proxy's own answers.
+ * A release with a status releases all slots of its holder. Failures are 500 and above; 400 to 499 are not measured:
+ * they may be the proxy's own answers.
  */
 const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charge, claim) => {
   const { estimate, holds } = open(limit, stored, nowMs);
   const holder = claim?.holder ?? ANONYMOUS;
-  const status = hits <= -MIN_STATUS ? -hits : 0;
+  const status = claim?.status ?? 0;
   const size = holdSize(limit);
   const own = findHold(holder, holds, size, firstAfter(nowMs, holds, size));
   const takenMs = holder === ANONYMOUS || own === undefined ? undefined : (holds[own + 2] ?? 0) - limit.windowMs;
-  const asked = status === 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
+  const asked = status === 0 || hits >= 0 ? hits : holder === ANONYMOUS ? -1 : -MAX_COUNT;
   const inner = inFlight.step(innerLimit(limit, wholeSlots(estimate), claim), holds, nowMs, asked, charge, claim);
   const { 0: before = 0, 1: held = 0, 6: reason = 0 } = inner.report ?? [];
   // a refusal means that the limit is used, even if it leaves slots to others, unless it is by a ceiling
@@ -74,7 +80,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
 };
 
 /** The holds in a state, as in in-flight.ts. */
-export const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE) ?? [];
+const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE) ?? [];
 
 interface Opened {
   readonly estimate: Estimate;
@@ -101,8 +107,19 @@ function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step
   };
 }
 
+/** Why the limit is what it is. */
+function adaptedText({ move, holdMs, baselineMs }: AdaptedReport): string {
+  const [mean, unqueued] = [holdMs, baselineMs].map((ms) => Math.round(ms * 100) / 100);
+  const times = holdMs > 0 ? ` (held for ${mean} ms on average, ${unqueued} ms without a queue)` : '';
+  return `${moveTexts[move]}${times}`;
+}
+
 /** The row of requests in flight with `adapt`. */
 export const adaptive: Counting<AdaptiveLimit> = {
+  counts: 'slots',
+  notARate: NOT_A_RATE,
+  named: () => 'in_flight',
+  words: (limit) => `${limit.min} to ${inFlightWords(limit)}, adaptive`,
   write: ({ windowMs, min, requestsPerUnit, adaptMs, target, ...limit }) => [
     `ttl: ${windowMs}ms`,
     `adapt: { target: ${target}, min: ${min}, max: ${requestsPerUnit}, window: ${adaptMs}ms }`,
@@ -116,24 +133,29 @@ export const adaptive: Counting<AdaptiveLimit> = {
   capacity: ({ requestsPerUnit }) => requestsPerUnit,
   longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
   hasHolders: true,
+  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
+  account(limit, state, nowMs, claim) {
+    const described = peek(adaptive, limit, state, nowMs, claim);
+    const part =
+      claim.threshold === undefined ? '' : `${claim.threshold} % of ${described.holds?.adapted?.limit} slots, `;
+    const note = described.holds?.adapted && `${part}${adaptedText(described.holds.adapted)}`;
+    return { ...slotAccount(described, claim, holdsIn(state), limit, nowMs), ...(note && { note }) };
+  },
+  isActiveChild: (state, nowMs, child) => hasMark(holdsIn(state), child, nowMs),
+  measures: true,
   standsAlone: (_limit, hits, { holder = ANONYMOUS }) => hits < 0 || holder === ANONYMOUS,
   step,
   describe(limit, report, nowMs, outcome, claim) {
     const [slots = 0, baselineUs = 0, latencyUs = 0, move = 0] = report;
-    const { holds, ...decision } = inFlight.describe(
-      innerLimit(limit, slots, claim),
-      report.slice(REPORT_SIZE),
-      nowMs,
-      outcome,
-      claim,
-    );
+    const inner = innerLimit(limit, slots, claim);
+    const { holds, ...decision } = inFlight.describe(inner, report.slice(REPORT_SIZE), nowMs, outcome, claim);
     const adapted = {
       limit: slots,
       move: moves[move] ?? 'new',
       holdMs: latencyUs / 1_000,
       baselineMs: baselineUs / 1_000,
     };
-    return { ...decision, ...(holds && { holds: { ...holds, adapted } }) };
+    return { ...decision, capacity: inner.requestsPerUnit, ...(holds && { holds: { ...holds, adapted } }) };
   },
   refund(limit, stored, nowMs, hits, chargedAtMs, claim) {
     const { estimate, holds } = open(limit, stored, nowMs);
@@ -151,8 +173,8 @@ export const adaptive: Counting<AdaptiveLimit> = {
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {
     const { min, requestsPerUnit, adaptMs, target, windowMs } = limit;
-    const { holder = ANONYMOUS, threshold = ALL } = claim;
+    const { holder = ANONYMOUS, threshold = ALL, status = 0 } = claim;
     const isAimd = target === 'aimd' ? 1 : 0;
-    return [windowMs, holder, min, requestsPerUnit, adaptMs, isAimd, threshold, ...sharingArgs(limit, claim)];
+    return [windowMs, holder, min, requestsPerUnit, adaptMs, isAimd, threshold, status, ...sharingArgs(limit, claim)];
   },
 };

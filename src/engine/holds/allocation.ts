@@ -40,6 +40,9 @@ const finishStep = ({ windowMs }: AllocationLimit, accepted: boolean, taken: num
 
 /** The row of allocations. */
 export const allocation: NamedCounting<AllocationLimit> = {
+  counts: 'allocated',
+  notARate: 'allocation limits what is held, not a rate',
+  words: ({ requestsPerUnit }) => `${requestsPerUnit} until given back`,
   keys: [],
   parse: (numbers) => ({ ...numbers, counter: 'allocation', algorithm: 'allocation' }),
   write: () => [],
@@ -61,6 +64,7 @@ export const allocation: NamedCounting<AllocationLimit> = {
     };
   },
   refund: (limit, state, _nowMs, hits) => finishStep(limit, true, Math.max((state?.[0] ?? 0) - hits, 0)),
+  draw: () => ({ kind: 'level' }),
   state: { length: 1 },
   script: new URL('./allocation.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs],

@@ -14,6 +14,8 @@ export interface Claim {
   readonly slotShare?: ShareClaim | undefined;
   /** The priority that the request states: the part of an adaptive limit that it may use, in percent. Default: all. */
   readonly threshold?: number | undefined;
+  /** The HTTP status of the response, with which a release gives back all slots of its holder. */
+  readonly status?: number | undefined;
 }
 
 /** The path of hits through the children of a shared limit. */
@@ -35,12 +37,13 @@ export function hashHolder(id: string): number {
 }
 
 /** Whether an operation states more than its hits. */
-export const isClaim = ({ holder, commits, transfer, share, threshold }: Claim): boolean =>
+export const isClaim = ({ holder, commits, transfer, share, threshold, status }: Claim): boolean =>
   (holder !== undefined && holder !== ANONYMOUS) ||
   commits === true ||
   transfer !== undefined ||
   share !== undefined ||
-  threshold !== undefined;
+  threshold !== undefined ||
+  status !== undefined;
 
 /** One side of moving hits between two sites; `peer` is the index of the other site. */
 export type SiteTransfer =

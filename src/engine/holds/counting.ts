@@ -1,17 +1,39 @@
+import type { Account } from '../algorithms/account.ts';
 import type { Algorithm, AnyLimit, Charge, Decision, Outcome, State, StateFormat, Step } from '../algorithms/limit.ts';
 import type { Claim } from './claim.ts';
 import type { Reports } from './reports.ts';
 
 /** Properties of algorithms that only the rules and the ledger use, for limits on rates. */
-type OfRates = 'keys' | 'parse' | 'divide' | 'leaseMs' | 'refusalHoldsMs' | 'waitForMoreMs';
+type OfRates =
+  | 'keys'
+  | 'parse'
+  | 'divide'
+  | 'leaseMs'
+  | 'refusalHoldsMs'
+  | 'waitForMoreMs'
+  | 'demand'
+  | 'bucketBurst'
+  | 'movable';
 
 /**
  * Counts the hits of a limit, which may have holders, or be one site's: see `Claim`. An algorithm counts without regard
  * to claims.
  */
-export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates> {
+export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates | 'account'> {
+  /** What hits are: slots of requests in flight, or allocated until they are given back. Default: they pass. */
+  readonly counts?: 'slots' | 'allocated';
+  /** Why the limit is no rate, which others could count as well; absent for rates. */
+  readonly notARate?: string;
+  /** The algorithm that the rule names. Default: that of the limit. */
+  named?(limit: L): string;
+  /** The limit in words. @param rate  the words for a rate, such as `5 per minute`, which are the default */
+  words?(limit: L, rate: string): string;
   /** Hits have holders. */
   readonly hasHolders?: true;
+  /** Hits are reserved before their number is known. */
+  readonly reserves?: true;
+  /** Releases may state the status of the response: see `Claim`. */
+  readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
   readonly includes?: readonly URL[];
   /** Further ones that it calls only if children share the limit; they come before the others. */
@@ -22,6 +44,9 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
+  account?(limit: L, state: State | undefined, nowMs: number, claim: Claim): Account;
+  /** Whether a child that shares the limit has called lately. @param child  its id */
+  isActiveChild?(state: State | undefined, nowMs: number, child: number): boolean;
   readonly state: ClaimedState<L>;
   /** The numbers of the limit and the claim, as the script documents them. */
   scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];

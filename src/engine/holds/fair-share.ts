@@ -473,13 +473,13 @@ function scriptArgs(limit: FairShareLimit, _nowMs: number, claim?: Claim): reado
 }
 
 /** Whether the last child in a state has had hits in this window, or in the one before. */
-export function isActiveChild(state: State | undefined, nowMs: number): boolean {
+function isActiveChild(state: State | undefined, nowMs: number): boolean {
   const { atMs } = readNode(state ?? [], (state?.length ?? 0) - NODE_NUMBERS);
   return windowOf(nowMs) - windowOf(atMs) <= 1;
 }
 
 /** How long a bucket with a debt of a whole bucket keeps hits, and its children their shares. */
-export const sharedRefillMs = ({ burst, requestsPerUnit }: FairShareLimit): number =>
+const sharedRefillMs = ({ burst, requestsPerUnit }: FairShareLimit): number =>
   Math.ceil((2 * burst * MILLI) / requestsPerUnit) + 2 * ACTIVE_MS;
 
 /** The keys of a limit by which it is shared, as in a rule; none if it is not. */
@@ -500,12 +500,15 @@ export const listSharing = ({ by, path, threshold }: Partial<Sharing>): object =
 
 /** The row of shared limits: rules have `share` beside a rate. */
 export const fairShare: Counting<FairShareLimit> = {
+  notARate: 'share divides the limit among children, and it applies to none of them alone',
+  named: () => 'token_bucket',
   write: (limit) => [
     ...(limit.burst === limit.requestsPerUnit ? [] : [`burst: ${limit.burst}`]),
     ...writeSharing(limit),
   ],
   list: (limit) => ({ burst: limit.burst, ...listSharing(limit) }),
   capacity: ({ burst }) => burst,
+  refillMs: sharedRefillMs,
   longestMemoryMs: (limit) => Math.max(sharedRefillMs(limit), unitMs.DAY),
   step,
   describe(limit, report, _nowMs, outcome) {
@@ -550,6 +553,8 @@ export const fairShare: Counting<FairShareLimit> = {
     const report = createReport(numbers, levels, ACCEPTED, 0);
     return { accepted: true, state: closeLevels(levels), ttlMs: ttlMs(levels, nowMs), report } satisfies Step;
   },
+  draw: () => ({ kind: 'level' }),
+  isActiveChild,
   state: { hasNodes: true },
   includes: [admissionScript],
   script: new URL('./fair-share.lua', import.meta.url),

@@ -1,5 +1,7 @@
+import type { Account } from '../algorithms/account.ts';
 import {
   type AnyLimit,
+  type Decision,
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
@@ -8,6 +10,7 @@ import {
   type Step,
   takenBy,
 } from '../algorithms/limit.ts';
+import { peek } from '../algorithms/peek.ts';
 import { twoWindowsMs, windowCapacity, windowSize } from '../algorithms/window.ts';
 import { ACCEPTED, admissionScript, type Judgement, judge } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
@@ -16,6 +19,7 @@ import { listSharing, type Sharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter, insert } from './hold-list.ts';
 import { shareReasons } from './reports.ts';
 import {
+  hasMark,
   MAX_WAITING,
   markCall,
   openSlots,
@@ -197,9 +201,29 @@ export const ownSlots = (limit: Partial<Sharing>, holder: number, holds: State |
   return holder === ANONYMOUS || !holds ? 0 : countSlots(holds.slice(firstAfter(nowMs, holds, size)), holder, size);
 };
 
+/** The slots of others: a request does not count its own twice. */
+export function slotAccount(
+  { hitsBefore }: Pick<Decision, 'hitsBefore'>,
+  { holder = ANONYMOUS }: Claim,
+  holds: State | undefined,
+  limit: Partial<Sharing>,
+  nowMs: number,
+): Account {
+  const used = hitsBefore - ownSlots(limit, holder, holds, nowMs);
+  return { terms: [String(used)], used };
+}
+
+export const NOT_A_RATE = 'in_flight limits requests in flight, not a rate';
+
+export const inFlightWords = ({ requestsPerUnit, windowMs }: AnyLimit): string =>
+  `${requestsPerUnit} in flight for up to ${windowMs % 1_000 === 0 ? `${windowMs / 1_000} s` : `${windowMs} ms`}`;
+
 /** The row of requests in flight. */
 export const inFlight: NamedCounting<InFlightLimit> = {
-  keys: ['ttl'],
+  counts: 'slots',
+  notARate: NOT_A_RATE,
+  words: inFlightWords,
+  keys: ['ttl', 'adapt', 'share'],
   parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
     const slots = windowSize(limit);
@@ -214,6 +238,9 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   hasHolders: true,
+  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
+  account: (limit, state, nowMs, claim) => slotAccount(peek(inFlight, limit, state, nowMs), claim, state, limit, nowMs),
+  isActiveChild: (state, nowMs, child) => hasMark(state ?? [], child, nowMs),
   standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
   step,
   describe(limit, report, nowMs, outcome, claim) {

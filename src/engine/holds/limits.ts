@@ -1,46 +1,42 @@
-import { algorithms, type RateLimit, type RateName, rateFor, rateNames } from '../algorithms/index.ts';
-import type { AlgorithmValues, AnyLimit } from '../algorithms/limit.ts';
+import type { Account, Drawing } from '../algorithms/account.ts';
+import { algorithms, type RateLimit, rateFor } from '../algorithms/index.ts';
+import type { AnyLimit, RowKey, State } from '../algorithms/limit.ts';
+import { showAmount } from '../algorithms/money.ts';
+import { peek } from '../algorithms/peek.ts';
 import { adaptive } from './adaptive.ts';
-import { type AllocationLimit, allocation } from './allocation.ts';
+import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import type { AdaptiveLimit } from './concurrency.ts';
 import type { Counting, NamedCounting } from './counting.ts';
-import { type FairShareLimit, fairShare, type Sharing } from './fair-share.ts';
+import { fairShare, type Sharing } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
+import type { Reports } from './reports.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
 
-/** The numbers of one limit, discriminated by its algorithm: on a rate, on what is held, or of one site. */
-export type Limit =
-  | RateLimit
-  | InFlightLimit
-  | AllocationLimit
-  | ReservationLimit
-  | SiteShareLimit
-  | FairShareLimit
-  | AdaptiveLimit;
+/** The rows that rules name; another key of a rule selects each of the others. */
+const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Readonly<Record<string, NamedCounting>>;
 
-export type AlgorithmName = Limit['algorithm'];
-
-/** The algorithms that rules name; another key of a rule selects each of the others. */
-export type NamedAlgorithm = RateName | 'in_flight' | 'allocation';
-
-const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Readonly<
-  Record<NamedAlgorithm, NamedCounting>
->;
-
+/** A new kind of limit adds a row here. */
 const rows = {
   ...named,
   reservation,
   site_share: siteShare,
   fair_share: fairShare,
   adaptive,
-} satisfies Readonly<Record<AlgorithmName, Counting>>;
+} satisfies Readonly<Record<string, Counting>>;
+
+export type NamedAlgorithm = keyof typeof named;
+export type AlgorithmName = keyof typeof rows;
+
+/** The numbers of one limit, discriminated by its algorithm: on a rate, on what is held, or of one site. */
+export type Limit = {
+  [N in AlgorithmName]: (typeof rows)[N] extends { capacity(limit: infer L): number } ? L : never;
+}[AlgorithmName];
 
 /** All names, in the order of the scripts: first the rates. */
 export const algorithmNames = Object.keys(rows) as readonly AlgorithmName[]; // exactly the table's keys
-
-export const namedAlgorithms: readonly NamedAlgorithm[] = [...rateNames, 'in_flight', 'allocation'];
+export const namedAlgorithms = Object.keys(named) as readonly NamedAlgorithm[]; // likewise
 
 /** The row of an algorithm that rules name. */
 export const findNamedRow = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;
@@ -61,42 +57,51 @@ export function findRow(name: AlgorithmName): Counting {
 // the row of the limit's own kind
 export const algorithmFor = (limit: Limit): Counting<Limit> => findRow(limit.algorithm) as Counting<Limit>;
 
-const isRate = (name: AlgorithmName): name is RateName => Object.hasOwn(algorithms, name);
-
 /**
  * Whether the limit is on a rate: its hits have no holders, and are not one site's. Parts of it can be counted in
  * several places.
  */
-export const isRateLimit = (limit: Limit): limit is RateLimit => isRate(limit.algorithm);
+export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(limit).notARate === undefined;
 
 /** Whether hits of the limit are reserved before their number is known. */
-export const isReservation = (limit: Limit): limit is ReservationLimit => limit.algorithm === 'reservation';
+export const isReservation = (limit: Limit): limit is ReservationLimit => algorithmFor(limit).reserves === true;
+
+/** What hits of the limit are: see `Counting.counts`. */
+export const unitOf = (limit: Limit): 'hits' | 'slots' | 'allocated' => algorithmFor(limit).counts ?? 'hits';
+
+/** The same for a written algorithm. */
+export function unitOfNamed(written: string | undefined): ReturnType<typeof unitOf> {
+  const name = namedAlgorithms.find((one) => one === written);
+  return (name && findNamedRow(name).counts) ?? 'hits';
+}
 
 /** Whether the limit is on requests in flight: a number of slots, or an estimated one. */
-export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit =>
-  limit.algorithm === 'in_flight' || limit.algorithm === 'adaptive';
+export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit => unitOf(limit) === 'slots';
 
 /** A limit on a rate or on slots that children share. */
 export type SharedLimit = Extract<Limit, Partial<Sharing>> & Sharing;
 
 export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;
 
+/** Whether the limit is one site's part of another. */
+export const isSiteShare = (limit: Limit): limit is SiteShareLimit => 'sites' in limit;
+
 /** Whether hits of the limit have holders: see `Claim`. */
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;
 
+/** Whether releases of the limit may state the status of the response. */
+export const measures = (limit: Limit): boolean => algorithmFor(limit).measures === true;
+
 /** Whether a counter can go into debt by any number of hits: `charge: always`. */
-export const canOwe = (name: AlgorithmName): boolean => isRate(name) && !findRow(name).state.keepsEntries;
+export const canOwe = (name: AlgorithmName): boolean =>
+  findRow(name).notARate === undefined && !findRow(name).state.keepsEntries;
 
 /** The algorithm that a rule names for a limit: if hits are reserved first, that of the inner counter. */
-export function namedAlgorithm(limit: Limit): NamedAlgorithm {
-  if (limit.algorithm === 'site_share') return limit.of;
-  if (limit.algorithm === 'fair_share') return 'token_bucket';
-  if (limit.algorithm === 'adaptive') return 'in_flight';
-  return limit.algorithm === 'reservation' ? limit.inner.algorithm : limit.algorithm;
-}
+export const namedAlgorithm = (limit: Limit): NamedAlgorithm =>
+  (algorithmFor(limit).named?.(limit) ?? limit.algorithm) as NamedAlgorithm; // rows of others have `named`
 
 /** The algorithms that have a key of a rule. */
-export const algorithmsWith = (key: keyof AlgorithmValues): readonly NamedAlgorithm[] =>
+export const algorithmsWith = (key: RowKey): readonly NamedAlgorithm[] =>
   namedAlgorithms.filter((name) => findNamedRow(name).keys.includes(key));
 
 /** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
@@ -104,6 +109,9 @@ export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).cap
 
 /** Hits that fit into an unused counter, including the soft ones. */
 export const fullCapacity = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
+
+/** Hits that a decision compared with those of its request and those used before. */
+export const capacityAt = (limit: Limit, { capacity = fullCapacity(limit) }: Reports): number => capacity;
 
 /** Maximum time that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
@@ -126,3 +134,28 @@ export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>
 /** Whether two limits of one counter, whose name includes the boundaries of calendar windows, make equal decisions. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || JSON.stringify(one) === JSON.stringify(other);
+
+/** A counter as it is, without spending hits. */
+export const describeCounter = (limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) =>
+  peek(algorithmFor(limit), limit, state, nowMs, claim);
+
+/** What a counter contains, and its capacity at a time. */
+export function readAccount(
+  limit: Limit,
+  state: State | undefined,
+  nowMs: number,
+  claim: Claim,
+): Account & { readonly capacity: number } {
+  const described = describeCounter(limit, state, nowMs, claim);
+  const used = described.hitsBefore;
+  const whole = { terms: [showAmount(limit, used)], used };
+  const account = algorithmFor(limit).account?.(limit, state, nowMs, claim) ?? whole;
+  return { capacity: capacityAt(limit, described), ...account };
+}
+
+/** The state of a counter, for drawing. */
+export function drawCounter(limit: Limit, state: State | undefined, nowMs: number) {
+  const { windowMs } = limit;
+  const drawing: Drawing = algorithmFor(limit).draw?.(limit, state, nowMs) ?? { kind: 'window', windowMs };
+  return { ...drawing, capacity: capacityAt(limit, describeCounter(limit, state, nowMs)) };
+}

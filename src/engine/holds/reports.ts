@@ -1,5 +1,7 @@
 /** What a step reports besides its decision, if its hits have holders or are one site's. */
 export interface Reports {
+  /** Hits that the request may use together with all others. Default: those of the limit. */
+  readonly capacity?: number;
   /** For limits on requests in flight. */
   readonly holds?: HoldsReport;
   /** For limits whose hits are reserved first. */
@@ -23,23 +25,25 @@ interface HoldsReport {
 }
 
 /** Why an adaptive limit is what it is, in the order of their numbers in its report. */
-export const moves = [
-  'new', // nothing has been measured
-  'grown', // it was used, without a queue
-  'unused',
-  'queueing', // hold times exceed the baseline
-  'failures', // lowered because of them
-  'failing', // kept: lowering it did not end the failures
-  'probing', // lowered for a window, to measure the baseline
-  'probed', // the baseline was measured
-  'idle', // lowered after a time without requests
-] as const;
+export const moveTexts = {
+  new: 'the minimum, as nothing has been measured',
+  grown: 'raised, as it was used and requests did not queue',
+  unused: 'kept, as it was not used',
+  queueing: 'lowered, as requests queue upstream',
+  failures: 'lowered, as requests failed',
+  failing: 'kept, as requests fail at any number in flight',
+  probing: 'halved for a moment, to measure the time without a queue',
+  probed: 'set by the time without a queue, which was just measured',
+  idle: 'halved after a time without requests',
+} as const;
+type Move = keyof typeof moveTexts;
+export const moves = Object.keys(moveTexts) as readonly Move[]; // exactly its keys
 
 /** An adaptive limit, and what it was estimated from. */
 export interface AdaptedReport {
   /** Slots. */
   readonly limit: number;
-  readonly move: (typeof moves)[number];
+  readonly move: Move;
   /** Mean hold time in the last window, and that without a queue; 0 if unknown. */
   readonly holdMs: number;
   readonly baselineMs: number;

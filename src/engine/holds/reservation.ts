@@ -8,6 +8,8 @@ import {
   type State,
   type Step,
 } from '../algorithms/limit.ts';
+import { showAmount } from '../algorithms/money.ts';
+import { peek } from '../algorithms/peek.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import type { Counting } from './counting.ts';
 import { findHold, firstAfter, insert as insertHold } from './hold-list.ts';
@@ -185,6 +187,10 @@ function createInput(limit: ReservationLimit, state: State = [], nowMs: number, 
 
 /** The row of reservations: rules have `reserve` beside the algorithm that counts. */
 export const reservation: Counting<ReservationLimit> = {
+  notARate: 'the hits of reserve are known only when they are committed',
+  named: ({ inner }) => inner.algorithm,
+  words: (_limit, rate) => `${rate}, reserved`,
+  reserves: true,
   write: ({ inner, ttlMs, onOverrun, estimate }) => [
     ...rateFor(inner).write(inner),
     `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
@@ -196,6 +202,10 @@ export const reservation: Counting<ReservationLimit> = {
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
   longestMemoryMs: ({ inner, ttlMs }) => Math.max(rateFor(inner).longestMemoryMs(inner), 2 * ttlMs),
   hasHolders: true,
+  account(limit, state, nowMs) {
+    const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
+    return { terms: [showAmount(limit, used - held), `${showAmount(limit, held)} on hold`], used };
+  },
   standsAlone: (_limit, _hits, { commits = false }) => commits,
   step: (limit, state, nowMs, hits, charge, claim) => run({ ...createInput(limit, state, nowMs, claim), hits, charge }),
   describe: ({ inner }, report, nowMs, outcome) => describeReservation(inner, report, nowMs, outcome),

@@ -1,4 +1,5 @@
 import type { AnyLimit, State } from '../algorithms/limit.ts';
+import type { SiteReport } from './reports.ts';
 
 /** The numbers of a limit that determine a site's share. */
 interface ShareNumbers extends AnyLimit {
@@ -16,6 +17,8 @@ interface ShareNumbers extends AnyLimit {
 export const SLOT_MS = 500;
 /** The time after which tokens lent from a bucket are void. */
 const EPOCH_MS = 60_000;
+/** A bucket keeps, or requests, the demand of its site in this many slots, less what is refilled meanwhile. */
+export const AHEAD_SLOTS = 2;
 /** Maximum difference between the clocks of two sites; beyond it, nothing is taken. */
 export const MAX_SKEW_MS = 1_000;
 
@@ -30,9 +33,12 @@ interface ShareRow {
   taken: number;
 }
 
+/** Whether the limit is a token bucket; else it is a window. */
+export const isBucket = ({ of }: Pick<ShareNumbers, 'of'>): boolean => of === 'token_bucket';
+
 /** The hits that are divided among the sites: for a bucket its burst. */
-const wholeHits = ({ of, requestsPerUnit, burst }: ShareNumbers): number =>
-  of === 'token_bucket' ? burst : requestsPerUnit;
+export const siteTotal = (limit: Pick<ShareNumbers, 'of' | 'requestsPerUnit' | 'burst'>): number =>
+  isBucket(limit) ? limit.burst : limit.requestsPerUnit;
 
 /** One of several equal parts; the first parts share the remainder. */
 const equalPart = (total: number, parts: number, at: number): number =>
@@ -52,10 +58,10 @@ export const siteRate = ({ requestsPerUnit, sites, lost }: ShareNumbers): number
   lost ? Math.floor((requestsPerUnit * sites) / (sites - lost.length)) : requestsPerUnit;
 
 /** The site's part of the limit. */
-export const siteBase = (limit: ShareNumbers): number => sitePart(wholeHits(limit), limit);
+export const siteBase = (limit: ShareNumbers): number => sitePart(siteTotal(limit), limit);
 
 /** The hits by which all sites together may exceed the limit. */
-export const maxError = (limit: ShareNumbers): number => Math.floor((wholeHits(limit) * limit.maxErrorPercent) / 100);
+export const maxError = (limit: ShareNumbers): number => Math.floor((siteTotal(limit) * limit.maxErrorPercent) / 100);
 
 /** The site's part of `maxError`: the hits that it may admit before others have lent them. */
 export const siteAdvance = (limit: ShareNumbers): number => sitePart(maxError(limit), limit);
@@ -63,7 +69,37 @@ export const siteAdvance = (limit: ShareNumbers): number => sitePart(maxError(li
 /** One token in token-ms. A site has a longer window, so that its rate is an exact part of the limit's. */
 export const siteTokenMs = ({ windowMs, sites }: ShareNumbers): number => windowMs * sites;
 
-const epochLengthMs = ({ of, windowMs }: ShareNumbers): number => (of === 'token_bucket' ? EPOCH_MS : windowMs);
+const epochLengthMs = (limit: ShareNumbers): number => (isBucket(limit) ? EPOCH_MS : limit.windowMs);
+
+/** The hits that a site may admit, with those that moved to it: in a bucket, these are used or refilled. */
+export const admissible = (limit: ShareNumbers, base: number, moved: number): number =>
+  isBucket(limit) ? base : base + moved;
+
+/** Percentage of its demand that a site requests, above 100 for requests that arrive while it waits. */
+const HEADROOM_PERCENT = 104;
+
+/** Hits to request from each other site, as a bucket cannot hold all that they could lend together. */
+export const hitsPerSite = (limit: ShareNumbers, need: number): number =>
+  isBucket(limit) ? Math.ceil(need / Math.max(limit.sites - 1, 1)) : need;
+
+/**
+ * The hits that a site lacks, in a window until it ends, in a bucket until the exchange after the next.
+ *
+ * @param demand  hits per slot
+ */
+export function missingHits(
+  limit: ShareNumbers,
+  { leftMs, room }: Pick<SiteReport, 'leftMs' | 'room'>,
+  demand: number,
+): number {
+  if (!isBucket(limit)) {
+    const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
+    return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
+  }
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
+  const fits = siteBase(limit) - room;
+  return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
+}
 
 /** The state of a site's counter. A step modifies its own copy. */
 export class SiteShare {
@@ -103,7 +139,7 @@ export class SiteShare {
       this.offered = offered;
       this.earlier = earlier;
     }
-    if (limit.of === 'token_bucket') this.#refill(nowMs, startMs);
+    if (isBucket(limit)) this.#refill(nowMs, startMs);
     else if (startMs > epochMs) {
       this.epochMs = startMs;
       this.used = 0;
@@ -129,7 +165,7 @@ export class SiteShare {
     const { used, table } = this;
     const limit = this.#limit;
     const base = siteBase(limit);
-    if (limit.of === 'token_bucket') return Math.floor((base * siteTokenMs(limit) - used) / siteTokenMs(limit));
+    if (isBucket(limit)) return Math.floor((base * siteTokenMs(limit) - used) / siteTokenMs(limit));
     let moved = 0;
     for (let at = 0; at < table.length; at += ROW) moved += (table[at + 2] ?? 0) - (table[at] ?? 0);
     return base + moved - used;
@@ -167,7 +203,7 @@ export class SiteShare {
     const slots = offered > 0 ? 2 : earlier > 0 ? 1 : 0;
     const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
     const isMoved = this.#isMoved;
-    if (this.#limit.of === 'fixed_window') return Math.max(used > 0 || isMoved ? this.endMs - nowMs : 0, demandMs, 0);
+    if (!isBucket(this.#limit)) return Math.max(used > 0 || isMoved ? this.endMs - nowMs : 0, demandMs, 0);
     const fullMs = Math.ceil(used / siteRate(this.#limit));
     if (heldOver > 0 || isMoved) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
     return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);

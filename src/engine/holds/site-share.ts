@@ -1,8 +1,27 @@
 import { describeBucket } from '../algorithms/bucket.ts';
-import { type AnyLimit, hitsToFit, MAX_COUNT, NEVER_MS, type Step, takenBy, unitMs } from '../algorithms/limit.ts';
+import {
+  type AnyLimit,
+  hitsToFit,
+  MAX_COUNT,
+  NEVER_MS,
+  type State,
+  type Step,
+  takenBy,
+  unitMs,
+} from '../algorithms/limit.ts';
 import type { SiteTransfer } from './claim.ts';
 import type { Counting } from './counting.ts';
-import { MAX_SKEW_MS, SiteShare, SLOT_MS, siteAdvance, siteBase, siteRate, siteTokenMs } from './site-share-state.ts';
+import {
+  AHEAD_SLOTS,
+  isBucket,
+  MAX_SKEW_MS,
+  SiteShare,
+  SLOT_MS,
+  siteAdvance,
+  siteBase,
+  siteRate,
+  siteTokenMs,
+} from './site-share-state.ts';
 
 /** The algorithms whose limits sites can share. */
 export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
@@ -37,8 +56,6 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
 
 /** An idle site keeps this part of its base, so that its first requests pass. */
 const FLOOR_PART = 16;
-/** A bucket keeps the demand of its site in this many slots, less what is refilled meanwhile. */
-const AHEAD_SLOTS = 2;
 
 /**
  * A site's share of a limit: a fixed window or a token bucket with an equal part of the limit, the base, and a table of
@@ -73,8 +90,8 @@ const step: Counting<SiteShareLimit>['step'] = (limit, state, nowMs, hits, charg
 
 /** Counts hits; for a bucket in token-milliseconds, and never below those in transit. */
 function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
-  const unit = limit.of === 'token_bucket' ? siteTokenMs(limit) : 1;
-  const least = limit.of === 'token_bucket' ? (share.inTransit + share.heldOver) * unit : 0;
+  const unit = isBucket(limit) ? siteTokenMs(limit) : 1;
+  const least = isBucket(limit) ? (share.inTransit + share.heldOver) * unit : 0;
   share.used = Math.min(Math.max(share.used + hits * unit, least), MAX_COUNT);
 }
 
@@ -89,7 +106,7 @@ function lend(
   const row = share.findRow(peer);
   const give = (given: number): void => {
     row.given += given;
-    if (limit.of === 'token_bucket') share.used += given * siteTokenMs(limit);
+    if (isBucket(limit)) share.used += given * siteTokenMs(limit);
   };
   give(Math.max(Math.min(taken - row.given, share.room), 0)); // lent before this counter was lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
@@ -102,7 +119,7 @@ function lend(
 function expectedUse(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   const floor = Math.ceil(siteBase(limit) / FLOOR_PART);
   const demand = share.demand;
-  if (limit.of === 'fixed_window')
+  if (!isBucket(limit))
     return Math.max(floor, Math.ceil((demand * (share.epochMs + limit.windowMs - nowMs)) / SLOT_MS));
   const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
   return Math.max(floor, AHEAD_SLOTS * demand - refilled);
@@ -119,7 +136,7 @@ function take(
   const row = share.findRow(peer);
   const more = Math.max(given - row.taken, 0);
   row.taken += more;
-  if (limit.of === 'token_bucket') use(limit, share, -more);
+  if (isBucket(limit)) use(limit, share, -more);
   return true;
 }
 
@@ -136,24 +153,26 @@ const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, since
 
 /** The row of site shares: rules have `sites` beside the algorithm that counts. */
 export const siteShare: Counting<SiteShareLimit> = {
+  notARate: 'sites share it, and each site sees only its own part',
+  named: ({ of }) => of,
   write: ({ of, burst, maxErrorPercent: percent }) => [
-    ...(of === 'token_bucket' ? [`burst: ${burst}`] : []),
+    ...(isBucket({ of }) ? [`burst: ${burst}`] : []),
     percent > 0 ? `sites: { mode: optimistic, max_error: ${percent}% }` : 'sites: { mode: escrow }',
   ],
   list: ({ of, burst, maxErrorPercent: percent }) => ({
-    ...(of === 'token_bucket' && { burst }),
+    ...(isBucket({ of }) && { burst }),
     sites: percent > 0 ? { mode: 'optimistic', max_error: `${percent}%` } : { mode: 'escrow' },
   }),
   capacity: unusedCapacity,
   longestMemoryMs: (limit) =>
-    limit.of === 'fixed_window'
+    !isBucket(limit)
       ? 2 * limit.windowMs + unitMs.SECOND
       : Math.max(Math.ceil((2 * unusedCapacity(limit) * siteTokenMs(limit)) / siteRate(limit)), unitMs.DAY),
   step,
   describe(limit, state, nowMs, outcome, claim) {
     const share = new SiteShare(limit, state, nowMs);
     const site = claim?.transfer && { site: createReport(limit, share, nowMs) };
-    if (limit.of === 'token_bucket') {
+    if (isBucket(limit)) {
       const numbers = { requestsPerUnit: siteRate(limit), windowMs: siteTokenMs(limit), burst: unusedCapacity(limit) };
       const bucket = { ...limit, ...numbers, maxDelayMs: 0 };
       return { ...describeTokens(bucket, [share.used, share.atMs], nowMs, outcome), ...site };
@@ -173,7 +192,7 @@ export const siteShare: Counting<SiteShareLimit> = {
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const share = new SiteShare(limit, state, nowMs);
-    if (limit.of === 'fixed_window') use(limit, share, chargedAtMs >= share.epochMs ? -hits : 0);
+    if (!isBucket(limit)) use(limit, share, chargedAtMs >= share.epochMs ? -hits : 0);
     else {
       const tokenMs = siteTokenMs(limit);
       const refilledMs = Math.max(share.atMs - chargedAtMs, 0);
@@ -182,17 +201,22 @@ export const siteShare: Counting<SiteShareLimit> = {
     }
     return finishStep(share, nowMs, true);
   },
+  account(limit, state, nowMs) {
+    const { used, lent, borrowed } = siteStanding(limit, state, nowMs);
+    if (isBucket(limit)) return { terms: [String(used)], used };
+    const moved = [...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];
+    return { terms: [String(used), ...moved], used: used + lent - borrowed };
+  },
   state: {},
   script: new URL('./site-share.lua', import.meta.url),
   scriptArgs(limit, _nowMs, claim) {
-    const { of, windowMs, sites } = limit;
+    const { windowMs, sites } = limit;
     const transfer = claim?.transfer;
-    const isBucket = of === 'token_bucket';
     const numbers = [
-      isBucket ? 1 : 0,
+      isBucket(limit) ? 1 : 0,
       siteBase(limit),
       siteRate(limit),
-      isBucket ? siteTokenMs(limit) : windowMs,
+      isBucket(limit) ? siteTokenMs(limit) : windowMs,
       sites,
       siteAdvance(limit),
     ];
@@ -210,7 +234,15 @@ const createReport = (limit: SiteShareLimit, share: SiteShare, nowMs: number) =>
   nowMs,
   demand: share.demand,
   room: share.room,
-  used: limit.of === 'token_bucket' ? Math.ceil(share.used / siteTokenMs(limit)) : share.used,
+  used: isBucket(limit) ? Math.ceil(share.used / siteTokenMs(limit)) : share.used,
   given: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer] ?? 0),
   taken: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer + 2] ?? 0),
 });
+
+/** This site's part of a limit, and what has been moved. Whole hits. */
+export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number) {
+  const { used, given, taken } = createReport(limit, new SiteShare(limit, state, nowMs), nowMs);
+  return { base: siteBase(limit), advance: siteAdvance(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
+}
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);

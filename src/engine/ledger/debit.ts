@@ -2,7 +2,7 @@ import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { ANONYMOUS, type Claim, type ShareClaim } from '../holds/claim.ts';
-import { hasHolders, type Limit } from '../holds/limits.ts';
+import { hasHolders, type Limit, measures } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
@@ -44,13 +44,22 @@ export function heldBy(debit: Debit, { holder, commits = false, threshold }: Hel
   return { kind, key, shared, limit, hits, blocks, policy, holder, commits, threshold };
 }
 
+/** Releases of at least this many hits, as proxies send them, state the status of the response. */
+const MIN_STATUS = 100;
+
+/** The same debit, whose hits are the status of the response if the limit measures it. */
+export const withStatus = <O extends RequestOperation>(debit: O): O =>
+  debit.kind === 'give_back' && debit.hits >= MIN_STATUS && measures(debit.limit)
+    ? { ...debit, hits: 1, status: debit.hits }
+    : debit;
+
 /** The same debit for a child of a shared limit. */
 export function sharedBy(debit: Debit, share: ShareClaim): Debit {
-  const { kind, key, shared, limit, hits, blocks, policy, threshold } = debit;
+  const { kind, key, shared, limit, hits, blocks, policy, threshold, status } = debit;
   if (!hasHolders(limit)) return { kind, key, shared, limit, hits, blocks, policy, share };
   // requests without an id share the hold of their child
   const holder = debit.holder || (share.children.at(-1) ?? ANONYMOUS);
-  return { kind, key, shared, limit, hits, blocks, policy, holder, threshold, slotShare: share };
+  return { kind, key, shared, limit, hits, blocks, policy, holder, threshold, status, slotShare: share };
 }
 
 /** The operation for a number of hits. */

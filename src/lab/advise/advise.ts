@@ -1,4 +1,5 @@
 import { rfc3339 } from '../../base/times.ts';
+import { findNamedRow } from '../../engine/holds/limits.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { spanText } from '../replay/report.ts';
 import { percent } from '../replay/thresholds.ts';
@@ -196,7 +197,7 @@ function boundary(
   { admitted, windowMs }: ObservedRule,
   shownKey: (key: string) => string,
 ): RuleAdvice['warnings'] {
-  if (algorithm !== 'fixed_window' || !admitted || admitted.hits <= requestsPerUnit) return [];
+  if (!findNamedRow(algorithm).windows || !admitted || admitted.hits <= requestsPerUnit) return [];
   const times = Number((admitted.hits / Math.max(requestsPerUnit, 1)).toPrecision(2));
   const got = `${shownKey(admitted.key)} got ${count(admitted.hits)} through within ${spanText(windowMs)}, ${times} times the limit`;
   if (admitted.hits > 2 * requestsPerUnit)

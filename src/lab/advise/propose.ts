@@ -1,10 +1,10 @@
-import type { RateName } from '../../engine/algorithms/index.ts';
+import { algorithms, type RateName } from '../../engine/algorithms/index.ts';
+import type { Algorithm } from '../../engine/algorithms/limit.ts';
 import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { count, counted, share } from '../replay/report/texts.ts';
 import { percent } from '../replay/thresholds.ts';
 import { groupKeys, type KeyGroups, totalWeight } from './groups.ts';
-import type { KeyArrivals } from './key-arrivals.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import type { AdvisedLimit, Proposal } from './shapes.ts';
 import { unseenPart, WeightedValues } from './weighted-values.ts';
@@ -54,7 +54,7 @@ export function propose(
   { maxKeysHit }: Pick<AdviceOptions, 'maxKeysHit'>,
 ): ProposedLimit {
   const algorithm = windowAlgorithmFor(limit);
-  const demand = ({ arrivals }: FollowedKey): number => windowDemand(algorithm, arrivals);
+  const demand = ({ arrivals }: FollowedKey): number => rowOf(algorithm).demand?.(arrivals) ?? 0;
   const groups = groupKeys(followed, demand, maxKeysHit);
   const needed = atMost(groups.others, demand, maxKeysHit);
   const size = Math.max(rounded(needed * MARGIN), limit.leastLimit);
@@ -85,10 +85,13 @@ const atMost = (keys: readonly FollowedKey[], value: (key: FollowedKey) => numbe
 const SLIDES = 'a fixed window admits up to twice its limit around a boundary; sliding_window_counter does so rarely';
 
 /** The algorithm for a limit that counts windows. */
-function windowAlgorithmFor({ algorithm, keepsAlgorithm }: AdvisedLimit): WindowAlgorithm {
-  if (!isWindowAlgorithm(algorithm)) return 'sliding_window_counter';
-  return algorithm === 'fixed_window' && !keepsAlgorithm ? 'sliding_window_counter' : algorithm;
+function windowAlgorithmFor({ algorithm, keepsAlgorithm }: AdvisedLimit): NamedAlgorithm {
+  const { demand, windows } = rowOf(algorithm);
+  return !demand || (windows && !keepsAlgorithm) ? 'sliding_window_counter' : algorithm;
 }
+
+/** The row of an advised limit, which is on a rate. */
+const rowOf = (name: NamedAlgorithm): Algorithm => algorithms[name as RateName] as Algorithm;
 
 interface Bucket extends Candidate {
   /** Maximum hits of one key admitted in the compared windows. */
@@ -101,7 +104,7 @@ function bucketFor(
   { others, apart }: KeyGroups,
   { size, accepted }: { readonly size: number; readonly accepted: number },
 ): Bucket {
-  const name = algorithm === 'leaky_bucket' ? algorithm : 'token_bucket';
+  const name = rowOf(algorithm).demand ? 'token_bucket' : algorithm;
   const bucketAt = (rate: number): Bucket => {
     // a key with 1.5 times the hits needs 1.5 times the burst, at 1.5 times the rate
     const burstNeeded = ({ arrivals }: FollowedKey): number => MARGIN * arrivals.burstAt(Math.max(rate / MARGIN, 1));
@@ -120,7 +123,7 @@ function bucketFor(
 }
 
 function choose(limit: AdvisedLimit, window: Candidate, bucket: Bucket): Candidate {
-  if (!isWindowAlgorithm(limit.algorithm)) return bucket;
+  if (!rowOf(limit.algorithm).demand) return bucket;
   const windowAdmits = COMPARED_WINDOWS * window.numbers.requestsPerUnit;
   if (limit.keepsAlgorithm || bucket.admits > BUCKET_FRACTION * windowAdmits) return window;
   const { requestsPerUnit, burst = 0 } = bucket.numbers;
@@ -155,23 +158,3 @@ export function rounded(value: number): number {
   const step = 10 ** Math.max(Math.floor(Math.log10(Math.max(value, 1))) - 1, 0);
   return Math.min(Math.ceil(value / step - 1e-9) * step, MAX_UINT32);
 }
-
-/** Demand by algorithm; undefined for buckets. See `windowDemand`. */
-const windowDemands = {
-  fixed_window: ({ busiest }) => busiest,
-  sliding_window_counter: ({ busiestSliding }) => busiestSliding,
-  sliding_window_log: (key) => key.mostWithin(1),
-  sliding_window_buckets: (key) => key.mostWithin(1),
-  token_bucket: undefined,
-  leaky_bucket: undefined,
-} as const satisfies Readonly<Record<RateName, ((key: KeyArrivals) => number) | undefined>>;
-
-type WindowAlgorithm = {
-  [N in RateName]: (typeof windowDemands)[N] extends undefined ? never : N;
-}[RateName];
-
-const isWindowAlgorithm = (name: NamedAlgorithm): name is WindowAlgorithm =>
-  name in windowDemands && windowDemands[name as RateName] !== undefined; // has the name, as just checked
-
-/** Minimum limit that refuses none of a key's hits under an algorithm; for logs and buckets, an upper bound. */
-export const windowDemand = (algorithm: WindowAlgorithm, key: KeyArrivals): number => windowDemands[algorithm](key);

@@ -1,5 +1,5 @@
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { isRateLimit, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -112,7 +112,7 @@ export class RuleSketches {
         maxKeys: this.#bounds.keysOfRule,
         seed: this.seed,
         budget: this.#budget,
-        admittedKeys: limit.algorithm === 'fixed_window' ? this.#admittedKeys : undefined,
+        admittedKeys: findNamedRow(limit.algorithm).windows ? this.#admittedKeys : undefined,
         makeRoom: () => this.#makeRoom(),
       })
     );
@@ -153,7 +153,7 @@ export function advisedRules(tree: RuleTree): {
       continue;
     }
     const limits = rule.limits.flatMap((limit, at) => {
-      const why = notARate(limit);
+      const why = algorithmFor(limit.limit).notARate;
       if (why === undefined) return [advisedLimit({ rule, nodes }, limit, at)];
       skipped.push(`${rule.path}: ${why}`);
       return [];
@@ -161,23 +161,6 @@ export function advisedRules(tree: RuleTree): {
     if (limits.length > 0) rules.push({ path: rule.path, limits, sharesCounters });
   }
   return { rules, skipped };
-}
-
-function notARate({ limit }: RuleLimit): string | undefined {
-  if (isRateLimit(limit)) return undefined;
-  switch (limit.algorithm) {
-    case 'in_flight':
-    case 'adaptive':
-      return 'in_flight limits concurrency, not a rate';
-    case 'allocation':
-      return 'allocation limits what is held, not a rate';
-    case 'reservation':
-      return 'the hits of a reservation are known only when it is committed';
-    case 'fair_share':
-      return 'its children share it, and advice is for limits that count alone';
-    case 'site_share':
-      return 'sites share it, and each site sees only its own part';
-  }
 }
 
 function advisedLimit(
@@ -188,7 +171,7 @@ function advisedLimit(
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
-  const isAligned = isAnchored || (limit.algorithm === 'fixed_window' && limit.alignment !== 'epoch');
+  const windows = algorithmFor(limit).windows?.(limit) ?? 'epoch';
   return {
     domain: rule.domain,
     rule: rule.path,
@@ -202,7 +185,7 @@ function advisedLimit(
     windowMs,
     ...('burst' in limit && { burst: limit.burst }),
     shadow: policy.shadow ?? false,
-    keepsAlgorithm: isAligned || policy.consistency === 'leased' || isQuotaWindow(windowMs),
+    keepsAlgorithm: isAnchored || windows !== 'epoch' || policy.consistency === 'leased' || isQuotaWindow(windowMs),
     leastLimit: Math.max(policy.localShare ?? 1, 1),
   };
 }

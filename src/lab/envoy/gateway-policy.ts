@@ -1,4 +1,5 @@
 import { dump } from 'js-yaml';
+import { algorithmFor, namedAlgorithm } from '../../engine/holds/limits.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import type { Level, Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -48,9 +49,8 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
     if (schedule) notes.push(`${path} has the same limits at all times; restore active or schedule with an overlay`);
     for (const limit of own.filter(({ times }, at) => !times || times.of === at)) {
       attempt(() => buildRule(buildSelector(conditions), limit));
-      const { algorithm } = limit.limit;
-      if (algorithm !== 'fixed_window')
-        notes.push(`${path} becomes a fixed window; restore ${algorithm} with an overlay`);
+      if (!algorithmFor(limit.limit).windows)
+        notes.push(`${path} becomes a fixed window; restore ${namedAlgorithm(limit.limit)} with an overlay`);
     }
   };
   const root = rules.domains.get(domain)?.root;

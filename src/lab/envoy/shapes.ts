@@ -1,4 +1,4 @@
-import { limitsInFlight } from '../../engine/holds/limits.ts';
+import { limitsInFlight, measures } from '../../engine/holds/limits.ts';
 import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -51,7 +51,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
       }
       if (node.rule) add(shape);
       if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
-      if (node.rule?.limits.some(({ limit }) => limit.algorithm === 'adaptive')) adaptive.push(shape);
+      if (node.rule?.limits.some(({ limit }) => measures(limit))) adaptive.push(shape);
       if (node.children) walk(node.children, shape);
     }
   };

@@ -1,5 +1,5 @@
 import type { Counting } from '../../engine/holds/counting.ts';
-import { algorithmFor, type Limit } from '../../engine/holds/limits.ts';
+import { algorithmFor, capacityAt, describeCounter, type Limit } from '../../engine/holds/limits.ts';
 import { Random } from './random.ts';
 
 /** An upstream that works on some requests at a time, in order of arrival, behind a limit on requests in flight. */
@@ -138,7 +138,7 @@ class Upstream {
     };
     if (!this.#use(1, id, source.threshold).accepted) return end('refused');
     const release = (status: number): void => {
-      this.#use(-status, id);
+      this.#use(-1, id, undefined, status);
       end(status === 200 ? 'served' : 'failed');
     };
     if (this.#random.uniform() < (this.#phase.failing ?? 0)) return this.#after(FAILURE_MS, () => release(503));
@@ -155,7 +155,7 @@ class Upstream {
 
   #slots(): number {
     const { limit } = this.#model;
-    return limit.algorithm === 'adaptive' ? (this.#use(0, 0).report?.[0] ?? 0) : limit.requestsPerUnit;
+    return capacityAt(limit, describeCounter(limit, this.#counter, START_MS + this.#nowMs));
   }
 
   #startNext(): void {
@@ -170,9 +170,13 @@ class Upstream {
   }
 
   /** Takes slots of the limit, releases them with a status, or only looks at it (0 hits). */
-  #use(hits: number, holder: number, threshold?: number) {
+  #use(hits: number, holder: number, threshold?: number, status?: number) {
     const { limit } = this.#model;
-    const next = this.#step(limit, this.#counter, START_MS + this.#nowMs, hits, hits !== 0, { holder, threshold });
+    const next = this.#step(limit, this.#counter, START_MS + this.#nowMs, hits, hits !== 0, {
+      holder,
+      threshold,
+      status,
+    });
     this.#counter = next.state;
     return next;
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
-import { fullCapacity, isShared } from '../../engine/holds/limits.ts';
+import { capacityAt, isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
@@ -120,7 +120,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
       ? 'blocked'
       : decision.share && isShared(limit)
         ? describeShare(limit, decision.share)
-        : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(fullCapacity(limit))}`,
+        : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),

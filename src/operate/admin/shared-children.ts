@@ -1,16 +1,19 @@
-import type { State } from '../../engine/algorithms/limit.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
-import { holdsIn } from '../../engine/holds/adaptive.ts';
-import { claimShare, isActiveChild } from '../../engine/holds/fair-share.ts';
-import { isShared, type SharedLimit } from '../../engine/holds/limits.ts';
+import { claimShare } from '../../engine/holds/fair-share.ts';
+import {
+  algorithmFor,
+  describeCounter,
+  isShared,
+  limitsInFlight,
+  type SharedLimit,
+} from '../../engine/holds/limits.ts';
 import type { ShareReport } from '../../engine/holds/reports.ts';
-import { hasMark } from '../../engine/holds/slot-share.ts';
 import { createDebit, type Debit, sharedBy } from '../../engine/ledger/debit.ts';
 import type { LedgerFork } from '../../engine/ledger/ledger.ts';
 import { type Entry, followEntries, type Match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
-import { currentReserve, describeCounter } from './counter-state.ts';
+import { currentReserve } from './counter-state.ts';
 
 /** A child of a shared limit, and the debit that reads its state. */
 export interface NamedChild {
@@ -79,7 +82,7 @@ export function readChildren(
     const { weight, ceiling } = numbers;
     const { used, borrowed, unspent } = share;
     const reserve = currentReserve(limit, share);
-    const isActive = isActiveIn(limit, state, { nowMs, debit });
+    const isActive = algorithmFor(limit).isActiveChild?.(state, nowMs, debit.slotShare?.children.at(-1) ?? 0) ?? false;
     return {
       key,
       value,
@@ -89,7 +92,7 @@ export function readChildren(
       reserve,
       weight,
       lends: lentHits(limit, share, isActive),
-      ...(limit.algorithm !== 'fair_share' && { slots: true as const }),
+      ...(limitsInFlight(limit) && { slots: true as const }),
       ...(ceiling > 0 && { ceiling }),
       ...(!isActive && used === 0 && { idle: true as const }),
       ...(isOwn && { own: true as const }),
@@ -97,19 +100,9 @@ export function readChildren(
   });
 }
 
-function isActiveIn(
-  limit: SharedLimit,
-  state: State | undefined,
-  { nowMs, debit }: { readonly nowMs: number; readonly debit: Debit },
-): boolean {
-  if (limit.algorithm === 'fair_share') return isActiveChild(state, nowMs);
-  const holds = limit.algorithm === 'adaptive' ? holdsIn(state) : state;
-  return hasMark(holds ?? [], debit.slotShare?.children.at(-1) ?? 0, nowMs);
-}
-
 /** What a child leaves to others of its reservation. An active child leaves no slots. */
 function lentHits(limit: SharedLimit, { used, borrowed, unspent }: ShareReport, isActive: boolean): number {
-  if (limit.algorithm !== 'fair_share') return isActive ? 0 : unspent;
+  if (limitsInFlight(limit)) return isActive ? 0 : unspent;
   const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
   return borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, (limit.path.at(-1)?.reserve ?? 0) - used), 0);
 }

@@ -2,9 +2,9 @@ import { computeErrorRatio } from '../../edge/sites/measured-error.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shapes.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
-import { namedAlgorithm } from '../../engine/holds/limits.ts';
+import { isSiteShare, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { siteAdvance, siteBase } from '../../engine/holds/site-share-state.ts';
+import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { AdminOptions } from './options.ts';
@@ -31,7 +31,7 @@ export async function listShares(
   const limits = counters.slice(0, count).flatMap((counter): ListedShare[] => {
     const known = tree && findCounter(tree, counter.key, names);
     const limit = known?.limit.limit;
-    if (!known || limit?.algorithm !== 'site_share') return []; // its rule is no longer in force
+    if (!known || !limit || !isSiteShare(limit)) return []; // its rule is no longer in force
     const { domain, entries, rule } = known;
     const { name } = known.limit.label;
     return [
@@ -86,7 +86,8 @@ function describe(
   return {
     mode: isOptimistic ? 'optimistic' : 'escrow',
     hasFallenBack: isOptimistic && left < 1,
-    total: limit.of === 'token_bucket' ? limit.burst : limit.requestsPerUnit,
+    isBucket: isBucket(limit),
+    total: siteTotal(limit),
     left: Math.max(left, 0),
     leftMs: Math.max(leftMs, 0),
     ...(uses.length === sites.length - (limit.lost?.length ?? 0) && {
@@ -100,7 +101,7 @@ function describe(
         site: names[place] ?? '',
         base,
         moved,
-        share: limit.of === 'token_bucket' ? base : base + moved,
+        share: admissible(limit, base, moved),
         ...(used !== undefined && usedMsAgo !== undefined && { used, usedMsAgo }),
         ...(limit.lost?.includes(place) && { isLost: true }),
       };

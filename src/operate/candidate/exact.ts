@@ -1,8 +1,6 @@
-import { bucketRefillMs } from '../../engine/algorithms/bucket.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
 import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
-import { sharedRefillMs } from '../../engine/holds/fair-share.ts';
-import { isSameLimit, type Limit, longestMemoryMs } from '../../engine/holds/limits.ts';
+import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -67,13 +65,11 @@ const memoryMs = ({ rule, limit, policy }: Limited): number =>
   rule.limits.reduce((longest, one) => Math.max(longest, counterMemoryMs(one)), counterMemoryMs({ limit, policy }));
 
 function counterMemoryMs({ limit, policy }: Pick<RuleLimit, 'limit' | 'policy'>): number {
-  if (limit.algorithm === 'fair_share') return sharedRefillMs(limit);
-  const isBucket = limit.algorithm === 'token_bucket' || limit.algorithm === 'leaky_bucket';
-  return isBucket && !policy.charge ? bucketRefillMs(limit) : longestMemoryMs(limit);
+  const { refillMs, longestMemoryMs } = algorithmFor(limit);
+  return refillMs && !policy.charge ? refillMs(limit) : longestMemoryMs(limit);
 }
 
-const hasFirstHit = ({ rule }: Limited): boolean =>
-  rule.limits.some(({ limit }) => limit.algorithm === 'fixed_window' && limit.alignment === 'first_hit');
+const hasFirstHit = ({ rule }: Limited): boolean => rule.limits.some(({ limit }) => windowsOf(limit) === 'first_hit');
 
 /** Whether the counters of a rule depend on the requests of their windows alone, and not on the answers. */
 const countsAll = ({ rule }: Limited): boolean => rule.limits.every(({ limit }) => hasGivenWindows(limit));
@@ -89,8 +85,9 @@ function haveSameCount(live: Limited, candidate: Limited): boolean {
 }
 
 /** Whether the count of the current window is the whole state of a counter. */
-const hasGivenWindows = (limit: Limit): boolean =>
-  limit.algorithm === 'fixed_window' && limit.alignment !== 'first_hit';
+const hasGivenWindows = (limit: Limit): boolean => ![undefined, 'first_hit'].includes(windowsOf(limit));
+
+const windowsOf = (limit: Limit) => algorithmFor(limit).windows?.(limit);
 
 const haveSameEntries = (some: readonly Entry[], others: readonly Entry[]): boolean =>
   some.length === others.length &&

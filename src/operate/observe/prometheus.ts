@@ -1,3 +1,4 @@
+import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { Histogram } from './histogram.ts';
 import {
@@ -81,7 +82,7 @@ function labelledRules(statistics: Statistics, tree: RuleTree | undefined): Rule
   for (const { domain, levels, named, limits } of rules) {
     if (named !== 'by_rule') continue; // its names depend on requests
     for (const { limit } of limits) {
-      const labels = writeRuleLabels(domain, levels.join('.'), limit.algorithm);
+      const labels = writeRuleLabels(domain, levels.join('.'), namedAlgorithm(limit));
       if (!series.has(labels)) series.set(labels, undefined);
     }
   }

@@ -1,5 +1,5 @@
 import { inOnePiece } from '../../engine/backends/key.ts';
-import type { Limit } from '../../engine/holds/limits.ts';
+import { type Limit, type NamedAlgorithm, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import type { MetricRow } from './metric.ts';
@@ -48,7 +48,7 @@ export interface RuleCounts extends Cells<typeof ruleRows> {
   readonly levels: readonly string[];
   /** The levels' names, joined with dots. */
   readonly rule: string;
-  readonly algorithm: Limit['algorithm'];
+  readonly algorithm: NamedAlgorithm;
   readonly named: Rule['named'];
   /** Domain and levels as part of a statistic's name; not unique. */
   readonly key: string;
@@ -127,7 +127,7 @@ export function createRuleCounts(maxNameBytes: number) {
   const byName = (
     domain: string,
     written: readonly string[],
-    algorithm: Limit['algorithm'],
+    algorithm: NamedAlgorithm,
     named: Rule['named'],
   ): RuleCounts => {
     const levels = named === 'by_rule' ? written : cutName(written);
@@ -147,7 +147,7 @@ export function createRuleCounts(maxNameBytes: number) {
     ofLimit(domain: string, { rule, levels }: Found, limit: Limit): RuleCounts {
       const known = byLimit.get(limit);
       if (known) return known;
-      const counts = byName(domain, levels, limit.algorithm, rule.named);
+      const counts = byName(domain, levels, namedAlgorithm(limit), rule.named);
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
@@ -178,7 +178,7 @@ export function noteReservations(counts: RuleCounts, outcomes: CellValues<typeof
 function newCounts(
   domain: string,
   levels: readonly string[],
-  algorithm: Limit['algorithm'],
+  algorithm: NamedAlgorithm,
   named: Rule['named'],
 ): RuleCounts {
   const rule = levels.join('.');

@@ -281,7 +281,7 @@ const increase = (counts: Record<string, number>, name: string, by: number): voi
 function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
-  const full = nominalCapacity(limit);
+  const full = wholeCapacity(limit, decision);
   // single precision, as in envoyproxy/ratelimit
   const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio)));
   counts.totalHits += hits;
@@ -306,8 +306,12 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
  * The number of refused hits that are beyond the limit: all of them if the refusal has another reason, such as a share
  * of the limit that is used up.
  */
-function hitsOver(limit: Limit, { fromCache, degraded, hitsBefore }: LedgerEntry, hits: number): number {
-  const full = nominalCapacity(limit);
+function hitsOver(limit: Limit, decision: LedgerEntry, hits: number): number {
+  const { fromCache, degraded, hitsBefore } = decision;
+  const full = wholeCapacity(limit, decision);
   const isPartlyOver = !fromCache && !degraded && hitsBefore < full && hitsBefore + hits > full;
   return isPartlyOver ? hitsBefore + hits - full : hits;
 }
+
+/** Hits that fit into an unused counter; of a limit that adapts, as it was at the decision. */
+const wholeCapacity = (limit: Limit, { holds }: LedgerEntry): number => holds?.adapted?.limit ?? nominalCapacity(limit);

@@ -3,6 +3,7 @@ import type { QuotaCounts } from '../../edge/rlqs/quota-counts.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { Code } from '../../engine/decide/decide.ts';
+import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { Refusals } from '../../engine/ledger/refusals.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -719,6 +720,6 @@ function limitSamples(rules: RuleTree | undefined): Iterable<MetricSample> {
 }
 
 const limitLabels = (domain: string, levels: readonly string[], { limit, label, policy, times }: RuleLimit) => [
-  ...[domain, levels.join('.'), limit.algorithm, label.name, String(limit.windowMs / 1_000)],
+  ...[domain, levels.join('.'), namedAlgorithm(limit), label.name, String(limit.windowMs / 1_000)],
   ...[String(policy.shadow ?? false), ...(times ? [times.active.text] : [])],
 ];

@@ -62,7 +62,7 @@ descriptors:
   expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
     '# edge.remote_address is left out: no header provides remote_address: write a matcher with your own input.',
     '# edge.real_ip_10.0.0.0/8 is left out: no matcher of headers selects the addresses 10.0.0.0/8 192.0.2.1.',
-    '# edge.slot is left out: in_flight counts open requests, and a bucket only has a rate.',
+    '# edge.slot is left out: in_flight limits requests in flight, not a rate.',
   ]);
   expect(printed.match(/- predicate:/g)).toHaveLength(1);
 });
@@ -110,7 +110,7 @@ test('weir check refuses rules that proxies cannot apply, in the domains of RLQS
   expect(await problemsWith({ RLQS: 'true' })).toEqual([
     expect.objectContaining({
       line: 3,
-      message: expect.stringContaining('RLQS: a proxy cannot apply the rule: in_flight counts open requests'),
+      message: expect.stringContaining('RLQS: a proxy cannot apply the rule: in_flight limits requests in flight'),
     }),
   ]);
 });

@@ -24,6 +24,7 @@ import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
 import type { Claim } from '../../../src/engine/holds/claim.ts';
 import { algorithmFor, fullCapacity, type Limit } from '../../../src/engine/holds/limits.ts';
+import { withStatus } from '../../../src/engine/ledger/debit.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
@@ -334,12 +335,12 @@ function prepare(limits: readonly Limit[]) {
           const own = low ? lowered(limit) : limit;
           const plain = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
           const held = heldBy(plain, holder);
-          const asked = {
+          const asked = withStatus({
             ...held,
             ...(own.algorithm === 'adaptive' && { threshold: thresholds[holder % 4] }),
             ...(own.algorithm === 'reservation' && { commits }),
             ...moveOn(own, transfer),
-          };
+          });
           return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // a commit of 0 hits is no peek
         }),
       ),

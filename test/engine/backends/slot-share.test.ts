@@ -42,11 +42,8 @@ test.each([inFlightOf(12, 3_000, { path: [] }), adaptiveOf(40, 3_000, { path: []
     const anyOperation = fc.record({
       leaf: fc.constantFrom(...leaves, { children: [], path: [] }),
       holder: fc.integer({ min: 5_000, max: 5_030 }),
-      hits: fc.oneof(
-        fc.constantFrom(1, 1, 1, 1, -1),
-        fc.integer({ min: -3, max: 4 }),
-        fc.constantFrom(0, 100, -200, -503),
-      ),
+      hits: fc.oneof(fc.constantFrom(1, 1, 1, 1, -1), fc.integer({ min: -3, max: 4 }), fc.constantFrom(0, 100, -200)),
+      status: fc.constantFrom(undefined, undefined, 200, 404, 503),
       kind: fc.constantFrom(undefined, undefined, undefined, undefined, 'charge', 'refund', 'peek'),
       blocks: fc.boolean(),
     });
@@ -61,8 +58,9 @@ test.each([inFlightOf(12, 3_000, { path: [] }), adaptiveOf(40, 3_000, { path: []
         const key = newKey();
         for (const { spend, afterMs, operations } of calls) {
           clock.advance(afterMs);
-          const run = operations.map(({ leaf, holder, hits, kind, blocks }): Operation => {
-            const { policy: _, ...plain } = slotOf(key, whole, leaf, { holder, hits });
+          const run = operations.map(({ leaf, holder, hits, status, kind, blocks }): Operation => {
+            const { policy: _, ...own } = slotOf(key, whole, leaf, { holder, hits });
+            const plain = { ...own, status };
             const isOther = kind === 'refund' || kind === 'charge';
             if (kind === undefined || (spend !== 'each' && isOther)) return { ...plain, blocks };
             return { ...plain, kind, chargedAtMs: clock() - 13 } as Operation;

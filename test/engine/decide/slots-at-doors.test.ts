@@ -3,7 +3,7 @@ import { decide } from '../../../src/engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { findMetered } from '../../../src/engine/decide/metered.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import type { SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -20,6 +20,8 @@ descriptors:
     descriptors: [{key: id, not_counted: hold, rate_limit: {${inFlight}, requests_per_unit: 2}}]
   - key: adaptive
     descriptors: [{key: id, not_counted: hold, rate_limit: {${inFlight}, adapt: {min: 2, max: 10}}}]
+  - key: large
+    descriptors: [{key: id, not_counted: hold, rate_limit: {${inFlight}, adapt: {min: 150, max: 200}}}]
 `);
 
 /** A decider with new counters in memory. */
@@ -36,9 +38,9 @@ function newDecider(): SlotsDecider {
   };
 }
 
-const requestOf = (key: string, id?: string) => {
+const requestOf = (key: string, id?: string, hits = 1) => {
   const entries = [{ key, value: 'a' }, ...(id === undefined ? [] : [{ key: 'id', value: id }])];
-  return { domain: 'demo', descriptors: [{ entries, requestLimit: undefined, hits: 1 }] };
+  return { domain: 'demo', descriptors: [{ entries, requestLimit: undefined, hits }] };
 };
 
 describe.each(['fixed', 'adaptive'])('a limit on requests in flight that is %s', (key) => {
@@ -64,4 +66,16 @@ describe.each(['fixed', 'adaptive'])('a limit on requests in flight that is %s',
     expect(found).toMatchObject({ limits: [{}] });
     expect(found.kind === 'limited' && findMetered({ metersUsage: true }, found.limits)).toBeUndefined();
   });
+});
+
+test('only a proxy states the status of a response with a release: another caller releases as many slots as it says', async () => {
+  const decider = newDecider();
+  const slots = createSlots(decider);
+  const acquire = async (id: string, hits: number) =>
+    (await slots.acquire(requestOf('large', id, hits), 0, callerOf())).held;
+  expect(await acquire('1', 120)).toBe(true);
+  await slots.release(requestOf('large', '1', 110), callerOf());
+  expect(await acquire('2', 141)).toBe(false); // 10 are still held
+  await decide(requestOf('large', '1', -200), decider, 1_000);
+  expect(await acquire('2', 150)).toBe(true);
 });

@@ -132,16 +132,16 @@ test('halves after each ten idle windows, and is like a new counter after 100', 
 
 test.each([
   [200, [1, 100, 0]],
-  [1, [1, 100, 0]], // without a status
+  [undefined, [1, 100, 0]],
   [404, [0, 0, 0]],
   [499, [0, 0, 0]],
   [500, [0, 0, 1]],
-])('a release of %i hits is measured as %j: successes, their hold times, failures', (hits, measured) => {
+])('a release with the status %j is measured as %j: successes, their hold times, failures', (status, measured) => {
   const limit = adaptiveOf(1_000);
   const { step } = algorithmFor(limit);
   const { state: taken } = step(limit, undefined, 1_000, 3, true, { holder: 7 });
-  const { state, report } = step(limit, taken, 1_100, -hits, true, { holder: 7 });
-  expect([state.slice(4, 7), report?.[5]]).toEqual([measured, hits === 1 ? 2 : 0]);
-  const { state: repeated } = step(limit, state, 1_200, -hits, true, { holder: 8 }); // holds nothing
+  const { state, report } = step(limit, taken, 1_100, -1, true, { holder: 7, status });
+  expect([state.slice(4, 7), report?.[5]]).toEqual([measured, status === undefined ? 2 : 0]);
+  const { state: repeated } = step(limit, state, 1_200, -1, true, { holder: 8, status }); // holds nothing
   expect(repeated.slice(4, 7)).toEqual(measured);
 });

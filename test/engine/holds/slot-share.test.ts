@@ -139,8 +139,8 @@ test('an adaptive limit does not grow because of calls that only a ceiling refus
   const store = createMemoryBackend(clock, { maxCounters: 10 });
   const whole = adaptiveOf(100, 30_000, { path: [], min: 10, adaptMs: 200 });
   const leaf = { children: [1], path: [childOf({ ceiling: 20 })] }; // 2 of 10 slots
-  const run = (holder: number, hits: number) => {
-    const slot = slotOf('adaptive' as CounterKey, whole, leaf, { holder, hits });
+  const run = (holder: number, hits: number, status?: number) => {
+    const slot = { ...slotOf('adaptive' as CounterKey, whole, leaf, { holder, hits }), status };
     const replies = store.run([slot], { spend: 'each', timeoutMs: 1_000 });
     if (!Array.isArray(replies)) throw new TypeError('memory answers at once');
     return replies[0];
@@ -150,8 +150,8 @@ test('an adaptive limit does not grow because of calls that only a ceiling refus
     expect([run(one, 1).code, run(other, 1).code]).toEqual(['OK', 'OK']);
     expect(run(third, 1)).toMatchObject({ code: 'OVER_LIMIT', share: { reason: 'ceiling' } });
     clock.advance(10);
-    run(one, -200);
-    run(other, -200);
+    run(one, -1, 200);
+    run(other, -1, 200);
   }
   expect(run(1, 0).holds?.adapted).toMatchObject({ limit: 10, move: 'unused' });
 });

@@ -241,7 +241,7 @@ test('a proxy cannot apply a shared limit, which the check with RLQS says', asyn
   expect(Array.from(loaded.rules.rules, (rule) => bucketStrategy(rule))).toEqual(
     Array.from({ length: 3 }, () => ({
       kind: 'unsupported',
-      reason: 'share divides the limit among children, and a proxy would count on its own',
+      reason: 'share divides the limit among children, and it applies to none of them alone',
     })),
   );
 });

@@ -79,7 +79,7 @@ test('limits that are rates get advice with the path to their rules, and the oth
   });
   expect(rules.map(({ limits }) => limits[0]?.keepsAlgorithm)).toEqual([true, false, false, true]);
   expect(skipped).toEqual([
-    'demo: 1.user.path_/login*: in_flight limits concurrency, not a rate',
+    'demo: 1.user.path_/login*: in_flight limits requests in flight, not a rate',
     'demo: 1.plan_gold: unlimited; give it a limit with shadow_mode first',
   ]);
 });

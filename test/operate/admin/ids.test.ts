@@ -346,7 +346,7 @@ describe('reserved hits', () => {
     await commit('m', '1', 50, 'named');
     await commit('m', '2', 5, 'named');
     const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/metrics`)).text();
-    const labels = '{domain="llm",rule="named_m.request_id",algorithm="reservation"}';
+    const labels = '{domain="llm",rule="named_m.request_id",algorithm="fixed_window"}';
     for (const [name, value] of Object.entries({
       weir_reservations_reserved_hits_total: 30,
       weir_reservations_committed_hits_total: 35,

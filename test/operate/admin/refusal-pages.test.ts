@@ -1,9 +1,14 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
-import type { Answer } from '../../../src/engine/decide/decide.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { type Answer, decide } from '../../../src/engine/decide/decide.ts';
 import { RefusalSample, refusalPage } from '../../../src/operate/admin/refusals.ts';
 import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
+import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import { fakeClock } from '../../helpers/clock.ts';
+import { deciderOf } from '../../helpers/decider.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 
 const refused: Answer = { overallCode: 'OVER_LIMIT', verdicts: [], shadowed: false, delayMs: 0 };
 
@@ -111,4 +116,34 @@ test('a cursor does not grow with the number of ended processes', () => {
     since = refusalPage(reports, { since, count: 1, isChosen: () => true }).next;
   }
   expect(since?.split(',').length).toBeLessThan(50);
+});
+
+test('refusals and use of an adaptive limit are shown with the slots that it had, or that the priority may use', async () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: service
+    descriptors:
+      - key: priority
+        not_counted: priority
+        descriptors:
+          - {key: id, not_counted: hold, rate_limit: {algorithm: in_flight, ttl: 30s, adapt: {min: 4, max: 200}}}
+`);
+  const clock = fakeClock();
+  const decider = deciderOf(rules, { ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 10 })), clock });
+  const [sample, statistics] = [new RefusalSample(10, clock), createStatistics(0.8)];
+  const ask = async (priority: string, id: number) => {
+    const entries = Object.entries({ service: 'a', priority, id: String(id) }).map(([key, value]) => ({ key, value }));
+    const descriptors = [{ entries, requestLimit: undefined, hits: 1 }];
+    const answer = await decide({ domain: 'demo', descriptors }, decider, clock());
+    sample.answered('demo', descriptors, answer);
+    statistics.answered('demo', answer);
+  };
+  for (let id = 0; id < 4; id++) await ask(id < 2 ? 'sheddable' : 'critical', id);
+  await ask('sheddable', 4);
+  await ask('critical', 5);
+  const arithmetics = sample.report().refusals.map(({ descriptors: [one] }) => one?.arithmetic);
+  expect(arithmetics).toEqual(['4 + 1 = 5 > 2', '4 + 1 = 5 > 4']);
+  const [counts] = [...statistics.rules()];
+  expect(counts).toMatchObject({ overLimit: 2, share: { value: 1 } });
 });

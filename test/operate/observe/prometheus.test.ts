@@ -103,7 +103,7 @@ descriptors:
     if (at > 0) await ask('service', at - 1, -1, 1_020 + 40 * at);
   }
   await ask('service', 20, 1, 2_000);
-  const labels = '{domain="shop",rule="service.id",algorithm="adaptive"}';
+  const labels = '{domain="shop",rule="service.id",algorithm="in_flight"}';
   expect(Object.fromEntries(shown())).toEqual({
     [`weir_adaptive_limit_slots${labels}`]: 5,
     [`weir_adaptive_held_slots${labels}`]: 2,

@@ -116,7 +116,7 @@ export function encodeBatch(
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || operation.limit.algorithm === 'fair_share' || foreign?.has(operation))
+    if (operation.kind !== 'spend' || algorithmFor(operation.limit).state.hasNodes || foreign?.has(operation))
       return false;
     const place = keys.intern(operation.key);
     if (runs.repeat(operation, place, number)) return true;

@@ -44,7 +44,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
     ...algorithmNames.flatMap((name, at) => {
       const row = findRow(name);
-      const more = [...listTraits(name), ['reserves', String(name === 'reservation')]].map(
+      const more = [...listTraits(name), ['reserves', String(row.reserves === true)]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
       const step = nameStep(row.script);

@@ -1,7 +1,7 @@
 import { unitMs } from '../../algorithms/limit.ts';
 import { type AdaptiveLimit, adaptTargets } from '../../holds/concurrency.ts';
 import { MAX_HELD_SLOTS } from '../../holds/in-flight.ts';
-import type { Limit } from '../../holds/limits.ts';
+import { type Limit, limitsInFlight } from '../../holds/limits.ts';
 import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
 import { durationMs } from '../time/duration.ts';
@@ -17,7 +17,7 @@ export function readAdapt(
   problems: Problems,
 ): Limit | undefined {
   const { adapt } = values;
-  if (!adapt || fixed.algorithm !== 'in_flight') return fixed; // it goes with no others
+  if (!adapt || !limitsInFlight(fixed)) return fixed; // it goes with no others
   if (adapt.invalid.size > 0) return undefined; // reported already
   const other = (['requests_per_unit', 'soft'] as const).find((key) => values[key] !== undefined);
   if (other)

@@ -1,4 +1,5 @@
 import { parseMoney } from '../../algorithms/money.ts';
+import { isReservation } from '../../holds/limits.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
@@ -329,7 +330,7 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, pr
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
   if (!isFixed(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
-  const reserving = (rule?.limits ?? []).filter(({ limit }) => limit.algorithm === 'reservation');
+  const reserving = (rule?.limits ?? []).filter(({ limit }) => isReservation(limit));
   if (rule && reserving.length > 0) {
     const { schedule: whole, ...always } = rule;
     const schedule = whole?.map((one) => reserving.find((other) => other === one));

@@ -1,4 +1,4 @@
-import { fullCapacity, hasHolders } from '../../holds/limits.ts';
+import { fullCapacity, hasHolders, unitOf } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Block } from '../read/block.ts';
@@ -105,7 +105,7 @@ function checkHolders(
   block: LimitBlock,
   problems: Problems,
 ): boolean {
-  if (!hasHolders(own.limit) && own.limit.algorithm !== 'allocation') return true;
+  if (!hasHolders(own.limit) && unitOf(own.limit) === 'hits') return true;
   const isAlways = all.at(-1)?.active === undefined;
   if (isAlways && all.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =

@@ -17,9 +17,11 @@ import {
   algorithmFor,
   findNamedRow,
   isRateLimit,
+  isReservation,
   type Limit,
   type NamedAlgorithm,
   nominalCapacity,
+  unitOfNamed,
 } from '../../holds/limits.ts';
 import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
@@ -71,7 +73,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
   const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
   const window =
-    algorithm === 'allocation'
+    unitOfNamed(algorithm) === 'allocated'
       ? readNoWindow(block, report)
       : hasTtl
         ? readTtl(block, algorithm, report)
@@ -90,7 +92,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
-  if (policy?.onStoreFailure === 'local' && (algorithm === 'in_flight' || algorithm === 'allocation'))
+  if (policy?.onStoreFailure === 'local' && unitOfNamed(algorithm) !== 'hits')
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -108,7 +110,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const shared = split && readShare(block, { whole: split, hasId }, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
-  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && limit.algorithm !== 'reservation')
+  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
     report('requests_per_unit', `${limit.algorithm} counts at most ${MAX_UINT32} hits, got ${most}`);
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))

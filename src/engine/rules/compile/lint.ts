@@ -1,5 +1,6 @@
 import { groupBy } from '../../../base/group.ts';
 import { type Spend, unitMs } from '../../algorithms/limit.ts';
+import { algorithmsWith, unitOfNamed } from '../../holds/limits.ts';
 import { Addresses } from '../match/addresses.ts';
 import { BlockTable } from '../match/block-table.ts';
 import type { Matcher } from '../match/matcher.ts';
@@ -158,7 +159,7 @@ const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
 function lintNumbers({ values, place }: Block<'rate_limit'>, spend: string): readonly Problem[] {
   const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
   const found: Problem[] = [];
-  if (values.algorithm === 'token_bucket' && burst !== undefined) {
+  if (burst !== undefined && algorithmsWith('refill').some((name) => name === values.algorithm)) {
     const unitLength = Object.entries(unitMs).find(([name]) => name === unit.toUpperCase())?.[1];
     const perSecond = unitLength === undefined ? 0 : (requests * 1_000) / (unitLength * units);
     if (refill === 'interval' && burst < requests)
@@ -217,7 +218,7 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 }
 
 const usesIds = (node: Block<'node'>): boolean =>
-  listLimits(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
+  listLimits(node).some(({ values }) => unitOfNamed(values.algorithm) === 'slots' || values.reserve);
 
 const adapts = (node: Block<'node'>): boolean => listLimits(node).some(({ values }) => values.adapt !== undefined);
 
@@ -247,7 +248,7 @@ const NOT_RESERVED =
   'on_store_failure: allow admits requests without a reservation: their use may exceed the limit once the store is back';
 
 function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
-  if (values.algorithm !== 'in_flight') return [];
+  if (unitOfNamed(values.algorithm) !== 'slots') return [];
   return [
     ...(hasId ? [] : [warning(place('algorithm'), NO_ID)]),
     ...(values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NO_SLOT)] : []),
@@ -262,8 +263,7 @@ function lintReleases(node: Block<'node'>): readonly Problem[] {
   return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
 }
 
-const isHeld = ({ values: { algorithm } }: Block<'rate_limit'>): boolean =>
-  algorithm === 'in_flight' || algorithm === 'allocation';
+const isHeld = ({ values: { algorithm } }: Block<'rate_limit'>): boolean => unitOfNamed(algorithm) !== 'hits';
 
 const RELEASES_OTHERS =
   'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';

@@ -55,8 +55,8 @@ export function readShare(
       'share of slots requires the id of the request: put not_counted: hold on this node or one above',
     );
   }
-  const { algorithm, requestsPerUnit, windowMs } = whole;
-  if (algorithm !== 'token_bucket' || windowMs !== unitMs.SECOND)
+  const { requestsPerUnit, windowMs } = whole;
+  if (!('burst' in whole) || windowMs !== unitMs.SECOND)
     return problems.error(
       place('share'),
       `share requires a rate per second, so that a child has its reservation within one, got a window of ${windowMs} ms`,

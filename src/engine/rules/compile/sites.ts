@@ -1,7 +1,8 @@
+import { rateFor } from '../../algorithms/index.ts';
 import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
-import type { Limit } from '../../holds/limits.ts';
+import { isRateLimit, type Limit } from '../../holds/limits.ts';
 import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
-import { maxError } from '../../holds/site-share-state.ts';
+import { isBucket, maxError } from '../../holds/site-share-state.ts';
 import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
 import { findExcluded } from './share.ts';
@@ -61,7 +62,10 @@ function createShare(
   maxErrorPercent: number,
 ): SiteShareLimit | undefined {
   const { requestsPerUnit, soft, windowMs } = whole;
-  const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
+  const burst = isRateLimit(whole) ? rateFor(whole).movable?.(whole) : undefined;
+  if (burst === undefined) return undefined;
+  const of = whole.algorithm as SiteShareLimit['of']; // only these have hits that can move
+  return {
     algorithm: 'site_share',
     of,
     requestsPerUnit,
@@ -73,17 +77,13 @@ function createShare(
     site,
     ...(lost && { lost }),
     counter: `site_share|${of}|${windowMs}/${sites}.${group}`,
-  });
-  if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch' && whole.anchor === undefined)
-    return share('fixed_window', requestsPerUnit);
-  if (whole.algorithm === 'token_bucket' && whole.refill === 'continuous') return share('token_bucket', whole.burst);
-  return undefined;
+  };
 }
 
 function findProblem(limit: SiteShareLimit): string | undefined {
-  const { of, windowMs, burst, sites } = limit;
+  const { windowMs, burst, sites } = limit;
   if (windowMs < MIN_WINDOW_MS) return `sites requires a window of at least 1s, got ${windowMs} ms`;
-  if (of === 'fixed_window') return undefined;
+  if (!isBucket(limit)) return undefined;
   if (burst < sites) return `sites requires a burst of at least one token for each of ${sites} sites, got ${burst}`;
   const product = (burst + maxError(limit) + 1) * windowMs * sites;
   if (product <= MAX_COUNT) return undefined;

@@ -1,6 +1,6 @@
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import { showCount, showMoney } from '../../algorithms/money.ts';
-import { algorithmFor, isRateLimit, isShared, type Limit, namedAlgorithm } from '../../holds/limits.ts';
+import { algorithmFor, isRateLimit, isShared, namedAlgorithm, unitOf } from '../../holds/limits.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
@@ -12,22 +12,11 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const algorithm = namedAlgorithm(limit);
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
-  if (algorithm === 'allocation') return `${requestsPerUnit} until given back`;
-  if (limit.algorithm === 'adaptive')
-    return `${limit.min} to ${requestsPerUnit} in flight for up to ${describeTtl(windowMs)}, adaptive${describeUse(limit)}`;
-  if (algorithm === 'in_flight')
-    return `${requestsPerUnit} in flight for up to ${describeTtl(windowMs)}${describeUse(limit)}`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  return `${showCount(limit, requestsPerUnit)} per ${window}${by}${describeUse(limit)}`;
-}
-
-const describeTtl = (ms: number): string => (ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`);
-
-function describeUse(limit: Limit): string {
-  if (limit.algorithm === 'reservation') return ', reserved';
-  return isShared(limit) ? ', shared' : '';
+  const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}`;
+  return `${algorithmFor(limit).words?.(limit, rate) ?? rate}${isShared(limit) ? ', shared' : ''}`;
 }
 
 /**
@@ -141,11 +130,13 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
   const { windowMs, requestsPerUnit, soft, currency } = limit;
   const algorithm = namedAlgorithm(limit);
   const { name, unit, unitMultiplier } = label;
+  const { counts, list } = algorithmFor(limit);
   const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
   return {
     ...(name !== '' && { name }),
     ...(times && { active: times.active.text, limit: times.of }),
     algorithm,
+    ...(counts && { counts }),
     ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
     window_ms: windowMs,
     requests_per_unit: requestsPerUnit,
@@ -153,7 +144,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
     soft,
     shadow_mode: shadow ?? false,
     quota_mode: quota ?? false,
-    ...algorithmFor(limit).list(limit),
+    ...list(limit),
     on_store_failure: onStoreFailure ?? 'error',
     ...(isRateLimit(limit) && { on_overload: onOverload ?? 'local' }),
     ...(localShare !== undefined && { local_share: localShare }),
@@ -179,7 +170,7 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const algorithm = namedAlgorithm(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
-    ...(unit === 'UNKNOWN' && algorithm !== 'allocation' ? [`window: ${windowMs}ms`] : []),
+    ...(unit === 'UNKNOWN' && unitOf(limit) !== 'allocated' ? [`window: ${windowMs}ms`] : []),
     ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
     ...algorithmFor(limit).write(limit),
     ...(currency === undefined ? [] : [`budget: ${showMoney(requestsPerUnit, currency)}`]),

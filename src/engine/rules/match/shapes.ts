@@ -101,6 +101,8 @@ const limitJson = openFields(
   {
     name: text,
     active: text,
+    /** What its hits are: slots of requests in flight, or what is allocated until it is given back; absent: they pass. */
+    counts: oneOf('slots', 'allocated'),
     unit: text,
     unit_multiplier: whole,
     on_overload: text,

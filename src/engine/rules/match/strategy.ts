@@ -1,4 +1,5 @@
-import type { Limit } from '../../holds/limits.ts';
+import { rateFor } from '../../algorithms/index.ts';
+import { algorithmFor, isRateLimit, type Limit } from '../../holds/limits.ts';
 import type { Pool } from '../../shares/shares.ts';
 import type { Rule, RuleLimit } from './tree.ts';
 
@@ -14,8 +15,6 @@ type BucketStrategy =
 const MIN_UNITS = 1_024;
 /** Maximum length of a fill in seconds, about 31 years; a longer window is a single fill. */
 const MAX_FILL_SECONDS = 1_000_000_000;
-/** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
-const SLIDING_BURST_PART = 10;
 
 /** Converts a rule to a rate and a burst, with which a proxy can decide on its own. */
 export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
@@ -30,38 +29,11 @@ export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.l
   if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
   if (limit.currency !== undefined) return unsupported('budget counts money, and a proxy counts requests');
   if (limit.requestsPerUnit === 0) return { kind: 'deny' };
-  const burst = chooseBurst(limit);
-  return typeof burst === 'number' ? createPool(limit, burst) : burst;
+  const burst = isRateLimit(limit) ? rateFor(limit).bucketBurst(limit) : algorithmFor(limit).notARate;
+  return typeof burst === 'number' ? createPool(limit, burst) : unsupported(burst ?? '');
 }
 
 const unsupported = (reason: string) => ({ kind: 'unsupported', reason }) as const;
-
-function chooseBurst(limit: Limit): number | BucketStrategy {
-  switch (limit.algorithm) {
-    case 'token_bucket':
-    case 'leaky_bucket':
-      return limit.maxDelayMs > 0 ? unsupported('max_delay holds requests, which a proxy cannot do') : limit.burst;
-    case 'fixed_window':
-      return typeof limit.alignment === 'string'
-        ? limit.requestsPerUnit
-        : unsupported('alignment: calendar has windows of different lengths');
-    case 'in_flight':
-    case 'adaptive':
-      return unsupported('in_flight counts open requests, and a bucket only has a rate');
-    case 'allocation':
-      return unsupported('allocation counts what is held, and a bucket only has a rate');
-    case 'site_share':
-      return unsupported('sites moves hits between sites, and a proxy would count on its own');
-    case 'fair_share':
-      return unsupported('share divides the limit among children, and a proxy would count on its own');
-    case 'reservation':
-      return unsupported('reserve counts what requests have used, and a proxy counts requests');
-    case 'sliding_window_log':
-    case 'sliding_window_counter':
-    case 'sliding_window_buckets':
-      return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
-  }
-}
 
 /**
  * The length of a fill depends only on the limit, and is a whole number of seconds: proxies vary only the tokens per

@@ -150,7 +150,7 @@ const rateLimit = {
     type: 'block',
     of: 'adapt',
     insteadOf: ['requests_per_unit'],
-    goesWith: ['in_flight'],
+    goesWith: algorithmsWith('adapt'),
     meaning: 'in_flight: the number of slots follows from hold times and outcomes; requires an id (not_counted: hold)',
   },
   reserve: {
@@ -169,7 +169,7 @@ const rateLimit = {
   share: {
     type: 'block',
     of: 'share',
-    goesWith: ['token_bucket', 'in_flight'],
+    goesWith: algorithmsWith('share'),
     meaning:
       'the values of a key share the limit: each may use what others leave; token_bucket (the default then) with unit: second, or in_flight with an id',
   },

@@ -1,3 +1,4 @@
+import { unitOfNamed } from '../../holds/limits.ts';
 import { type Alternatives, type Block, createBlock } from './block.ts';
 import type { Requirement } from './node-source.ts';
 import { type Place, type Problems, shown } from './problem.ts';
@@ -44,7 +45,7 @@ function readRequirement(
   if (!limit && per.length > 0 && !invalid.has('limit')) report('per', 'per goes with limit, got no limit');
   const twice = per.find((key, at) => key === '' || per.indexOf(key) !== at);
   if (twice !== undefined) report('per', `per needs different keys, got '${shown(twice)}' twice, or an empty one`);
-  if (limit?.values.algorithm === 'in_flight')
+  if (limit && unitOfNamed(limit.values.algorithm) === 'slots')
     problems.error(limit.place('algorithm'), 'require cannot have a limit with in_flight: nothing releases its slots');
   if (!keys || !choice || invalid.size > 0 || problems.all.length > before) return undefined;
   const counted = limit ?? createBlock<'rate_limit'>(choice === 'allow' ? { unlimited: true } : REFUSAL, place);
