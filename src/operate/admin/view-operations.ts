@@ -2,7 +2,7 @@ import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { mergeTop } from '../../lab/sketches/space-saving.ts';
 import type { Answers } from '../answers/all.ts';
-import type { RefusalPage, SampledRefusal } from '../answers/explain.ts';
+import { type RefusalPage, refusalKinds, type SampledRefusal } from '../answers/explain.ts';
 import type { ListedFinding } from '../answers/findings.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import type { StandingFinding } from '../findings/findings.ts';
@@ -138,6 +138,11 @@ const refusalQuery = fields(
       maximum: Number.MAX_SAFE_INTEGER,
       description: 'only refusals after this time, in milliseconds since the epoch',
     },
+    of: {
+      ...oneOf(...refusalKinds),
+      description:
+        'refused (the default), or would_refuse: requests that passed though a limit would have refused them',
+    },
     since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
     count: pageSize(1_000),
   },
@@ -145,9 +150,9 @@ const refusalQuery = fields(
 
 async function refusals(
   options: AdminOptions,
-  { domain: only, rule, request, after = 0, since, count = 50 }: ValueOf<typeof refusalQuery>,
+  { domain: only, rule, request, after = 0, of = 'refused', since, count = 50 }: ValueOf<typeof refusalQuery>,
 ): Promise<RefusalPage> {
-  const replies = await options.ask({ kind: 'refusals' });
+  const replies = await options.ask({ kind: 'refusals', of });
   const reports = replies.flatMap(({ reply }) => reply ?? []);
   if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>

@@ -2,6 +2,7 @@ import type { JsonObject } from '../../../src/base/json.ts';
 import { createDynamicMetadata } from '../../../src/edge/rls/metadata.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Answer, decide, type Verdict } from '../../../src/engine/decide/decide.ts';
+import { BLOCK_COUNTER } from '../../../src/engine/decide/overrides.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireDescriptor, WireRequest } from '../../../src/engine/wire/wire.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -108,13 +109,27 @@ describe('with ofRule, dynamic metadata has', () => {
     });
   });
 
-  test('the code that a mode changed to OK, beside the other facts', () => {
-    const shadowed = { ...perMinute({ ...refusal, soft: true }), code: 'OK' as const };
+  test('what a blocked client exceeds, in words', () => {
+    const verdict = { ...perMinute(refusal), limit: { ...limit, counter: BLOCK_COUNTER } };
+    expect(metadataOf([verdict], { overallCode: 'OVER_LIMIT' })).toMatchObject({
+      weir: { limit: 'blocked by an override' },
+    });
+  });
+
+  test('the limit that a mode spares, beside the other facts', () => {
+    const shadowed = { ...perMinute({ ...refusal, soft: true }), code: 'OK' as const, policy: { shadow: true } };
+    const would_refuse = [{ descriptor: 0, rule: 'demo.user', limit: '10 per minute', reason: 'shadow' }];
     expect(metadataOf([shadowed])).toEqual({
       weir: {
-        ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_be: 'OVER_LIMIT' },
+        ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_refuse },
         statuses: [{ index: 0, rule: 'demo.user', soft: true }],
       },
+    });
+    expect(createDynamicMetadata({ ofRequest: true })(request, { ...answer, verdicts: [shadowed] })).toMatchObject({
+      weir: { would_refuse },
+    });
+    expect(createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts: [shadowed] })).toEqual({
+      weir: { statuses: expect.anything() },
     });
   });
 });
@@ -232,7 +247,7 @@ descriptors:
     const both = [wire(first, 2), wire(second), ...others];
     expect(await answersOf([both, both, both, others])).toEqual([
       ['OK', { passedDescriptors: [first, second] }],
-      ['OK', { passedDescriptors: [second] }],
+      ['OK', { passedDescriptors: [second], weir: { would_refuse: [expect.objectContaining({ descriptor: 0 })] } }],
       ['OVER_LIMIT', { passedDescriptors: [] }],
       ['OK', undefined],
     ]);
