@@ -38,7 +38,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     }),
     operation('GET /api/v1/top', {
       summary:
-        'the descriptors with the most hits, refusals, or hits that shadow mode let pass, by rule in the last minute',
+        'the descriptors with the most hits, refusals, or hits that shadow or quota mode let pass, by rule in the last minute',
       need: 'read',
       query: topQuery,
       answers:
