@@ -149,6 +149,6 @@ function collectFacts({ verdicts, delayMs }: Answer): JsonObject | undefined {
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
   });
-  if (statuses.length === 0) return undefined;
-  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
+  if (delayMs === 0 && statuses.length === 0) return undefined;
+  return { ...(delayMs > 0 && { delay_ms: delayMs }), ...(statuses.length > 0 && { statuses }) };
 }

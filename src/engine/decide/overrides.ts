@@ -115,7 +115,7 @@ export class Overrides {
     const override = this.of(found, domain, entries);
     if (!override) return found;
     const { rule } = found;
-    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule };
+    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
     const limit = this.#byKey.get(descriptorKey(domain, override.entries))?.limit;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;

@@ -95,16 +95,25 @@ export function describeWouldRefuse(answer: Answer): readonly DescribedSpared[] 
 }
 
 /**
- * What neither the statuses of an answer nor its code tell: the limits that would have refused, and the required keys
- * that the request lacks. Undefined if there are none.
+ * What neither the statuses of an answer nor its code tell: the limits that would have refused, the required keys that
+ * the request lacks, and the indices of descriptors that an override exempts. Undefined if there are none.
  */
 export function untoldFacts(answer: Answer): JsonObject | undefined {
+  const { verdicts, unmet } = answer;
   const would_refuse = describeWouldRefuse(answer);
-  const missing = answer.unmet?.missing.map(({ requirement }) => missingName(requirement));
-  return would_refuse || missing ? { ...(missing && { missing }), ...(would_refuse && { would_refuse }) } : undefined;
+  const hasExempt = verdicts.some(isExempt);
+  if (!would_refuse && !unmet && !hasExempt) return undefined; // the common case
+  return {
+    ...(unmet && { missing: unmet.missing.map(({ requirement }) => missingName(requirement)) }),
+    ...(hasExempt && { exempt: verdicts.flatMap((one, at) => (isExempt(one) ? [at] : [])).slice(0, MAX_DESCRIBED) }),
+    ...(would_refuse && { would_refuse }),
+  };
 }
 
-interface DescribedSpared extends JsonObject {
+const isExempt = (verdict: Verdict): boolean => verdict.kind === 'unlimited' && verdict.exempt === true;
+
+/** A limit that would have refused, described. */
+export interface DescribedSpared extends JsonObject {
   readonly descriptor: number;
   readonly rule: string;
   /** `5 per minute`. */

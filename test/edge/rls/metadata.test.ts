@@ -82,6 +82,23 @@ describe('dynamic metadata under `weir`', () => {
   });
 });
 
+test('dynamic metadata has the delay by a limit that its status does not show', async () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: user
+    rate_limits:
+      - { unit: day, requests_per_unit: 2 }
+      - { algorithm: leaky_bucket, unit: second, requests_per_unit: 5, max_delay: 1s }
+`);
+  const decider = deciderOf(rules);
+  const descriptors = [{ entries: [{ key: 'user', value: 'a' }], requestLimit: undefined, hits: 1 }];
+  await decide({ domain: 'demo', descriptors }, decider, 5_000);
+  const held = await decide({ domain: 'demo', descriptors }, decider, 5_000);
+  expect(held).toMatchObject({ delayMs: 200, verdicts: [{ limit: { requestsPerUnit: 2 }, decision: { delayMs: 0 } }] });
+  expect(createDynamicMetadata({ ofRequest: false })(request, held)).toEqual({ weir: { delay_ms: 200 } });
+});
+
 describe('with ofRule, dynamic metadata has', () => {
   const metadataOf = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}, quotaMode = false) =>
     createDynamicMetadata({ ofRequest: false, ofRule: true, quotaMode })(request, { ...answer, verdicts, ...changes });
@@ -117,7 +134,11 @@ describe('with ofRule, dynamic metadata has', () => {
   });
 
   test('the limit that a mode spares, beside the other facts', () => {
-    const shadowed = { ...perMinute({ ...refusal, soft: true }), code: 'OK' as const, policy: { shadow: true } };
+    const shadowed = {
+      ...perMinute({ ...refusal, soft: true }),
+      code: 'OK' as const,
+      policy: { shadow: true as const },
+    };
     const would_refuse = [{ descriptor: 0, rule: 'demo.user', limit: '10 per minute', reason: 'shadow' }];
     expect(metadataOf([shadowed])).toEqual({
       weir: {

@@ -72,7 +72,7 @@ function unary<Q, R>(method: MethodDefinition<Q, R>, request: Q, metadata = new 
 
 /** What an answer tells about spared requests: in its metadata, and in its header. */
 const told = ({ dynamic_metadata, response_headers_to_add }: WireResponse) => [
-  (dynamic_metadata && (fromStruct(dynamic_metadata).weir as { would_refuse?: object })).would_refuse,
+  (dynamic_metadata && (fromStruct(dynamic_metadata).weir as { would_refuse?: object }))?.would_refuse,
   response_headers_to_add.find(({ key }) => key === HEADER)?.value,
 ];
 

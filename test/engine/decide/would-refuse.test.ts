@@ -108,6 +108,22 @@ test('a block and a limit in the request are described if the service is in shad
   ]);
 });
 
+test('descriptors that an override exempts are told', async () => {
+  const clock = fakeClock();
+  const overrides = new Overrides(clock, () => 60_000);
+  const exempt = { entries: [{ key: 'spent', value: 'a' }], effect: { kind: 'exempt' } } as const;
+  overrides.replace([{ domain: 'shop', ...exempt, untilMs: clock() + 60_000, by: 'ops', reason: 'vip' }]);
+  const facts = async (...keys: readonly string[]) =>
+    untoldFacts(
+      await ask(
+        keys.map((key) => descriptor(key)),
+        { overrides },
+      ),
+    );
+  expect(await facts('healthy', 'spent')).toEqual({ exempt: [1] });
+  expect(await facts('healthy', 'free')).toBeUndefined();
+});
+
 describe('of requests without a required key', () => {
   const strict = (otherwise: string) =>
     rulesFrom(`
