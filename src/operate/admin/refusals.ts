@@ -23,6 +23,10 @@ export const keptText = (text: string): string => text.slice(0, MAX_TEXT_LENGTH)
 /** The most descriptors kept of one request. */
 const MAX_DESCRIPTORS = 16;
 
+/** Refused requests, or those that would have been refused. */
+export const refusalKinds = ['refused', 'would_refuse'] as const;
+export type RefusalKind = (typeof refusalKinds)[number];
+
 /** The refusals that one process keeps. */
 export interface RefusalReport {
   /** Names the process. */

@@ -272,10 +272,6 @@ const refusalPage = fields(
 );
 export type RefusalPage = ValueOf<typeof refusalPage>;
 
-/** Refused requests, or those that would have been refused. */
-export const refusalKinds = ['refused', 'would_refuse'] as const;
-export type RefusalKind = (typeof refusalKinds)[number];
-
 export const explainAnswers = {
   'POST /api/v1/explain': explanation,
   'GET /api/v1/refusals': refusalPage,
