@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { decideBatch, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
+import { decideBatch, kuadrantService, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
@@ -70,6 +70,9 @@ function unary<Q, R>(method: MethodDefinition<Q, R>, request: Q, metadata = new 
   });
 }
 
+/** A method whose messages have the fields of these. */
+type Typed = MethodDefinition<WireRequest, WireResponse>;
+
 /** What an answer tells about spared requests: in its metadata, and in its header. */
 const told = ({ dynamic_metadata, response_headers_to_add }: WireResponse) => [
   (dynamic_metadata && (fromStruct(dynamic_metadata).weir as { would_refuse?: object }))?.would_refuse,
@@ -89,6 +92,14 @@ describe.each([
       const [answer] = (await unary(decideBatch, { requests: [request] }, detailed)).answers;
       if (!answer || !('response' in answer)) throw new Error('no answer');
       return answer.response;
+    },
+  ],
+  [
+    "Kuadrant's CheckRateLimit",
+    async (request: WireRequest) => {
+      const checked = await unary(kuadrantService.CheckRateLimit as Typed, request);
+      await unary(kuadrantService.Report as Typed, request); // a check counts nothing
+      return checked;
     },
   ],
 ])('%s tells', (name, ask) => {
