@@ -32,6 +32,23 @@ export interface DescriptorDecision extends LimitState {
   readonly ok: boolean;
 }
 
+/** A limit that is exceeded and did not refuse, such as one in shadow mode. */
+export interface SparedLimit {
+  /** The index of its descriptor. */
+  readonly descriptor: number;
+  /** The path of its rule. */
+  readonly rule: string;
+  /** The name of the limit, if its rule has one. */
+  readonly name: string | undefined;
+  /** `5 per minute`. */
+  readonly limit: string;
+  /**
+   * `shadow`: the limit is in shadow mode; `quota`: another quota had room; `service_shadow`: the service is in shadow
+   * mode.
+   */
+  readonly reason: 'shadow' | 'quota' | 'service_shadow' | (string & {});
+}
+
 /** The outcome of `limit`. The fields of `LimitState` describe the limit that decided. */
 export interface Decision extends LimitState {
   /** Whether the request may proceed. */
@@ -42,6 +59,8 @@ export interface Decision extends LimitState {
   readonly source: DecisionSource | undefined;
   /** One per descriptor, in their order. Empty if the client answered. */
   readonly descriptors: readonly DescriptorDecision[];
+  /** The limits that would have refused, in the order of their descriptors. Only from Weir; else empty. */
+  readonly wouldRefuse: readonly SparedLimit[];
   /** Headers that the service wants added to the response. */
   readonly headers: readonly ResponseHeader[];
   /** Why there is no answer from the service; `ok` is then determined by `onError`. */
@@ -55,6 +74,7 @@ export const bareDecision = (ok: boolean, source: Decision['source'], error?: Er
   delayMs: undefined,
   source,
   descriptors: [],
+  wouldRefuse: [],
   headers: [],
   error,
 });
@@ -88,6 +108,7 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
     delayMs: detail && (asNumber(detail.delay_ms) ?? 0),
     source: asText(detail?.source),
     descriptors,
+    wouldRefuse: toSpared(detail?.would_refuse),
     headers,
     error: undefined,
   };
@@ -121,6 +142,17 @@ function toState({ code, limit, remaining, resetMs }: Status, written: unknown):
     resetMs: asNumber(detail.reset_ms) ?? resetMs,
     retryAfterMs: ok ? undefined : asNumber(detail.retry_after_ms),
   };
+}
+
+/** Reads the limits that would have refused; others than these are left out. */
+export function toSpared(written: unknown): readonly SparedLimit[] {
+  if (!Array.isArray(written)) return [];
+  return written.flatMap((one: Readonly<Record<string, unknown>> | null): SparedLimit[] => {
+    const [descriptor, rule] = [asNumber(one?.descriptor), asText(one?.rule)];
+    const [limit, reason] = [asText(one?.limit), asText(one?.reason)];
+    if (descriptor === undefined || rule === undefined || limit === undefined || reason === undefined) return [];
+    return [{ descriptor, rule, name: asText(one?.name), limit, reason }];
+  });
 }
 
 const asNumber = (value: unknown): number | undefined =>

@@ -51,6 +51,7 @@ export class Refusals {
       retryAfterMs: left(decision.retryAfterMs),
       resetMs: left(decision.resetMs),
       source: 'client_refusal',
+      wouldRefuse: [],
       headers: [], // their times are outdated
     };
   }

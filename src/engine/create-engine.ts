@@ -3,6 +3,7 @@ import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest } from './decide/decide.ts';
 import { Overrides } from './decide/overrides.ts';
+import { type DescribedSpared, describeWouldRefuse } from './decide/would-refuse.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
@@ -61,6 +62,8 @@ export interface Engine {
    * @throws TooCostly            the request names too many counters with a long state; nothing was counted
    */
   decide(request: EngineRequest, options?: DecideOptions): Promise<Answer>;
+  /** The limits that would have refused a request, such as those in shadow mode, and why they did not; at most 32. */
+  wouldRefuse(answer: Answer): readonly DescribedSpared[];
   /**
    * Replaces the rules in one step. Limits that are unchanged keep their counters. On failure the rules stay.
    *
@@ -127,6 +130,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
       if (closing) throw new Error('the engine is closed');
       return decide(toRequest(request), decider, timeoutMs);
     },
+    wouldRefuse: (answer) => describeWouldRefuse(answer) ?? [],
     replaceRules: (other) => next(() => replace(other)),
     health: () => store.ledger.health(),
     close() {

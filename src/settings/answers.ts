@@ -77,6 +77,11 @@ const answerRows = {
     'X-RateLimit-Soft-Exceeded',
     'header with the rules that admitted a request in their soft part, independent of the settings above; empty: none',
   ),
+  LIMIT_WOULD_REFUSE_HEADER: setting(
+    headerNameOrNone,
+    '',
+    'header with the limits that would have refused a request but for shadow_mode, quota_mode or SHADOW_MODE, such as X-RateLimit-Would-Refuse; empty: none',
+  ),
   RESPONSE_DYNAMIC_METADATA: setting(
     flag,
     'false',

@@ -34,7 +34,8 @@ export function limitHeaderNames(values: Values) {
 export function checkHeaders(values: Values, problems: string[]): void {
   if (!values.LIMIT_IETF_HEADERS) return;
   const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;
-  for (const name of [...names, 'LIMIT_RETRY_AFTER_HEADERS', 'LIMIT_SOFT_HEADER'] as const)
+  const others = ['LIMIT_RETRY_AFTER_HEADERS', 'LIMIT_SOFT_HEADER', 'LIMIT_WOULD_REFUSE_HEADER'] as const;
+  for (const name of [...names, ...others])
     for (const header of [values[name] ?? []].flat())
       if (ietfNames.includes(header.toLowerCase()))
         problems.push(`${name} must not be ${header} if LIMIT_IETF_HEADERS is true, which sends that header itself`);

@@ -38,7 +38,7 @@ const adminRows = {
   EXPLAIN_SAMPLE: setting(
     integer(0, 10_000, 'refusals'),
     '0',
-    'number of the last refusals that each process keeps with their explanation (/api/v1/refusals); 0: none',
+    'number of the last refusals that each process keeps with their explanation, and of requests that would have been refused (/api/v1/refusals); 0: none',
   ),
   ADVISE_BYTES: setting(
     integer(0, 2 ** 40, 'bytes'),

@@ -81,7 +81,8 @@ describe('ask', () => {
   beforeAll(async () => {
     const below = '      - { key: method, rate_limit: { unlimited: true } }\n';
     const rules = join(mkdtempSync(join(tmpdir(), 'ask-')), 'rules.yaml');
-    writeFileSync(rules, `${RULES}  - key: path\n    descriptors:\n${below}`);
+    const trial = '  - { key: trial, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }\n';
+    writeFileSync(rules, `${RULES}${trial}  - key: path\n    descriptors:\n${below}`);
     running = await startWeir({}, { args: ['--rules', rules] });
   });
   afterAll(() => running.stop());
@@ -118,6 +119,13 @@ describe('ask', () => {
         },
       ],
     });
+  });
+
+  test('prints the limits that would have refused', async () => {
+    expect((await ask(running, 'demo', 'trial=alice')).output).not.toContain('would refuse');
+    expect((await ask(running, 'demo', 'trial=alice')).output).toContain(
+      '\n  would refuse: demo.trial: 1 per day (shadow_mode)\n',
+    );
   });
 
   test('reads the counter without counting with --hits 0', async () => {

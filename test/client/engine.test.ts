@@ -23,6 +23,7 @@ test('a client with an engine decides as a service does', async () => {
     [{ free: 'x' }, 1],
     [{ unknown: 'x' }, 1],
     [{ user: 'a' }, 6],
+    [{ trial: 'a' }, 2],
   ] as const;
   for (const [descriptors, hits] of calls) {
     const [overGrpc, byEngine] = await Promise.all(

@@ -13,6 +13,7 @@ const allowed: Decision = {
   delayMs: undefined,
   source: undefined,
   descriptors: [],
+  wouldRefuse: [],
   headers: [],
   error: undefined,
 };

@@ -31,6 +31,7 @@ const decisionOf = (descriptors: readonly DescriptorDecision[], changes: Partial
   delayMs: 0,
   source: 'backend',
   descriptors,
+  wouldRefuse: [],
   headers: [],
   error: undefined,
   ...changes,

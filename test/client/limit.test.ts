@@ -29,6 +29,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
       delayMs: 0,
       source: 'backend',
       descriptors: [expect.objectContaining({ ok: true, rule: 'demo.user', limit: 5, remaining: 4 })],
+      wouldRefuse: [],
       headers: [],
       error: undefined,
     });
@@ -36,6 +37,14 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(refused).toMatchObject({ ok: false, rule: 'demo.user', limit: 5, source: 'backend' });
     expect(refused.retryAfterMs).toBeGreaterThan(0);
     expect(refused.retryAfterMs).toBeLessThanOrEqual(86_400_000);
+  });
+
+  test('tells which limits would have refused', async () => {
+    const client = await open();
+    const both = [{ unknown: 'x' }, { trial: newUser() }];
+    expect((await client.limit('demo', both)).wouldRefuse).toEqual([]);
+    const limit = { descriptor: 1, rule: 'demo.trial', name: undefined, limit: '1 per day', reason: 'shadow' };
+    expect(await client.limit('demo', both)).toMatchObject({ ok: true, wouldRefuse: [limit] });
   });
 
   test('reads counters with 0 hits, and refunds hits with a negative number', async () => {

@@ -66,6 +66,9 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 100 }
   - key: free
     rate_limit: { unlimited: true }
+  - key: trial
+    shadow_mode: true
+    rate_limit: { unit: day, requests_per_unit: 1 }
   - key: slow
     rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 5, burst: 5, max_delay: 5s }
   - key: tenant

@@ -25,6 +25,7 @@ const deviations: Readonly<Record<string, string>> = {
   '084b local cache outlives a larger override': cached,
   '084f a key longer than 1/1024 of the minimum cache is not cached': cached,
   '111c metadata: merging nested structs, seen again': 'metadata of rules stays what it was',
+  '112b metadata: unlimited, whitelisted and replaced rules': 'metadata has the limits that would have refused, too',
   '112c metadata is lost when the metric key is rebuilt': 'metadata of rules is never lost',
   '118 /json with an unknown field': 'isNegativeHits is a field of the API now',
   'E2c requests_per_unit beyond uint32': 'larger limits are counted exactly',

@@ -23,6 +23,15 @@ const passed = (...names: readonly string[]) =>
   names.map((name) => ({ backend_name: `default/${name}`, model_name_override: 'gpt-4o' }));
 
 const METADATA = '%DYNAMIC_METADATA(envoy.filters.http.ratelimit:passedDescriptors)%';
+const SPARED = '%DYNAMIC_METADATA(envoy.filters.http.ratelimit:weir:would_refuse)%';
+
+/** The quota that is over while the other one lets the request pass. */
+const spared = {
+  descriptor: 0,
+  rule: 'ai-gateway-quota.backend_name_default/reserved.model_name_override',
+  limit: '2 per year',
+  reason: 'quota',
+};
 
 const folder = mkdtempSync(join(tmpdir(), 'passed-'));
 const [rules, envoyLog, upstreamLog] = ['rules.yaml', 'envoy.log', 'upstream.log'].map((name) => join(folder, name));
@@ -44,7 +53,7 @@ const logTo = (path = '', line = ''): string =>
 const asking = (weir: GrpcTarget): string =>
   wholeEnvoy(
     {
-      manager: `                ${logTo(envoyLog, METADATA)}\n`,
+      manager: `                ${logTo(envoyLog, `[${METADATA},${SPARED}]`)}\n`,
       filter: `name: envoy.filters.http.ratelimit
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
@@ -68,10 +77,10 @@ const asking = (weir: GrpcTarget): string =>
 
 const linesOf = (path = ''): readonly unknown[] => {
   const lines = readFileSync(path, 'utf8').split('\n');
-  return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line.replace(/,-]$/, ',null]')));
 };
 
-test("a real Envoy has passedDescriptors in the rate limit filter's metadata, for its log and for later filters", async () => {
+test("a real Envoy has passedDescriptors and the quotas that would have refused in the rate limit filter's metadata", async () => {
   writeFileSync(rules ?? '', RULES);
   const settings = { RESPONSE_PASSED_DESCRIPTORS: 'true', RULES_PATH: rules ?? '', USE_STATSD: 'false' };
   const weir = await startWeir(settings);
@@ -89,7 +98,12 @@ test("a real Envoy has passedDescriptors in the rate limit filter's metadata, fo
     expect(answers).toEqual([true, true, true, false]);
     await eventually(() => linesOf(envoyLog).length === 4 && linesOf(upstreamLog).length === 3);
     const both = passed('reserved', 'on-demand');
-    expect(linesOf(envoyLog)).toEqual([both, both, passed('on-demand'), []]);
+    expect(linesOf(envoyLog)).toEqual([
+      [both, null],
+      [both, null],
+      [passed('on-demand'), [spared]],
+      [[], null],
+    ]);
     expect(linesOf(upstreamLog)).toEqual([both, both, passed('on-demand')]);
   } finally {
     await Promise.all([envoy.stop(), weir.stop()]);

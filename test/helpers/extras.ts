@@ -3,9 +3,9 @@ import { createDynamicMetadata } from '../../src/edge/rls/metadata.ts';
 import type { Extras } from '../../src/edge/rls/service.ts';
 
 /** Only our own metadata and the header `soft`, which names rules whose soft part admitted a request; or `changes`. */
-export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = false } = {}): Extras => ({
+export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = false, ofRule = false } = {}): Extras => ({
   headers: createResponseHeaders({ ...noHeaders, ...changes }),
-  metadata: createDynamicMetadata({ ofRequest }),
+  metadata: createDynamicMetadata({ ofRequest, ofRule }),
 });
 
 type HeaderOptions = Parameters<typeof createResponseHeaders>[0];
@@ -16,5 +16,6 @@ const noHeaders: HeaderOptions = {
   ietf: false,
   retryAfter: [],
   soft: 'soft',
+  wouldRefuse: '',
   quotaMode: false,
 };

@@ -526,7 +526,8 @@ describe('headers for limits', () => {
       { ...styled, LIMIT_RETRY_AFTER_HEADERS: 'Retry-After' },
       { limits: undefined, retryAfter: ['Retry-After'] },
     ],
-    [{ LIMIT_IETF_HEADERS: 'true' }, { limits: undefined, ietf: true }],
+    [{ LIMIT_IETF_HEADERS: 'true' }, { limits: undefined, ietf: true, wouldRefuse: '' }],
+    [{ LIMIT_WOULD_REFUSE_HEADER: 'X-Would' }, { wouldRefuse: 'X-Would' }],
     [{ LIMIT_IETF_HEADERS: 'true', SHADOW_MODE: 'true' }, { ietf: false }],
   ])('with %j are %j', async (env, expected) => {
     expect(await headersOf(env)).toMatchObject(expected);
@@ -544,15 +545,18 @@ describe('headers for limits', () => {
   });
 });
 
-test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(
-  '%s must be a header name',
-  (name) => {
-    expect(readValues({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
-    expect(() => readValues({ [name]: 'a b:c' })).toThrow(
-      `${name} must be a header name such as RateLimit-Limit, got 'a b:c'`,
-    );
-  },
-);
+test.each([
+  'LIMIT_LIMIT_HEADER',
+  'LIMIT_REMAINING_HEADER',
+  'LIMIT_RESET_HEADER',
+  'LIMIT_SOFT_HEADER',
+  'LIMIT_WOULD_REFUSE_HEADER',
+])('%s must be a header name', (name) => {
+  expect(readValues({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
+  expect(() => readValues({ [name]: 'a b:c' })).toThrow(
+    `${name} must be a header name such as RateLimit-Limit, got 'a b:c'`,
+  );
+});
 
 test('the names of all sites define their group, regardless of which of them this is', async () => {
   const splitOf = async (SITE: string, SITE_PEERS: string) => (await readSettings({ SITE, SITE_PEERS })).counters.split;

@@ -1,4 +1,4 @@
-import { bareDecision, type Decision, type DescriptorDecision, noLimit } from '../decision.ts';
+import { bareDecision, type Decision, type DescriptorDecision, noLimit, toSpared } from '../decision.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import { type LimitRequest, units, windowLengthMs } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
@@ -6,6 +6,8 @@ import type { Cancel, Outcome } from './transport.ts';
 /** An engine that decides in this process, such as one from `createEngine` of `weir-rls/engine`. */
 export interface DecisionEngine {
   decide(request: EngineRequest, options: { readonly timeoutMs: number }): Promise<EngineAnswer>;
+  /** The limits that would have refused; absent: unknown. */
+  wouldRefuse?(answer: EngineAnswer): readonly object[];
   /** Whether the store can be reached. */
   health(): { readonly ready: boolean };
   close(): Promise<void>;
@@ -69,7 +71,7 @@ export function sendToEngine(
   };
   engine.decide(request, { timeoutMs }).then(
     (answer) => {
-      const decision = toDecision(answer);
+      const decision = { ...toDecision(answer), wouldRefuse: toSpared(engine.wouldRefuse?.(answer)) };
       if (answer.delayMs > 0) timer = setTimeout(() => done(decision), answer.delayMs);
       else done(decision);
     },

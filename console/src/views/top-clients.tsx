@@ -13,7 +13,10 @@ import { SignInNeeded } from './sign-in.tsx';
 const lists = {
   refusals: { text: 'Most refused', empty: 'No refusal in the last minute.' },
   hits: { text: 'Most hits', empty: 'No hit in the last minute.' },
-  shadowed: { text: 'Most in shadow mode', empty: 'Shadow mode let no hit pass in the last minute.' },
+  shadowed: {
+    text: 'Most in shadow or quota mode',
+    empty: 'Shadow and quota mode let no hit pass in the last minute.',
+  },
 } as const;
 const kinds = ['refusals', 'hits', 'shadowed'] as const;
 
@@ -84,7 +87,7 @@ function Clients({ top, other, path, by }: ClientsProps) {
       ),
     },
     {
-      name: by === 'shadowed' ? 'In shadow mode' : 'Refused',
+      name: by === 'shadowed' ? 'Let pass' : 'Refused',
       class: 'number',
       cell: (key) => (
         <>

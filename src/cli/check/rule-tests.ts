@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
+import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -35,6 +36,8 @@ interface RuleTest {
     readonly remaining: readonly string[] | undefined;
     /** The required keys that the request lacks, or `none`. */
     readonly missing: string | undefined;
+    /** Paths of the rules whose limits would have refused, in order, or `none`. */
+    readonly wouldRefuse: readonly string[] | undefined;
   };
 }
 
@@ -98,10 +101,13 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
 }
 
 function differences({ domain, descriptors, expected }: RuleTest, answer: Answer, rules: RuleTree): readonly string[] {
-  const { code, rules: expectedRules, remaining, missing } = expected;
+  const { code, rules: expectedRules, remaining, missing, wouldRefuse: expectedSpared } = expected;
   const found: string[] = [];
   const lacks = answer.unmet?.missing.map(({ requirement }) => missingName(requirement)).join(', ') ?? 'none';
   if (missing !== undefined && missing !== lacks) found.push(`expected missing ${missing}, got ${lacks}`);
+  const spared = [...new Set(wouldRefuse(answer).map(({ rule }) => rule.path))].join(', ') || 'none';
+  if (expectedSpared && expectedSpared.join(', ') !== spared)
+    found.push(`expected would_refuse ${expectedSpared.join(', ')}, got ${spared}`);
   if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
   for (const [at, verdict] of answer.verdicts.entries()) {
     const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
@@ -142,20 +148,28 @@ function readText(file: string): string {
 function readTest(node: YamlNode): RuleTest {
   const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
   const test = readMap(node, node.line, 'a test', keys);
-  const expect = readMap(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining', 'missing']);
+  const expect = readMap(test.get('expect'), node.line, 'expect', [
+    'code',
+    'rules',
+    'remaining',
+    'missing',
+    'would_refuse',
+  ]);
   const hits = readCount(test.get('hits'), 'hits', 1);
   const descriptors = readItems(test.get('descriptors'), node.line, 'descriptors').map((one) =>
     readDescriptor(one, hits),
   );
   if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must contain at least one, got none');
-  const list = (key: string): readonly string[] | undefined => {
+  const texts = (key: string): readonly string[] | undefined => {
     const found = expect.get(key);
-    if (!found) return undefined;
-    const texts = (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
-    if (texts.length === descriptors.length) return texts;
+    return found && (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
+  };
+  const list = (key: string): readonly string[] | undefined => {
+    const found = texts(key);
+    if (!found || found.length === descriptors.length) return found;
     throw new InvalidTests(
-      found.line,
-      `${key} must hold one for each of ${descriptors.length} descriptors, got ${texts.length}`,
+      expect.get(key)?.line ?? node.line,
+      `${key} must hold one for each of ${descriptors.length} descriptors, got ${found.length}`,
     );
   };
   const [code, missing] = [expect.get('code'), expect.get('missing')];
@@ -166,6 +180,7 @@ function readTest(node: YamlNode): RuleTest {
     rules: list('rules'),
     remaining: list('remaining'),
     missing: missing && toText(missing, 'missing'),
+    wouldRefuse: texts('would_refuse'),
   };
   const domain = toText(test.get('domain') ?? node, 'domain');
   const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');

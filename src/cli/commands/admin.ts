@@ -46,6 +46,7 @@ interface RefusalOptions extends ServiceFlags {
   readonly domain?: string;
   readonly rule?: string;
   readonly request?: string;
+  readonly wouldRefuse: boolean;
   readonly count: number;
   readonly follow: boolean;
 }
@@ -125,6 +126,7 @@ function addRefusals(program: Command, surroundings: Surroundings): void {
     .option('--domain <domain>', 'only of this domain')
     .option('--rule <path>', 'only of this rule')
     .option('--request <id>', 'only of the request with this id (not_counted: trace)')
+    .option('--would-refuse', 'instead list requests that passed though a limit would have refused them', false)
     .option('--count <n>', 'how many', count, 20)
     .option('--follow', 'keep printing new ones', false)
     .action(
@@ -140,7 +142,8 @@ function addRefusals(program: Command, surroundings: Surroundings): void {
 }
 
 const fetchRefusals = (options: RefusalOptions, since?: string): Promise<RefusalPage> => {
-  const query = { ...pick(options, 'domain', 'rule', 'request', 'count'), since };
+  const of = options.wouldRefuse ? 'would_refuse' : 'refused';
+  const query = { ...pick(options, 'domain', 'rule', 'request', 'count'), of, since };
   return callApi(options, { operation: 'GET /api/v1/refusals', query });
 };
 

@@ -14,7 +14,7 @@ import { CommandFailed } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
-import { overrideText, placeText, renderQuota, usedAndLeft } from './render.ts';
+import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from './render.ts';
 
 /**
  * The clock for an explanation.
@@ -57,6 +57,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
       ietf: false,
       retryAfter: [],
       soft: '',
+      wouldRefuse: '',
       quotaMode: false,
     }),
     metadata: createDynamicMetadata({ ofRequest: false }),
@@ -78,6 +79,8 @@ export function renderExplanation(
     lines.push('', waitText(decision.passesInMs));
     if (descriptors.length > 1 || decision.spend !== 'each') lines.push(paint.dim(`spend: ${decision.spend}`));
   }
+  const spared = renderSpared(decision?.wouldRefuse);
+  if (spared.length > 0) lines.push('', ...spared);
   if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
   if (workers.length > 0) {
     lines.push('');

@@ -3,6 +3,7 @@ import { rfc3339 } from '../../base/times.ts';
 import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
 import type { ProxyQuota } from '../../edge/rlqs/shapes.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
+import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import type { Answers } from '../../operate/answers/all.ts';
@@ -13,7 +14,7 @@ import type {
   ListedCounters,
   SharedChild,
 } from '../../operate/answers/counters.ts';
-import type { RefusalPage, RefusedDescriptor } from '../../operate/answers/explain.ts';
+import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';
@@ -169,6 +170,13 @@ function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | '
   return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
 }
 
+/** A line for each limit that would have refused: `would refuse: demo.user: 5 per minute (shadow_mode)`. */
+export const renderSpared = (wouldRefuse: SampledRefusal['wouldRefuse'] = []): readonly string[] =>
+  wouldRefuse.map(
+    ({ rule, name, limit, reason }) =>
+      `would refuse: ${rule}: ${name === undefined ? '' : `${name}, `}${limit} (${spareTexts[reason]})`,
+  );
+
 /** Lists the oldest first, like a log. */
 export function renderRefusals(sent: RefusalPage, paint: Paint): string {
   const isEmpty = sent.refusals.length === 0 && sent.lost === 0;
@@ -184,17 +192,22 @@ export function renderNewRefusals({ refusals, dropped, more, lost }: RefusalPage
     ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),
     ...(dropped > 0 ? [`${dropped} more were not kept: there were more than 100 in a second`] : []),
   ].map((note) => paint.dim(note));
-  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, passesInMs, descriptors }) => [
-    `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
-    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, source, ...modes }) => {
-      const wait = code === 'OVER_LIMIT' && descriptors.length === 1 ? `, ${waitText(passesInMs)}` : '';
-      const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
-      const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
-      const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
-      return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
-    }),
-    ...(descriptors.length > 1 ? [`  ${waitText(passesInMs)}`] : []),
-  ]);
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, passesInMs, descriptors, wouldRefuse }) => {
+    const isRefused = passesInMs !== 0;
+    const hasOneWait = isRefused && descriptors.length === 1;
+    return [
+      `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
+      ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, source, ...modes }) => {
+        const wait = code === 'OVER_LIMIT' && hasOneWait ? `, ${waitText(passesInMs)}` : '';
+        const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
+        const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
+        const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
+        return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
+      }),
+      ...renderSpared(wouldRefuse).map((line) => `  ${line}`),
+      ...(isRefused && !hasOneWait ? [`  ${waitText(passesInMs)}`] : []),
+    ];
+  });
   return [...lines, ...notes].join('\n');
 }
 

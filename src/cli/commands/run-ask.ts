@@ -1,7 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { type ChannelCredentials, Client, credentials, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
+import {
+  type ChannelCredentials,
+  Client,
+  credentials,
+  Metadata,
+  type MethodDefinition,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
+import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
 import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
@@ -15,6 +23,8 @@ import {
 } from '../../engine/wire/wire.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
+import { fromStruct } from '../../protobuf/struct.ts';
+import { renderSpared } from './render.ts';
 
 /** A request to a running service. */
 interface Question {
@@ -72,10 +82,12 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
   const client = new Client(address, createCredentials(tls, identity), identity.channel);
   try {
     const deadlineMs = clock() + DEADLINE_MS;
-    const response = await call(client, shouldRateLimit, request, deadlineMs);
+    const headers = new Metadata();
+    if (!json) headers.set(DETAIL_HEADER, '1');
+    const response = await call(client, shouldRateLimit, request, { deadlineMs, headers });
     if (json) return printableJson(responseToJson(response));
     // services other than Weir do not have the method
-    const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined);
+    const rules = await call(client, findRules, request, { deadlineMs, headers }).catch(() => undefined);
     return describeResponse(response, descriptors, rules?.found ?? []);
   } finally {
     client.close();
@@ -103,20 +115,22 @@ function call<R>(
   client: Client,
   { path, requestSerialize, responseDeserialize }: MethodDefinition<WireRequest, R>,
   request: WireRequest,
-  deadlineMs: number,
+  { deadlineMs, headers }: { readonly deadlineMs: number; readonly headers: Metadata },
 ): Promise<R> {
   return new Promise((resolve, reject) => {
     const answered = (error: ServiceError | null, response?: R) =>
       response ? resolve(response) : reject(error ?? new Error('the service gave no answer'));
-    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, { deadline: deadlineMs }, answered);
+    const options = { deadline: deadlineMs };
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, headers, options, answered);
   });
 }
 
 function describeResponse(
-  { overall_code, statuses, response_headers_to_add }: WireResponse,
+  response: WireResponse,
   descriptors: readonly string[],
   rules: FindResponse['found'],
 ): string {
+  const { overall_code, statuses, response_headers_to_add } = response;
   const width = Math.max(...descriptors.map(({ length }) => length));
   return [
     codeName(overall_code),
@@ -124,10 +138,18 @@ function describeResponse(
       const descriptor = (descriptors[at] ?? '').padEnd(width);
       return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
     }),
+    ...readSpared(response).map((line) => `  ${line}`),
     ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
   ]
     .map(printable)
     .join('\n');
+}
+
+/** Lines for the limits that would have refused. */
+function readSpared({ dynamic_metadata }: WireResponse): readonly string[] {
+  if (!dynamic_metadata) return [];
+  const { weir } = fromStruct(dynamic_metadata) as { readonly weir?: { readonly would_refuse?: [] } }; // only Weir sends it
+  return renderSpared(weir?.would_refuse);
 }
 
 function describeStatus(

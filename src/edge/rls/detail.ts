@@ -1,9 +1,10 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
-import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
+import { toStruct, type WireStruct, type WireValue } from '../../protobuf/struct.ts';
 
 /** Header with which callers request the detail of each answer, by the value `1`. */
 export const DETAIL_HEADER = 'x-weir-detail';
@@ -35,7 +36,8 @@ export function createDetail(answer: Answer): WireStruct {
     values.push({ structValue: { fields: detailFields(verdicts[at], answer) } });
   fields.delay_ms = { numberValue: delayMs };
   fields.descriptors = { listValue: { values } };
-  return { fields };
+  const untold = untoldFacts(answer);
+  return { fields: untold ? { ...fields, ...toStruct(untold).fields } : fields };
 }
 
 function detailFields(verdict: Verdict | undefined, answer: Answer): Fields {

@@ -1,13 +1,14 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { type Limit, unitOf, waitForMoreMs } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shownRemaining, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
 import type { Extras } from './service.ts';
 
-/** Names of the headers to send. Without `limits` and `retryAfter`, only `soft` is ever sent. */
+/** Names of the headers to send, empty if not. Without `limits` and `retryAfter`, only the last two are ever sent. */
 interface HeaderOptions {
   readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
   /** Whether the `limits` headers describe every descriptor that has a limit, instead of one. */
@@ -16,6 +17,7 @@ interface HeaderOptions {
   readonly ietf: boolean;
   readonly retryAfter: readonly string[];
   readonly soft: string;
+  readonly wouldRefuse: string;
   /** Whether to treat every rule as a quota rule. */
   readonly quotaMode: boolean;
 }
@@ -36,6 +38,7 @@ export function createResponseHeaders(options: HeaderOptions): Extras['headers']
     if (options.ietf) headers.push(...ietfHeaders(answer));
     headers.push(...retryAfterHeaders(answer, options.retryAfter));
     if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
+    if (options.wouldRefuse !== '') headers.push(...wouldRefuseHeaders(answer, options.wouldRefuse));
     return headers;
   };
 }
@@ -72,6 +75,20 @@ function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
     verdict.kind === 'limited' && verdict.decision.soft ? [verdict.rule.path] : [],
   );
   return [{ key: name, value: exceeded.join(', ') }];
+}
+
+/** A list of structured fields, with the names of `RateLimit-Policy`: `"demo.user";reason=shadow`. */
+function wouldRefuseHeaders(answer: Answer, key: string): WireHeader[] {
+  const named = wouldRefuse(answer).map(
+    ({ rule, limit, reason }) => `${sfString(policyName(rule, limit))};reason=${reason}`,
+  );
+  let value = '';
+  for (const one of new Set(named)) {
+    const more = value === '' ? one : `${value}, ${one}`;
+    if (more.length > MAX_FIELD_LENGTH) break;
+    value = more;
+  }
+  return value === '' ? [] : [{ key, value }];
 }
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;

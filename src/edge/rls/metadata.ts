@@ -2,8 +2,9 @@ import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { describeApplied } from '../../engine/decide/overrides.ts';
+import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { unitOf } from '../../engine/holds/limits.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { findName, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
 import { primaryVerdict } from './headers.ts';
@@ -36,9 +37,12 @@ export function createDynamicMetadata(options: MetadataOptions): Extras['metadat
   };
 }
 
-function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): Extras['metadata'] {
+function plainMetadata({ ofRequest, ofRule, ofPassed, quotaMode = false }: MetadataOptions): Extras['metadata'] {
+  const isEnabled = ofRequest || ofRule || ofPassed;
   return (request, answer) => {
-    const remarkable = collectFacts(answer);
+    const untold = isEnabled ? untoldFacts(answer) : undefined;
+    const ofStatuses = collectFacts(answer);
+    const remarkable = untold ? { ...ofStatuses, ...untold } : ofStatuses;
     const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;
     if (!ofRequest) return facts && { weir: facts };
     return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
@@ -111,16 +115,14 @@ function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
   const code = answer.overallCode;
   const verdict = primaryVerdict(answer.verdicts, quotaMode);
   if (!verdict) return { code };
-  const { rule, decision } = verdict;
+  const { rule } = verdict;
   const { currency } = verdict.limit;
   const { retryAfterMs = NEVER_MS } = answer;
-  const isRefusal = decision.code === 'OVER_LIMIT';
   return {
     code,
     rule: rule.path,
-    limit: describeLimit(verdict),
+    limit: describeApplied(verdict),
     remaining: currency === undefined ? shownRemaining(verdict) : showMoney(shownRemaining(verdict), currency),
-    ...(isRefusal && code === 'OK' && { would_be: decision.code }),
     ...(retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
   };
 }
@@ -148,6 +150,6 @@ function collectFacts({ verdicts, delayMs }: Answer): JsonObject | undefined {
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
   });
-  if (statuses.length === 0) return undefined;
-  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
+  if (delayMs === 0 && statuses.length === 0) return undefined;
+  return { ...(delayMs > 0 && { delay_ms: delayMs }), ...(statuses.length > 0 && { statuses }) };
 }

@@ -35,7 +35,7 @@ export {
 /** The answer for one descriptor. */
 export type Verdict =
   | Miss
-  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | { readonly kind: 'unlimited'; readonly rule: Rule /** By an override. */; readonly exempt?: true }
   | {
       readonly kind: 'limited';
       readonly rule: Rule;

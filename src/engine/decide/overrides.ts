@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Unit } from '../algorithms/limit.ts';
+import { describeLimit } from '../rules/match/describe.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 
@@ -24,6 +25,10 @@ export type OverrideEffect =
 export const BLOCK_COUNTER = 'override|block';
 /** The text for such a limit. */
 export const BLOCK_TEXT = 'blocked by an override';
+
+/** A limit in words; a block is not described as a limit of no hits. */
+export const describeApplied = (one: Pick<RuleLimit, 'limit' | 'label'>): string =>
+  one.limit.counter === BLOCK_COUNTER ? BLOCK_TEXT : describeLimit(one);
 
 /** Identifies a descriptor unambiguously. */
 export function descriptorKey(domain: string, entries: readonly Entry[]): string {
@@ -110,7 +115,7 @@ export class Overrides {
     const override = this.of(found, domain, entries);
     if (!override) return found;
     const { rule } = found;
-    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule };
+    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
     const limit = this.#byKey.get(descriptorKey(domain, override.entries))?.limit;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;

@@ -21,7 +21,7 @@ import { Evidence, type EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
-import { type RefusalReport, RefusalSample } from './refusals.ts';
+import { type RefusalKind, type RefusalReport, RefusalSample, wasSpared } from './refusals.ts';
 import { type MethodCall, runCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
@@ -44,8 +44,8 @@ interface Questions {
   >;
   /** The clients with the most refused requests: `keys` of each of `rules` rules. */
   readonly refused: Asked<readonly RefusedTop[], { readonly rules: number; readonly keys: number }>;
-  /** Undefined: no refusals are kept. */
-  readonly refusals: Asked<RefusalReport | undefined>;
+  /** Requests that were refused, or would have been. Undefined: none are kept. */
+  readonly refusals: Asked<RefusalReport | undefined, { readonly of: RefusalKind }>;
   /** Replace the overrides in force by these. */
   readonly overrides: Asked<void, { readonly overrides: readonly StandingOverride[] }>;
   /** These counters have been reset. */
@@ -136,6 +136,15 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
+/** Requests of each kind are kept on their own, so that neither replace the other. */
+const createSamples = ({ refusals, clock }: Pick<AgentOptions, 'refusals' | 'clock'>) =>
+  refusals > 0
+    ? {
+        refused: new RefusalSample(refusals, clock),
+        would_refuse: new RefusalSample(refusals, clock, wasSpared),
+      }
+    : undefined;
+
 // what only some questions need is loaded at the first of them
 const loadExplain = () => import('./explain.ts');
 const loadCounters = () => import('./named-counters.ts');
@@ -146,7 +155,7 @@ export class AdminAgent {
   readonly #unmatched: Unmatched;
   readonly evidence: Evidence;
   readonly #top: TopKeys | undefined;
-  readonly #refusals: RefusalSample | undefined;
+  readonly #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
   readonly #stops: readonly (() => void)[];
   #profiling: AbortController | undefined;
 
@@ -155,14 +164,14 @@ export class AdminAgent {
     this.#unmatched = new Unmatched();
     this.evidence = new Evidence(options.clock);
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
-    this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
+    this.#refusals = createSamples(options);
     const rotate = (): void => {
       this.#unmatched.rotate();
       this.evidence.rotate();
       this.#top?.rotate();
     };
-    const ofRefusals = this.#refusals;
-    const bySecond = ofRefusals ? [options.every(1_000, () => ofRefusals.nextSecond())] : [];
+    const samples = Object.values(this.#refusals ?? {});
+    const bySecond = samples.map((one) => options.every(1_000, () => one.nextSecond()));
     this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
   }
 
@@ -173,7 +182,8 @@ export class AdminAgent {
     this.evidence.answered(request, answer, caller);
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);
-    this.#refusals?.answered(domain, descriptors, answer);
+    this.#refusals?.refused.answered(domain, descriptors, answer);
+    this.#refusals?.would_refuse.answered(domain, descriptors, answer);
   }
 
   async ask(question: AgentQuestion): Promise<AgentReply> {
@@ -195,7 +205,7 @@ export class AdminAgent {
       evidence: () => this.evidence.report(),
       top: async ({ by, ...only }) => (await this.#top?.lists(by, only)) ?? [],
       refused: async (most) => (await this.#top?.refused(most)) ?? [],
-      refusals: () => this.#refusals?.report(),
+      refusals: ({ of }) => this.#refusals?.[of].report(),
       overrides: ({ overrides }) => options.decider.overrides?.replace(overrides),
       forget({ keys }) {
         for (const key of keys) options.ledger.forgetLocally(key);

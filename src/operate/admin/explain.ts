@@ -8,6 +8,7 @@ import {
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
+import { describeWouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
@@ -138,10 +139,12 @@ function storeWarning(
 }
 
 function explainDecision(
-  { overallCode, shadowed, delayMs, retryAfterMs, unmet }: Answer,
+  answer: Answer,
   spend: Decider['spend'],
   descriptors: readonly ExplainedDescriptor[],
 ): ExplainedDecision {
+  const { overallCode, shadowed, delayMs, retryAfterMs, unmet } = answer;
+  const wouldRefuse = describeWouldRefuse(answer);
   const over = descriptors.flatMap(({ limits }, descriptor) =>
     limits.filter(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow).map((limit) => ({ descriptor, limit })),
   );
@@ -159,6 +162,7 @@ function explainDecision(
     passesInMs: passesInMs(retryAfterMs),
     delayMs,
     ...(shadowed && { shadowMode: true }),
+    ...(wouldRefuse && { wouldRefuse }),
   };
 }
 

@@ -1,7 +1,6 @@
 import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { BLOCK_COUNTER, BLOCK_TEXT, Overrides } from '../../engine/decide/overrides.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeApplied, Overrides } from '../../engine/decide/overrides.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { addressBlockText, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
@@ -83,7 +82,7 @@ function describeOffender(
     const [first, ...others] = limits ?? [];
     if (!first) continue;
     const widest = others.reduce((most, one) => (admits(one) > admits(most) ? one : most), first);
-    const limit = widest.limit.counter === BLOCK_COUNTER ? BLOCK_TEXT : describeLimit(widest);
+    const limit = describeApplied(widest);
     const refused = Math.floor(hits - atMostTooHighBy);
     return [{ address: addressBlockText(block), rule, domain, descriptor, refused, limit, admits: admits(widest) }];
   }

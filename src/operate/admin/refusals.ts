@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
-import { BLOCK_COUNTER, BLOCK_TEXT } from '../../engine/decide/overrides.ts';
+import { BLOCK_COUNTER, describeApplied } from '../../engine/decide/overrides.ts';
+import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { capacityAt, isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
-import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
+import { placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../answers/explain.ts';
 import { describeShare } from './counter-state.ts';
@@ -22,6 +23,10 @@ export const keptText = (text: string): string => text.slice(0, MAX_TEXT_LENGTH)
 /** The most descriptors kept of one request. */
 const MAX_DESCRIPTORS = 16;
 
+/** Refused requests, or those that would have been refused. */
+export const refusalKinds = ['refused', 'would_refuse'] as const;
+export type RefusalKind = (typeof refusalKinds)[number];
+
 /** The refusals that one process keeps. */
 export interface RefusalReport {
   /** Names the process. */
@@ -34,8 +39,13 @@ export interface RefusalReport {
   readonly dropped: number;
 }
 
+const isRefused = ({ overallCode }: Answer): boolean => overallCode === 'OVER_LIMIT';
+/** Whether a request passed though a limit would have refused it. */
+export const wasSpared = (answer: Answer): boolean => !isRefused(answer) && wouldRefuse(answer).length > 0;
+
 /** Keeps the last refusals, from their decisions alone, without a query to the store. */
 export class RefusalSample {
+  readonly #isKept: (answer: Answer) => boolean;
   readonly #max: number;
   readonly #clock: Clock;
   #kept: SampledRefusal[] = [];
@@ -44,15 +54,19 @@ export class RefusalSample {
   #inSecond = 0;
   #dropped = 0;
 
-  /** @param max  the number of refusals kept, at least 1 */
-  constructor(max: number, clock: Clock) {
+  /**
+   * @param max     the number of refusals kept, at least 1
+   * @param isKept  the answers that are kept; default: those that refuse
+   */
+  constructor(max: number, clock: Clock, isKept = isRefused) {
     this.#max = max;
+    this.#isKept = isKept;
     this.#clock = clock;
   }
 
   /** To be called with each answer after it has been sent. */
   answered(domain: string, descriptors: readonly { readonly entries: readonly Entry[] }[], answer: Answer): void {
-    if (answer.overallCode !== 'OVER_LIMIT') return;
+    if (!this.#isKept(answer)) return;
     if (this.#inSecond >= MAX_A_SECOND) {
       this.#dropped++;
       return;
@@ -62,12 +76,14 @@ export class RefusalSample {
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
     const requestId = findRequestId(descriptors, answer);
+    const spared = describeWouldRefuse(answer);
     this.#kept[this.#total++ % this.#max] = {
       atMs: this.#clock(),
       domain: keptText(domain),
       ...(requestId !== undefined && { requestId: keptText(requestId) }),
       passesInMs: passesInMs(answer.retryAfterMs),
       descriptors: kept,
+      ...(spared && { wouldRefuse: spared }),
     };
   }
 
@@ -112,7 +128,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     hits,
     rule: rule.path,
     ...placeFields(rule.place),
-    limit: isBlock ? BLOCK_TEXT : describeLimit({ limit, label }),
+    limit: describeApplied(verdict),
     ...(label.name !== '' && !isBlock && { name: label.name }),
     code,
     source: answerSource(decision),

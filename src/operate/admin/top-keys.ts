@@ -1,6 +1,6 @@
 import { groupBy } from '../../base/group.ts';
 import { inTurns } from '../../base/slices.ts';
-import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
@@ -41,7 +41,7 @@ export interface RefusedTop extends RuleTop {
   readonly hits: readonly (readonly [refused: number, all: number])[];
 }
 
-/** Counts which descriptors hit each rule most, and which are refused or let pass by shadow mode most, in a minute. */
+/** Counts which descriptors hit each rule most, and which are refused or let pass by shadow or quota mode most, in a minute. */
 export class TopKeys {
   readonly #budget: ByteBudget;
   readonly #byRule = new Map<string, Tables>();
@@ -60,21 +60,21 @@ export class TopKeys {
   }
 
   /** @param descriptors  the request's, in the order of the verdicts */
-  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts, shadowed }: Answer): void {
+  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts, overallCode }: Answer): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
       const weight = this.#sample.weightOf(verdict.hits);
-      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight, shadowed);
+      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight, overallCode);
     }
   }
 
-  #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, isAnswerShadowed: boolean): void {
+  #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, overall: Code): void {
     const { rule, decision, code, shadowRefusals } = verdict;
     if (isCommit(decision)) return;
     const name = createTopName(countedEntries(rule, entries));
     this.#add(rule.path, 'hits', name, hits);
-    if (code === 'OVER_LIMIT' && !isAnswerShadowed) {
+    if (code === 'OVER_LIMIT' && overall === 'OVER_LIMIT') {
       this.#add(rule.path, 'refusals', name, hits);
       this.#add(rule.path, 'refused_requests', name, hits / verdict.hits); // 1, unless requests are sampled
     } else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);

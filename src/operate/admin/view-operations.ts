@@ -10,7 +10,7 @@ import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { onlyDomain, onlyRule, pageSize, refuseUnknownRule, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
-import { keptText, refusalPage } from './refusals.ts';
+import { keptText, refusalKinds, refusalPage } from './refusals.ts';
 import { sampleConfidence, unlistedAtMost } from './sampling-error.ts';
 import { type Shown, shownBy, shownEntries } from './shown.ts';
 import { describeTop, mergeRules, topKinds } from './top-keys.ts';
@@ -38,7 +38,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     }),
     operation('GET /api/v1/top', {
       summary:
-        'the descriptors with the most hits, refusals, or hits that shadow mode let pass, by rule in the last minute',
+        'the descriptors with the most hits, refusals, or hits that shadow or quota mode let pass, by rule in the last minute',
       need: 'read',
       query: topQuery,
       answers:
@@ -138,6 +138,11 @@ const refusalQuery = fields(
       maximum: Number.MAX_SAFE_INTEGER,
       description: 'only refusals after this time, in milliseconds since the epoch',
     },
+    of: {
+      ...oneOf(...refusalKinds),
+      description:
+        'refused (the default), or would_refuse: requests that passed though a limit would have refused them',
+    },
     since: { ...text, description: '`next` of the previous page: selects the oldest refusals after it' },
     count: pageSize(1_000),
   },
@@ -145,9 +150,9 @@ const refusalQuery = fields(
 
 async function refusals(
   options: AdminOptions,
-  { domain: only, rule, request, after = 0, since, count = 50 }: ValueOf<typeof refusalQuery>,
+  { domain: only, rule, request, after = 0, of = 'refused', since, count = 50 }: ValueOf<typeof refusalQuery>,
 ): Promise<RefusalPage> {
-  const replies = await options.ask({ kind: 'refusals' });
+  const replies = await options.ask({ kind: 'refusals', of });
   const reports = replies.flatMap(({ reply }) => reply ?? []);
   if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>

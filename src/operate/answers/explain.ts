@@ -15,6 +15,7 @@ import {
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { proxyQuota } from '../../edge/rlqs/shapes.ts';
 import { spends } from '../../engine/algorithms/limit.ts';
+import { spareReasons } from '../../engine/decide/would-refuse.ts';
 import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
 import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
 import { rateLimitResponse } from '../../engine/wire/shapes.ts';
@@ -153,6 +154,11 @@ const explainedDescriptor = fields(
 );
 export type ExplainedDescriptor = ValueOf<typeof explainedDescriptor>;
 
+/** The limits that would have refused a request, and why they did not; at most 32. */
+const wouldRefuse = listOf(
+  fields({ descriptor: whole, rule: text, limit: text, reason: oneOf(...spareReasons) }, { name: text }),
+);
+
 const explainedDecision = fields(
   {
     code,
@@ -166,7 +172,7 @@ const explainedDecision = fields(
     passesInMs: orNull(number),
     delayMs: number,
   },
-  { shadowMode: onlyTrue },
+  { shadowMode: onlyTrue, wouldRefuse },
 );
 export type ExplainedDecision = ValueOf<typeof explainedDecision>;
 
@@ -227,7 +233,7 @@ const refusedDescriptor = fields(
 );
 export type RefusedDescriptor = ValueOf<typeof refusedDescriptor>;
 
-/** A refused request, explained by its own decisions. */
+/** A request that was refused, or would have been, explained by its own decisions. */
 const sampledRefusal = fields(
   {
     /** Milliseconds since the epoch. */
@@ -240,6 +246,7 @@ const sampledRefusal = fields(
   {
     /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
     requestId: text,
+    wouldRefuse,
   },
 );
 export type SampledRefusal = ValueOf<typeof sampledRefusal>;

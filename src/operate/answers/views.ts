@@ -98,7 +98,7 @@ export type RefusedClient = ValueOf<typeof refusedClient>;
 const shownTop = fields({ rule: text, total: whole, ...sampled, keys: shownKeys });
 export type ShownTop = ValueOf<typeof shownTop>;
 
-/** What tables of keys count: all hits, those refused, refused requests, and hits that only shadow mode let pass. */
+/** What tables of keys count: all hits, those refused, refused requests, and hits that shadow or quota mode let pass. */
 const topKind = oneOf('hits', 'refusals', 'refused_requests', 'shadowed');
 export type TopKind = ValueOf<typeof topKind>;
 

@@ -3,11 +3,12 @@ import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
-import { describeLimit, describeRulePlace } from '../../engine/rules/match/describe.ts';
+import { describeApplied } from '../../engine/decide/overrides.ts';
+import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
+import { describeRulePlace } from '../../engine/rules/match/describe.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { missingName } from '../../engine/rules/read/requirement.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Logger } from './log.ts';
@@ -86,9 +87,8 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
   return {
     domain,
     code: answer.overallCode,
-    ...(answer.shadowed && { shadowed: true }),
     ...(answer.delayMs > 0 && { delay_ms: answer.delayMs }),
-    ...(answer.unmet && { missing: answer.unmet.missing.map(({ requirement }) => missingName(requirement)) }),
+    ...untoldFacts(answer),
     descriptors: answer.verdicts.map((verdict, at) => {
       const descriptor = descriptors[at];
       if (!descriptor) return {};
@@ -103,14 +103,12 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
       return {
         ...found,
         key: shownKey(domain, descriptor, verdict, options),
-        limit: describeLimit(verdict),
+        limit: describeApplied(verdict),
         code,
-        ...(code !== decision.code && { shadow: decision.code }),
         remaining: decision.limitRemaining,
         ...(fromCache && { from_cache: true }),
         ...(fromLease && { from_lease: true }),
         ...(degraded && { degraded }),
-        ...(verdict.shadowRefusals && { in_shadow: verdict.shadowRefusals.map((one) => describeLimit(one)) }),
       };
     }),
   };
@@ -119,14 +117,18 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
 /** Uses the words of envoyproxy/ratelimit where it has some, so that a search for them succeeds. */
 function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOptions): readonly string[] {
   const { domain, descriptors } = decodeCounted(wire, answer);
+  const spared = wouldRefuse(answer);
   return answer.verdicts.map((verdict, at) => {
     const descriptor = descriptors[at];
     if (!descriptor) return '';
+    const tried = spared
+      .filter((one) => one.descriptor === at)
+      .map((one) => `; ${describeApplied(one)} would refuse, but for ${spareTexts[one.reason]}`);
     const entries = shownEntries(descriptor.entries, options)
       .map(({ key, value }) => `(${key}=${value})`)
       .join(',');
     const got = `got descriptor: ${entries} of domain '${domain}'`;
-    return printable(`${got}: ${describeVerdict(domain, descriptor, verdict, options)}`);
+    return printable(`${got}: ${describeVerdict(domain, descriptor, verdict, options)}${tried.join('')}`);
   });
 }
 
@@ -141,14 +143,10 @@ function describeVerdict(
     const reason = explainUnlimited(domain, descriptor, options);
     return `descriptor does not match any limit, no limits applied: ${reason}`;
   }
-  const { rule, policy, decision, code } = verdict;
-  const shadow = policy.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
+  const { rule, decision, code } = verdict;
   const key = shownKey(domain, descriptor, verdict, options);
-  const what = `applying limit: ${describeLimit(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
-  const tried = (verdict.shadowRefusals ?? []).map(
-    (one) => `; ${describeLimit(one)} would refuse, but for shadow_mode`,
-  );
-  return `${what}: ${code}${shadow}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${decision.limitRemaining} remaining${tried.join('')}`;
+  const what = `applying limit: ${describeApplied(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
+  return `${what}: ${code}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${decision.limitRemaining} remaining`;
 }
 
 const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOptions): readonly Entry[] =>

@@ -98,6 +98,18 @@ tests:
   ]);
 });
 
+test('limits that would have refused are expected by their rules', async () => {
+  const expecting = (expected: string) =>
+    results(
+      `rules: rules.yaml\ntests: [{ domain: demo, descriptors: [user=a], times: 3, expect: { would_refuse: ${expected} } }]\n`,
+      { SHADOW_MODE: 'true' },
+    );
+  expect((await expecting('demo.user')).failed).toBe(0);
+  expect((await expecting('none')).lines).toEqual([
+    expect.stringContaining('expected would_refuse none, got demo.user'),
+  ]);
+});
+
 test('modes are taken from the environment', async () => {
   const tests = 'rules: rules.yaml\ntests: [{ domain: demo, descriptors: [user=a], times: 3, expect: { code: OK } }]\n';
   expect((await results(tests)).failed).toBe(1);

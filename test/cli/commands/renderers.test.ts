@@ -132,7 +132,10 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       ...{ dropped: 1, more: 1, lost: 0 },
       refusals: [
-        { atMs: 1, domain: text, requestId: other, descriptors: [{ ...limit, entries: own, outcome: 'limited' }] },
+        {
+          ...{ atMs: 1, domain: text, requestId: other, descriptors: [{ ...limit, entries: own, outcome: 'limited' }] },
+          wouldRefuse: [{ descriptor: 0, rule: text, name: other, limit: text, reason: 'shadow' }],
+        },
       ],
     },
     renderRefusals,

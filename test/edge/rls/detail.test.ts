@@ -81,6 +81,14 @@ test.each<[string, readonly Verdict[]]>([
   expect(detail(verdicts).descriptors).toHaveLength(verdicts.length);
 });
 
+test('the detail has the limits that would have refused', () => {
+  const shadow = limited('d.trial', { code: 'OVER_LIMIT' }, { policy: { shadow: true }, code: 'OK' });
+  const facts = detail([limited('d.user'), shadow]);
+  const would_refuse = [{ descriptor: 1, rule: 'd.trial', limit: expect.stringContaining('10 per'), reason: 'shadow' }];
+  expect(facts).toMatchObject({ rule: 'd.user', would_refuse });
+  expect(detail([limited('d.user')])).not.toHaveProperty('would_refuse');
+});
+
 test('the wait is that of the request, those of the descriptors are of their limits alone', () => {
   const verdicts = [refused('d.k', NEVER_MS, { policy: { quota: true } }), refused('d.l', 900)];
   const of = (retryAfterMs: number) => detail(verdicts, { overallCode: 'OVER_LIMIT', retryAfterMs });

@@ -123,6 +123,38 @@ describe('the rules on whose soft part a request passed', () => {
   });
 });
 
+describe('the limits that would have refused', () => {
+  const { headers } = extrasOf({ soft: '', wouldRefuse: 'X-Would-Refuse' });
+  const fieldsOf = (verdicts: readonly Verdict[]) =>
+    headers({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 }).map(({ key, value }) => `${key}: ${value}`);
+  const named = (one: Verdict, name: string): Verdict =>
+    one.kind === 'limited' ? { ...one, rule: ruleOf({ path: name, place: { file: 'f', line: 1 } }) } : one;
+
+  test('are named with the reason why they did not', () => {
+    const verdicts = [verdict(10, 5), named(verdict(20, 0, 'shadow over'), 'd.é"'), verdict(30, 0, 'quota over')];
+    expect(fieldsOf(verdicts)).toEqual(['X-Would-Refuse: "d.%C3%A9\\"";reason=shadow, "d#request";reason=quota']);
+  });
+
+  test('are named once, and not beyond the length of a field', () => {
+    const twice = [verdict(20, 0, 'shadow over'), verdict(30, 0, 'shadow over')];
+    expect(fieldsOf(twice)).toEqual(['X-Would-Refuse: "d#request";reason=shadow']);
+    const many = Array.from({ length: 50 }, (_, at) => named(verdict(1, 0, 'shadow over'), `${at}`.padEnd(200, 'a')));
+    const [field = ''] = fieldsOf(many);
+    expect([field.length > 3_800, field.length <= 4_096 + 'X-Would-Refuse: '.length]).toEqual([true, true]);
+  });
+
+  test('are not named if there are none', () => {
+    expect(fieldsOf([verdict(10, 3), unlimited, unmatched])).toEqual([]);
+    const over = {
+      overallCode: 'OVER_LIMIT',
+      verdicts: [verdict(10, 0, 'over')],
+      shadowed: false,
+      delayMs: 0,
+    } as const;
+    expect(headers(over)).toEqual([]);
+  });
+});
+
 describe('the Retry-After header', () => {
   const waits = (retryAfterMs: number | undefined, overallCode: 'OK' | 'OVER_LIMIT' = 'OVER_LIMIT') =>
     extrasOf({ retryAfter: ['Retry-After', 'X-RateLimit-Retry-After'] }).headers({

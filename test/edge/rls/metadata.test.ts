@@ -2,6 +2,7 @@ import type { JsonObject } from '../../../src/base/json.ts';
 import { createDynamicMetadata } from '../../../src/edge/rls/metadata.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Answer, decide, type Verdict } from '../../../src/engine/decide/decide.ts';
+import { BLOCK_COUNTER } from '../../../src/engine/decide/overrides.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireDescriptor, WireRequest } from '../../../src/engine/wire/wire.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -81,6 +82,23 @@ describe('dynamic metadata under `weir`', () => {
   });
 });
 
+test('dynamic metadata has the delay by a limit that its status does not show', async () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: user
+    rate_limits:
+      - { unit: day, requests_per_unit: 2 }
+      - { algorithm: leaky_bucket, unit: second, requests_per_unit: 5, max_delay: 1s }
+`);
+  const decider = deciderOf(rules);
+  const descriptors = [{ entries: [{ key: 'user', value: 'a' }], requestLimit: undefined, hits: 1 }];
+  await decide({ domain: 'demo', descriptors }, decider, 5_000);
+  const held = await decide({ domain: 'demo', descriptors }, decider, 5_000);
+  expect(held).toMatchObject({ delayMs: 200, verdicts: [{ limit: { requestsPerUnit: 2 }, decision: { delayMs: 0 } }] });
+  expect(createDynamicMetadata({ ofRequest: false })(request, held)).toEqual({ weir: { delay_ms: 200 } });
+});
+
 describe('with ofRule, dynamic metadata has', () => {
   const metadataOf = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}, quotaMode = false) =>
     createDynamicMetadata({ ofRequest: false, ofRule: true, quotaMode })(request, { ...answer, verdicts, ...changes });
@@ -108,13 +126,31 @@ describe('with ofRule, dynamic metadata has', () => {
     });
   });
 
-  test('the code that a mode changed to OK, beside the other facts', () => {
-    const shadowed = { ...perMinute({ ...refusal, soft: true }), code: 'OK' as const };
+  test('what a blocked client exceeds, in words', () => {
+    const verdict = { ...perMinute(refusal), limit: { ...limit, counter: BLOCK_COUNTER } };
+    expect(metadataOf([verdict], { overallCode: 'OVER_LIMIT' })).toMatchObject({
+      weir: { limit: 'blocked by an override' },
+    });
+  });
+
+  test('the limit that a mode spares, beside the other facts', () => {
+    const shadowed = {
+      ...perMinute({ ...refusal, soft: true }),
+      code: 'OK' as const,
+      policy: { shadow: true as const },
+    };
+    const would_refuse = [{ descriptor: 0, rule: 'demo.user', limit: '10 per minute', reason: 'shadow' }];
     expect(metadataOf([shadowed])).toEqual({
       weir: {
-        ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_be: 'OVER_LIMIT' },
+        ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_refuse },
         statuses: [{ index: 0, rule: 'demo.user', soft: true }],
       },
+    });
+    expect(createDynamicMetadata({ ofRequest: true })(request, { ...answer, verdicts: [shadowed] })).toMatchObject({
+      weir: { would_refuse },
+    });
+    expect(createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts: [shadowed] })).toEqual({
+      weir: { statuses: expect.anything() },
     });
   });
 });
@@ -232,7 +268,7 @@ descriptors:
     const both = [wire(first, 2), wire(second), ...others];
     expect(await answersOf([both, both, both, others])).toEqual([
       ['OK', { passedDescriptors: [first, second] }],
-      ['OK', { passedDescriptors: [second] }],
+      ['OK', { passedDescriptors: [second], weir: { would_refuse: [expect.objectContaining({ descriptor: 0 })] } }],
       ['OVER_LIMIT', { passedDescriptors: [] }],
       ['OK', undefined],
     ]);

@@ -440,6 +440,7 @@ describe('what callers see', () => {
     ietf: true,
     retryAfter: [],
     soft: '',
+    wouldRefuse: '',
     quotaMode: false,
   });
   const shown = async (limit: string, hits: number) => {

@@ -5,14 +5,20 @@ import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 /** The hits of each kind after three hits on a rule of one per minute. */
-async function totalsOf(rule: string, changes: Partial<Decider> = {}): Promise<Partial<Record<TopKind, number>>> {
+async function totalsOf(
+  rule: string,
+  changes: Partial<Decider> = {},
+  others: readonly string[] = [],
+): Promise<Partial<Record<TopKind, number>>> {
   const rules = rulesFrom(`domain: demo\ndescriptors:\n  - key: user\n    ${rule}`);
   const [decider, top] = [deciderOf(rules, changes), new TopKeys(100_000)];
-  const descriptors = [{ entries: [{ key: 'user', value: 'a' }], hits: 1, requestLimit: undefined }];
+  const descriptors = ['user', ...others].map((key) => ({
+    ...{ entries: [{ key, value: 'a' }], hits: 1, requestLimit: undefined },
+  }));
   for (let request = 0; request < 3; request++)
     top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
   const totals = await Promise.all(
-    topKinds.map(async (kind) => [kind, (await top.lists(kind))[0]?.list.total] as const),
+    topKinds.map(async (kind) => [kind, (await top.lists(kind, { rule: 'demo.user' }))[0]?.list.total] as const),
   );
   return Object.fromEntries(totals.filter(([, total]) => total !== undefined));
 }
@@ -33,6 +39,12 @@ test.each([
   ['of the service', `rate_limit: { ${one} }`, { shadowMode: true }],
 ])('hits that the shadow mode %s lets pass are of their own kind, and no refusals', async (_, rule, changes) => {
   expect(await totalsOf(rule, changes)).toEqual({ hits: 3, shadowed: 2 });
+});
+
+test('hits over a quota are refusals only if the request is refused', async () => {
+  const quotas = `quota_mode: true\n    rate_limit: { ${one} }\n  - { key: other, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 3 } }`;
+  expect(await totalsOf(quotas, {}, ['other'])).toEqual({ hits: 3, shadowed: 2 });
+  expect(await totalsOf(quotas, {})).toEqual({ hits: 3, refusals: 2, refused_requests: 2 });
 });
 
 test('hits that one limit refuses are refusals, whatever another one in shadow mode would do', async () => {

@@ -63,7 +63,9 @@ test('a limit in shadow mode is named if it would have refused', async () => {
   const { lines, decisions } = await logged(request('shop', 'user'), 2, {});
   expect(lines[0]).not.toContain('shadow_mode');
   expect(lines[1]).toMatch(/: OK, 1 hit, 0 remaining; 1 per hour would refuse, but for shadow_mode$/);
-  expect(decisions[1]).toMatchObject({ code: 'OK', descriptors: [{ limit: '2 per day', in_shadow: ['1 per hour'] }] });
+  const would_refuse = [{ descriptor: 0, rule: 'shop.user', limit: '1 per hour', reason: 'shadow' }];
+  expect(decisions[1]).toMatchObject({ code: 'OK', would_refuse, descriptors: [{ limit: '2 per day' }] });
+  expect(decisions[0]).not.toHaveProperty('would_refuse');
 });
 
 test('a replaced rule is marked, and an unknown domain is logged with the existing ones', async () => {

@@ -26,7 +26,7 @@ export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: s
 export type Match =
   | Miss
   | { readonly kind: 'invalid_request_limit'; readonly problem: string }
-  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | { readonly kind: 'unlimited'; readonly rule: Rule /** By an override. */; readonly exempt?: true }
   | {
       readonly kind: 'limited';
       readonly rule: Rule;
