@@ -67,6 +67,8 @@ describe.each(['memory', 'redis'] as const)('with counters in %s', (store) => {
         LIMIT_RESPONSE_HEADERS_ENABLED: 'true',
         LIMIT_IETF_HEADERS: 'true',
         LIMIT_RETRY_AFTER_HEADERS: 'Retry-After',
+        LIMIT_WOULD_REFUSE_HEADER: 'Would-Refuse',
+        RESPONSE_DYNAMIC_METADATA: 'true',
         ADMIN_TOKEN: TOKEN,
         EXPLAIN_SAMPLE: '1000',
         USAGE_DIR: join(folder, 'usage'),

@@ -1,4 +1,5 @@
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
+import { responseToJson } from '../../src/engine/wire/json.ts';
 import type { GrpcClient } from '../helpers/grpc-client.ts';
 import { type Ask, jsonOf, wireOf } from './doors.ts';
 import { DOMAIN, hasId, type Kind, pathOf } from './kinds.ts';
@@ -9,6 +10,8 @@ export interface Views {
   readonly codes: readonly [number, number];
   readonly limit: number;
   readonly remaining: number;
+  /** Why it would have refused and did not, as dynamic metadata says it. */
+  readonly spared: string | undefined;
   readonly resets: Wait;
   readonly headers: {
     readonly limit: string;
@@ -17,6 +20,7 @@ export interface Views {
     readonly retryAfter: Wait | undefined;
     readonly policy: string | undefined;
     readonly current: string | undefined;
+    readonly wouldRefuse: string | undefined;
   };
   readonly explained: {
     readonly status: number;
@@ -24,6 +28,7 @@ export interface Views {
     readonly code: string;
     readonly passesIn: Wait | undefined;
     readonly why: string;
+    readonly spared: string | undefined;
     readonly arithmetic: string;
   };
   /** The end of the arithmetic of the last refusal; undefined if there is none. */
@@ -44,9 +49,17 @@ function toWait(seconds: number): Wait {
 /** Reads the admin API and the metrics of a running service. */
 export type Read = (path: string, body?: unknown) => Promise<unknown>;
 
+interface Spared {
+  readonly reason: string;
+}
+
 interface Explained {
   readonly status: number;
-  readonly decision: { readonly why: string; readonly passesInMs: number | null };
+  readonly decision: {
+    readonly why: string;
+    readonly passesInMs: number | null;
+    readonly wouldRefuse?: readonly Spared[];
+  };
   readonly descriptors: readonly {
     readonly limits: readonly { readonly algorithm: string; readonly code: string; readonly arithmetic: string }[];
   }[];
@@ -66,6 +79,7 @@ export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promi
   const answer = await client.send(wireOf(ask));
   const [status] = answer.statuses;
   if (!status) throw new Error('there is one status per descriptor');
+  const metadata = responseToJson(answer).dynamicMetadata as { weir?: { would_refuse?: readonly Spared[] } };
   const headers = new Map(answer.response_headers_to_add?.map((header) => [header.key, header.value]));
   const retryAfter = headers.get('Retry-After');
   const explained = (await read('/api/v1/explain', jsonOf(ask))) as Explained;
@@ -85,6 +99,7 @@ export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promi
     codes: [answer.overall_code, status.code],
     limit: status.current_limit?.requests_per_unit ?? 0,
     remaining: status.limit_remaining,
+    spared: metadata.weir?.would_refuse?.[0]?.reason,
     resets: toWait(Number(status.duration_until_reset?.seconds ?? 0)),
     headers: {
       limit: headers.get('RateLimit-Limit') ?? '',
@@ -92,6 +107,7 @@ export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promi
       resets: toWait(Number(headers.get('RateLimit-Reset'))),
       retryAfter: retryAfter === undefined ? undefined : toWait(Number(retryAfter)),
       policy: ownParameters(headers.get('RateLimit-Policy')),
+      wouldRefuse: headers.get('Would-Refuse'),
       current: ownParameters(headers.get('RateLimit'))?.replace(/t=\d+/, 't'),
     },
     explained: {
@@ -100,6 +116,7 @@ export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promi
       code: shown?.code ?? '',
       passesIn: passesInMs === 0 ? undefined : toWait((passesInMs ?? Number.POSITIVE_INFINITY) / 1_000),
       why: explained.decision.why,
+      spared: explained.decision.wouldRefuse?.[0]?.reason,
       arithmetic: endOf(shown?.arithmetic ?? ''),
     },
     refusal: refusals[0] && endOf(refusals[0].descriptors[0]?.arithmetic ?? ''),
@@ -151,6 +168,7 @@ export function expectedViews(kind: Kind): Views {
     codes: [passes ? 1 : 2, passes === 'shadow' ? 1 : 2],
     limit: shown,
     remaining: 0,
+    spared: passes,
     resets: kind.use === 'reserve' ? 'day' : wait,
     headers: {
       limit: amount(shown),
@@ -158,6 +176,7 @@ export function expectedViews(kind: Kind): Views {
       resets: kind.use === 'reserve' ? 'day' : wait,
       retryAfter: refused === 'never' ? undefined : refused,
       policy,
+      wouldRefuse: passes && `"${pathOf(kind)}";reason=${passes}`,
       current: policy && `r=0${hasTime ? ';t' : ''}`,
     },
     explained: {
@@ -165,6 +184,7 @@ export function expectedViews(kind: Kind): Views {
       algorithm,
       code: 'OVER_LIMIT',
       passesIn: refused,
+      spared: passes,
       why: passes ? whys[passes] : 'a limit is exceeded',
       arithmetic: over,
     },
