@@ -8,7 +8,7 @@ import {
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
-import { describeWouldRefuse } from '../../engine/decide/would-refuse.ts';
+import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
@@ -144,16 +144,11 @@ function explainDecision(
   descriptors: readonly ExplainedDescriptor[],
 ): ExplainedDecision {
   const { overallCode, shadowed, delayMs, retryAfterMs, unmet } = answer;
-  const wouldRefuse = describeWouldRefuse(answer);
-  const over = descriptors.flatMap(({ limits }, descriptor) =>
-    limits.filter(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow).map((limit) => ({ descriptor, limit })),
-  );
-  const isRefused = overallCode === 'OVER_LIMIT' || shadowed;
-  const refusing = over.map(({ limit }) => limit);
-  const why = explainCode(isRefused, shadowed, refusing, descriptors);
-  const decidedBy = isRefused
-    ? over.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }))
-    : [];
+  const spared = describeWouldRefuse(answer);
+  const refusing = overallCode === 'OVER_LIMIT' ? findRefusing(answer, descriptors) : [];
+  const decidedBy = refusing.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }));
+  const over = refusing.map(({ limit }) => limit);
+  const why = explainCode(answer, over, descriptors);
   return {
     code: overallCode,
     spend,
@@ -162,27 +157,38 @@ function explainDecision(
     passesInMs: passesInMs(retryAfterMs),
     delayMs,
     ...(shadowed && { shadowMode: true }),
-    ...(wouldRefuse && { wouldRefuse }),
+    ...(spared && { wouldRefuse: spared }),
   };
+}
+
+/** The limits that refuse, without quotas while another one has room. */
+function findRefusing(answer: Answer, descriptors: readonly ExplainedDescriptor[]) {
+  const spared = new Set(wouldRefuse(answer).flatMap((one) => (one.reason === 'quota' ? [one.descriptor] : [])));
+  return descriptors.flatMap(({ limits }, descriptor) =>
+    limits
+      .filter((limit) => isOver(limit) && !limit.shadow && !(limit.quota && spared.has(descriptor)))
+      .map((limit) => ({ descriptor, limit })),
+  );
 }
 
 const isOver = ({ code }: ExplainedLimit): boolean => code === 'OVER_LIMIT';
 
 function explainCode(
-  isRefused: boolean,
-  shadowed: boolean,
+  answer: Answer,
   over: readonly ExplainedLimit[],
   descriptors: readonly ExplainedDescriptor[],
 ): string {
-  if (shadowed) return 'a limit is exceeded, and SHADOW_MODE lets the request pass';
+  const isRefused = answer.overallCode === 'OVER_LIMIT';
+  if (answer.shadowed) return 'a limit is exceeded, and SHADOW_MODE lets the request pass';
   const isBlocked = descriptors.some(({ override, limits }) => override?.effect === 'block' && limits.some(isOver));
   if (isRefused && isBlocked) return 'an override blocks it';
   if (isRefused && over.every(({ source }) => source === 'deny')) return sourceTexts.deny;
   if (isRefused) return over.length === 1 ? 'a limit is exceeded' : `${over.length} limits are exceeded`;
-  if (over.length > 0) return 'quota rules refuse a request only if all of them are over their limits';
+  const spared = wouldRefuse(answer);
+  if (spared.some(({ reason }) => reason === 'quota'))
+    return 'quota rules refuse a request only if all of them are over their limits';
+  if (spared.length > 0) return 'only limits in shadow mode are exceeded';
   const limits = descriptors.flatMap((descriptor) => descriptor.limits);
-  if (limits.some(({ code, shadow }) => code === 'OVER_LIMIT' && shadow))
-    return 'only limits in shadow mode are exceeded';
   for (const policy of ['allow', 'local'] as const)
     if (limits.some(({ source }) => source === policy)) return sourceTexts[policy];
   if (limits.some(({ code }) => code !== undefined)) return 'every limit has room';

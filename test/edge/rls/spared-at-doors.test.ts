@@ -164,6 +164,19 @@ test('explain predicts it, for the whole request', async () => {
   expect(fresh.decision).not.toHaveProperty('wouldRefuse');
 });
 
+test('explain names only limits that refuse as those that decide', async () => {
+  for (const name of ['plain', 'shadow'] as const) await post(name, wire('decided', 'user'));
+  const explain = async (of: keyof typeof services, ...keys: readonly string[]) =>
+    (await services[of].call('POST', '/api/v1/explain', wire('decided', ...keys))).body.decision;
+  expect(await explain('plain', 'spent', 'quota', 'user')).toMatchObject({
+    ...{ code: 'OVER_LIMIT', why: 'a limit is exceeded', decidedBy: [{ rule: 'demo.user' }], wouldRefuse: [quota] },
+  });
+  expect(await explain('shadow', 'user')).toMatchObject({
+    ...{ code: 'OK', shadowMode: true, decidedBy: [], wouldRefuse: [user] },
+    why: 'a limit is exceeded, and SHADOW_MODE lets the request pass',
+  });
+});
+
 test('the sample of explained requests has those that would have been refused, apart from refusals', async () => {
   const { call } = services.plain;
   const list = async (query: string) => (await call('GET', `/api/v1/refusals?count=1000${query}`)).body.refusals;
