@@ -462,7 +462,6 @@ const decisions: readonly Mutants[] = [
       ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],
       ['&& !policy.quota && !planning.quotaMode', '&& !planning.quotaMode'],
       ['capDelay(limit, maxHoldMs)', 'limit'],
-      ["policy.charge === 'always' && planning.spend === 'each'", "policy.charge === 'always'"],
       ['if (children) debit =', "if (children && door.hits !== 'reported') debit ="],
       ['if (door.uses && !door.uses(one.limit)) continue;', ''],
       ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],

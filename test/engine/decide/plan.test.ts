@@ -34,13 +34,6 @@ descriptors:
   - {key: tenant, rate_limit: {unit: day, requests_per_unit: 1}}
 `);
 
-const together = rulesFrom(`
-domain: demo
-spend: all_or_nothing
-descriptors:
-  - {key: open, rate_limit: {unit: day, requests_per_unit: 1, algorithm: token_bucket, charge: always}}
-`);
-
 /** A decider with new counters in memory; `atomic` is what its store decides in one step. */
 function newDecider(atomic: 'request' | 'counter' = 'request', of = rules): SlotsDecider {
   const ledger = ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 100 }));
@@ -116,12 +109,4 @@ test('a report of a request that lacks keys leaves the limits that it would have
 test('no quota lets a request pass that lacks keys, even if every rule is a quota', async () => {
   const decider = { ...newDecider('request', required), quotaMode: true };
   expect(await decide(requestOf(['open', 'other']), decider, 1_000)).toMatchObject({ overallCode: 'OVER_LIMIT' });
-});
-
-test('a limit that charges refused hits does not if a refused request spends nothing', async () => {
-  const decider = newDecider('request', together);
-  for (let times = 0; times < 3; times++) await decide(requestOf(['open']), decider, 1_000);
-  expect(await decide(requestOf(['open']), decider, 1_000)).toMatchObject({
-    verdicts: [{ decision: { hitsBefore: 1 } }],
-  });
 });
