@@ -1,6 +1,6 @@
 import { after, type Eventual } from '../../base/later.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import type { Decision, LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
+import type { Decision, LimitLabel, LimitPolicy } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import type { Limit } from '../holds/limits.ts';
 import type { Entries, LedgerEntry } from '../ledger/debit.ts';
@@ -9,8 +9,8 @@ import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import type { Miss } from '../rules/match/match.ts';
 import type { Rule, RuleLimit } from '../rules/match/tree.ts';
 import {
+  type Arrival,
   ASKS,
-  type Door,
   type MatchedDescriptor,
   type Plan,
   type Planner,
@@ -107,9 +107,6 @@ export interface Decider extends Planner {
   readonly reportsEveryLimit?: boolean;
 }
 
-/** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
-const HOLD_MARGIN_MS = 5;
-
 /** The counters did not answer in time. The debits sent to them may have been counted nevertheless. */
 export class CountersUnavailable extends StoreUnavailable {
   readonly domain: string;
@@ -146,24 +143,10 @@ export function decide(
   return decideFor(request, decider, { callerTimeoutMs, work, door: ASKS });
 }
 
-/** How a request came, and what it wants. */
-interface DecideHow {
-  readonly callerTimeoutMs: number;
-  readonly work?: RequestWork;
-  readonly door: Door;
-  /** Default: that of the domain. */
-  readonly spend?: Spend;
-}
-
 /** Decides as `decide`, for a caller that uses limits in its own way. @internal */
-export function decideFor(
-  request: RateLimitRequest,
-  decider: Decider,
-  { callerTimeoutMs, work = new RequestWork(decider.onWork), door, spend }: DecideHow,
-): Eventual<Answer> {
-  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  const plan = planRequest(request, decider, { door, maxHoldMs, work });
-  const how = storeCall(spend ?? plan.spend, decider.storeBudget, callerTimeoutMs);
+export function decideFor(request: RateLimitRequest, decider: Decider, arrival: Arrival): Eventual<Answer> {
+  const plan = planRequest(request, decider, arrival);
+  const how = storeCall(plan.spend, decider.storeBudget, arrival.callerTimeoutMs);
   const entries = plan.debits ? decider.ledger.debit(plan.debits, how) : [];
   if (plan.unmet) return after(entries, buildUnmetAnswer, { request, plan, decider, unmet: plan.unmet });
   return after(entries, buildAnswer, { plan, decider });

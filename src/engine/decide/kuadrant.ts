@@ -85,7 +85,7 @@ const isPeeked = (limit: Limit): boolean => !isReservation(limit);
 const CHECKS = { door: { hits: 'asked', peeks: () => true }, spend: 'all_or_nothing' } as const;
 
 const planFor = (request: RateLimitRequest, decider: SlotsDecider, door: Door): Plan =>
-  planRequest(request, decider, { door, maxHoldMs: Number.POSITIVE_INFINITY });
+  planRequest(request, decider, { door, callerTimeoutMs: Number.POSITIVE_INFINITY });
 
 /**
  * The same request, with an id for each descriptor that lacks one that the rules require.

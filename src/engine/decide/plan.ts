@@ -111,13 +111,19 @@ export interface Plan {
   readonly quotaMode: boolean;
 }
 
-/** How a request is planned. */
-interface Planning {
+/** How a request came, and what it wants. */
+export interface Arrival {
+  /** Time left until the caller's deadline, after which no turn is reserved. */
+  readonly callerTimeoutMs: number;
   readonly door: Door;
-  /** Maximum time to hold the request; no turn is reserved after it. */
-  readonly maxHoldMs: number;
+  /** What it spends if a limit refuses it. Default: as its domain says. */
+  readonly spend?: Spend;
+  /** Default: charged to the planner's `onWork`. */
   readonly work?: RequestWork;
 }
+
+/** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
+const HOLD_MARGIN_MS = 5;
 
 /** The rules for a request that is complete. @throws InvalidRequest @throws RulesNotLoaded */
 export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: Pick<Planner, 'rules'>): RuleTree {
@@ -137,15 +143,16 @@ export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: P
  * @throws RulesNotLoaded
  * @internal
  */
-export function planRequest(request: RateLimitRequest, planner: Planner, planning: Planning): Plan {
-  const { door, maxHoldMs, work = new RequestWork(planner.onWork) } = planning;
+export function planRequest(request: RateLimitRequest, planner: Planner, arrival: Arrival): Plan {
+  const { door, work = new RequestWork(planner.onWork) } = arrival;
   const { domain } = request;
+  const maxHoldMs = Math.max(Math.floor(arrival.callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const rules = rulesFor(request, planner);
   const unmet = door.minHeldHits === undefined ? findUnmet(request, rules, work) : undefined;
   const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined; // no quota lets a request without its keys pass
   const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
   if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
-  const spend = rules.domains.get(domain)?.spend ?? planner.spend;
+  const spend = arrival.spend ?? rules.domains.get(domain)?.spend ?? planner.spend;
   const own = createDebits(matched, { planner, door, maxHoldMs, domain, spend, quotaMode });
   if (own) chargeSteps(own, work);
   const repeated = own && repeatedCounters(own, quotaMode);
@@ -211,8 +218,11 @@ function checkHeld(matched: readonly MatchedDescriptor[], minHits: number): void
   }
 }
 
-interface DebitPlanning extends Omit<Planning, 'work'> {
+interface DebitPlanning {
   readonly planner: Planner;
+  readonly door: Door;
+  /** Maximum time to hold the request. */
+  readonly maxHoldMs: number;
   readonly quotaMode: boolean;
   readonly domain: string;
   readonly spend: Spend;
@@ -225,10 +235,11 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
     const { found } = descriptor;
     if (found.kind !== 'limited' || (door.minHeldHits !== undefined && found.id === undefined)) continue;
     const holder = found.id === undefined ? undefined : chooseHolder(hashHolder(found.id), descriptor);
+    const holding = { descriptor, found, holder };
     const metered = findMetered(planner, found.limits);
     for (const one of found.limits) {
       if (door.uses && !door.uses(one.limit)) continue;
-      const debit = createLimitDebit(one, { descriptor, found, holder }, planning);
+      const debit = createLimitDebit(one, holding, planning);
       debits = appended(debits, one === metered ? meteredDebit(debit) : debit);
     }
   }

@@ -93,7 +93,7 @@ export function planHeld(
   decider: SlotsDecider,
   { named, ...door }: Door & { readonly named: string },
 ): UsedPlan {
-  const plan = planRequest(request, decider, { door, maxHoldMs: Number.POSITIVE_INFINITY });
+  const plan = planRequest(request, decider, { door, callerTimeoutMs: Number.POSITIVE_INFINITY });
   const { debits } = plan;
   if (debits) return { ...plan, debits };
   throw new InvalidRequest(`no descriptor meets a limit with ${named} and an id (not_counted: hold)`);
