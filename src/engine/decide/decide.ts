@@ -353,13 +353,9 @@ function withDebits(
     const debit = found.commits
       ? usedDebit(counter, own, hits, decider.estimates)
       : createDebit(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
-    const held = heldBy(debit, {
-      holder: chooseHolder(holder, descriptor),
-      commits: found.commits,
-      threshold: found.threshold,
-    });
-    const given = withStatus(held);
-    const taken = children ? sharedBy(given, claimShare(limit, children)) : given;
+    const claim = { holder: chooseHolder(holder, descriptor), commits: found.commits, threshold: found.threshold };
+    const held = withStatus(heldBy(debit, claim));
+    const taken = children ? sharedBy(held, claimShare(limit, children)) : held;
     debits = appended(debits, one === metered ? meteredDebit(taken) : taken);
   }
   return debits;

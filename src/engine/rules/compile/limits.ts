@@ -71,13 +71,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   const byDefault = values.share ? 'token_bucket' : DEFAULT_ALGORITHM;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
-  const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
-  const window =
-    unitOfNamed(algorithm) === 'allocated'
-      ? readNoWindow(block, report)
-      : hasTtl
-        ? readTtl(block, algorithm, report)
-        : readWindow(block, report);
+  const hasWindow = algorithm === undefined || unitOfNamed(algorithm) === 'hits';
+  const window = hasWindow ? readWindow(block, report) : readTtl(block, algorithm, report);
   const policy = readPolicy(values, modes, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
@@ -92,7 +87,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
-  if (policy?.onStoreFailure === 'local' && unitOfNamed(algorithm) !== 'hits')
+  if (policy?.onStoreFailure === 'local' && !hasWindow)
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -164,18 +159,14 @@ function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): Wind
   return { unit, unitMultiplier, windowMs };
 }
 
-/** A limit whose hits only come back when they are given back. */
-function readNoWindow({ values }: LimitBlock, report: LimitProblem): WindowLength {
-  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) report(key, `${key} cannot be used with allocation, which has no window`);
-  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: MAX_WINDOW_MS };
-}
-
-/** The time that a limit without a window keeps its hits. */
+/** The time that a limit without a window keeps its hits: a ttl, or always. */
 function readTtl(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProblem): WindowLength | undefined {
   const { values } = block;
+  const hasTtl = findNamedRow(algorithm).keys.includes('ttl');
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) report(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
+    if (values[key] !== undefined)
+      report(key, `${key} cannot be used with ${algorithm}, which has ${hasTtl ? 'a ttl' : 'no window'}`);
+  if (!hasTtl) return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: MAX_WINDOW_MS };
   if (values.ttl === undefined) {
     if (block.invalid.has('ttl')) return undefined;
     return report(
