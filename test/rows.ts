@@ -15,7 +15,7 @@ const ROWS = /^src\/engine\/(algorithms|holds)\//;
 const name = `['"\`](?:${algorithmNames.join('|')})['"\`]`;
 /** `limit.algorithm === 'in_flight'`, `case 'token_bucket':`; the kinds of messages are no algorithms. */
 const COMPARISON = new RegExp(
-  `(?<![!=]|\\bkind *)[!=]==? *${name}|${name} *[!=]==? |\\bcase ${name}|${name}\\]?\\.includes`,
+  `(?<![!=]|\\bkind *)[!=]==? *${name}|${name} *[!=]==? |\\bcase ${name}|${name}\\]?\\.includes|\\.includes\\(${name}`,
 );
 
 const found = ['src', 'console/src'].flatMap((folder) =>

@@ -42,7 +42,9 @@ test('a new algorithm needs one pair of files, and its row in the table', async 
   symlinkSync(join(project, '.cache'), join(copy, '.cache'));
   await inCopy('git', 'apply', patch);
 
-  const changed = ['src', 'console/src'].flatMap((folder) => filesOf(copy, folder)).filter((path) => readIn(copy, path) !== readIn(project, path));
+  const changed = ['src', 'console/src']
+    .flatMap((folder) => filesOf(copy, folder))
+    .filter((path) => readIn(copy, path) !== readIn(project, path));
   expect(changed.toSorted()).toEqual([
     'src/engine/algorithms/gcra.lua',
     'src/engine/algorithms/gcra.ts',

@@ -106,7 +106,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
   if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
-    report('requests_per_unit', `${limit.algorithm} counts at most ${MAX_UINT32} hits, got ${most}`);
+    report(
+      'requests_per_unit',
+      `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
+    );
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
