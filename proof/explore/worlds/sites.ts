@@ -1,8 +1,7 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { SiteTransfer } from '../../../src/engine/holds/claim.ts';
 import type { SiteReport } from '../../../src/engine/holds/reports.ts';
-import { type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
-import { hitsPerSite, missingHits } from '../../../src/engine/holds/site-share-state.ts';
+import { hitsPerSite, missingHits, type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';

@@ -1,9 +1,10 @@
-import type { Account, Drawing } from './account.ts';
 import {
+  type Account,
   type Algorithm,
   type AnyLimit,
   type Charge,
   checkProduct,
+  type Drawing,
   hitsToFit,
   type LimitKey,
   type LimitSource,
@@ -16,8 +17,7 @@ import {
   takenBy,
   unitMs,
 } from './limit.ts';
-import { showAmount } from './money.ts';
-import { peek } from './peek.ts';
+import { showCount } from './money.ts';
 import { type MayBeAnchored, windowStart } from './window.ts';
 
 /** How rules refill a bucket. */
@@ -149,17 +149,6 @@ export const describeBucket =
     };
   };
 
-const describe = describeBucket<Bucket>(waitMs);
-
-/** Hits spent and not yet refilled; to the millisecond if refilled continuously. */
-function account(limit: Bucket, state: State | undefined, nowMs: number): Account {
-  const { requestsPerUnit, windowMs, maxDelayMs, refill } = limit;
-  const { hitsBefore, durationUntilResetMs } = peek({ step, describe }, limit, state, nowMs);
-  if (refill === 'interval') return { terms: [showAmount(limit, hitsBefore)], used: hitsBefore };
-  const used = (durationUntilResetMs * requestsPerUnit) / windowMs;
-  return { terms: [showAmount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
-}
-
 const script: URL = new URL('./bucket.lua', import.meta.url); // its inferred type would need Node's in declarations
 
 /** What the rows of a token bucket and a leaky bucket have in common. */
@@ -169,7 +158,7 @@ export const bucket = {
   longestMemoryMs: (limit: Bucket) => Math.max(bucketRefillMs(limit), unitMs.DAY),
   refillMs: bucketRefillMs,
   step,
-  describe,
+  describe: describeBucket<Bucket>(waitMs),
   refund(limit: Bucket, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step {
     const [spent, refilledAtMs] = refill(limit, state, nowMs);
     const chargedMs = windowStart(chargedAtMs, refillTickMs(limit), limit.phaseMs);
@@ -184,7 +173,11 @@ export const bucket = {
     const tickMs = refillTickMs(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
-  account,
+  account(limit: Bucket, state: State | undefined, nowMs: number): Account {
+    const { requestsPerUnit, windowMs, maxDelayMs } = limit;
+    const used = refill(limit, state, nowMs)[0] / windowMs;
+    return { terms: [showCount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
+  },
   draw: (): Drawing => ({ kind: 'level' }),
   bucketBurst: ({ maxDelayMs, burst }: Bucket): number | string =>
     maxDelayMs > 0 ? 'max_delay holds requests, which a proxy cannot do' : burst,

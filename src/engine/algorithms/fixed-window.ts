@@ -12,20 +12,16 @@ import {
   type State,
   type Step,
 } from './limit.ts';
-import {
-  divideWindow,
-  listAnchor,
-  type MayBeAnchored,
-  phaseName,
-  twoWindowsMs,
-  windowCapacity,
-  windowSize,
-  windowStart,
-  writeAnchor,
-} from './window.ts';
+import { listAnchor, type MayBeAnchored, phaseName, windowed, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or on a date. */
 type Alignment = 'epoch' | 'first_hit' | Calendar;
+
+/** A limit whose windows begin on multiples of their length. */
+export const epochWindow = (
+  numbers: Pick<FixedWindowLimit, 'requestsPerUnit' | 'windowMs'>,
+  counter = `fixed_window|${numbers.windowMs}`,
+): FixedWindowLimit => ({ ...numbers, algorithm: 'fixed_window', alignment: 'epoch', counter, soft: 0 });
 
 /** As written in rules. */
 export const alignments = ['epoch', 'first_hit', 'calendar'] as const;
@@ -109,6 +105,7 @@ function parseAnchored(
 
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
+  ...windowed,
   keys: ['alignment', 'timezone'],
   parse,
   write(limit) {
@@ -123,8 +120,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     if (limit.anchor !== undefined) return listAnchor(limit);
     return typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone };
   },
-  capacity: windowCapacity,
-  longestMemoryMs: twoWindowsMs,
   leaseMs: (untilResetMs) => untilResetMs,
   step,
   describe(limit, [startMs = 0, count = 0], nowMs, outcome) {
@@ -145,7 +140,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     const [startMs = 0] = step(limit, state, nowMs, 0, false).state;
     return { ...step(limit, state, nowMs, chargedAtMs >= startMs ? -hits : 0, true), accepted: true };
   },
-  divide: divideWindow,
   refusalHoldsMs(limit, { decision, hits, charged }) {
     if (charged) return decision.durationUntilResetMs; // refused hits are counted, too
     return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;

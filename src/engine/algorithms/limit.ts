@@ -1,5 +1,3 @@
-import type { Account, Drawing } from './account.ts';
-
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -229,27 +227,30 @@ export interface StateFormat<L extends AnyLimit> {
   readonly hasNodes?: true;
 }
 
-/** The keys of a rule that rows list. */
-export type RowKey = keyof AlgorithmValues | 'adapt' | 'share';
-
-/** How the hits of one key arrived. */
-export interface Arrivals {
-  /** The most hits in a fixed window, and in the estimate of a sliding one. */
-  readonly busiest: number;
-  readonly busiestSliding: number;
-  /** The most hits within a number of windows, wherever they begin. */
-  mostWithin(windows: number): number;
+/** What a counter contains, in the terms of its algorithm. */
+export interface Account {
+  /** The terms of the sum: `7 × 0.35`, `3`. */
+  readonly terms: readonly string[];
+  readonly used: number;
+  /** Where the capacity comes from. */
+  readonly note?: string | undefined;
+  /** Room beyond the capacity for requests that may be delayed. */
+  readonly mayOwe?: number;
 }
 
+/** How operators see the state of a counter: see `operate/answers/explain.ts`. */
+export type Drawing =
+  | { readonly kind: 'level' }
+  | { readonly kind: 'parts'; readonly parts: readonly number[] }
+  | { readonly kind: 'ticks'; readonly windowMs: number; readonly ticks: readonly (readonly [number, number])[] }
+  | { readonly kind: 'slots'; readonly ttlMs: number }
+  | { readonly kind: 'window'; readonly windowMs: number };
+
 /**
- * A rate-limiting algorithm and its properties. Its `step` exists twice, here for this process and in `script` for
+ * How a limit counts: what is asked of every kind. Its `step` exists twice, here for this process and in `script` for
  * Redis; `describe` exists once.
  */
-export interface Algorithm<L extends AnyLimit = AnyLimit> {
-  /** The keys of a rule that this algorithm has, and others may not have. */
-  readonly keys: readonly RowKey[];
-  /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
-  parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
+export interface Row<L extends AnyLimit = AnyLimit> {
   /** The limit's own keys as in a rule, without defaults. */
   write(limit: L): readonly string[];
   /** The limit's own keys as JSON, including defaults. */
@@ -279,6 +280,33 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
   /** The decision for the caller, from the report of either twin. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  /**
+   * Where the windows of a counter begin, if each of its states is of one window, whose start is its first number, and
+   * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
+   */
+  windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
+  /** Default: a window. */
+  draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
+  readonly state: StateFormat<L>;
+  /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
+  readonly script: URL;
+  /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
+  scriptArgs(limit: L, nowMs: number): readonly number[];
+}
+
+/** The most hits of a key in a fixed window, in the estimate of a sliding one, and in any windows. */
+export interface Arrivals {
+  readonly busiest: number;
+  readonly busiestSliding: number;
+  mostWithin(windows: number): number;
+}
+
+/** A rate-limiting algorithm: what is asked of it besides. */
+export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
+  /** The keys of a rule that this algorithm has, and others may not have. */
+  readonly keys: readonly (keyof AlgorithmValues | 'adapt' | 'share')[];
+  /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
+  parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
   /** The part of the limit that one of `by` processes may count separately; it may be 0. */
   divide(limit: L, by: number): L;
   /** Time that a debited block is valid, given the time until its counter resets; absent if nothing can be leased. */
@@ -290,26 +318,14 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * equivalent to a new one.
    */
   waitForMoreMs?(limit: L, hits: number): number;
-  /**
-   * Where the windows of a counter begin, if each of its states is of one window, whose start is its first number, and
-   * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
-   */
-  windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
   /** The arithmetic of a counter. Default: the hits used, as reported. */
   account?(limit: L, state: State | undefined, nowMs: number): Account;
-  /** Default: a window. */
-  draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   /** Minimum limit that refuses none of a key's hits, at most; absent for buckets, which have a burst, too. */
   demand?(arrivals: Arrivals): number;
   /** The burst of a token bucket with which a proxy can apply the limit, or why it cannot. */
   bucketBurst(limit: L): number | string;
   /** The hits that sites can divide, and move among each other; undefined if they cannot. */
   movable?(limit: L): number | undefined;
-  readonly state: StateFormat<L>;
-  /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
-  readonly script: URL;
-  /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
-  scriptArgs(limit: L, nowMs: number): readonly number[];
 }
 
 /** Hits that must fit for a peek to be accepted. */

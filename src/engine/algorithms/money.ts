@@ -52,13 +52,9 @@ interface Counted {
   readonly currency?: string | undefined;
 }
 
-/** A count of a limit in its unit: `12.50 USD` of a budget, else `7`. */
+/** A count of a limit in its unit, with at most two decimals: `12.50 USD` of a budget, else `7`. */
 export const showCount = ({ currency }: Counted, count: number): string =>
-  currency === undefined ? String(count) : showMoney(count, currency);
-
-/** The same for a count that may have a fraction, with at most two decimals. */
-export const showAmount = (limit: Counted, count: number): string =>
-  showCount(limit, limit.currency === undefined ? Math.round(count * 100) / 100 : Math.round(count));
+  currency === undefined ? String(Number(count.toFixed(2))) : showMoney(Math.round(count), currency);
 
 /** The currency in the name of a counter, if it is of a budget: `fixed_window|USD|86400000`. */
 export const counterCurrency = (counter: string): string | undefined => /\|([A-Z]{3})\|\d+[^|]*$/.exec(counter)?.[1];

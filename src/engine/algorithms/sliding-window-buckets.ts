@@ -8,22 +8,10 @@ import {
   repeatWait,
   type State,
   type Step,
-  singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { showAmount } from './money.ts';
-import {
-  divideWindow,
-  listAnchor,
-  type MayBeAnchored,
-  readPhase,
-  slidingBurst,
-  twoWindowsMs,
-  windowCapacity,
-  windowSize,
-  windowStart,
-  writeAnchor,
-} from './window.ts';
+import { showCount } from './money.ts';
+import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** Bounds of the number of parts of a window. */
 export const parts = { minimum: 1, maximum: 100 } as const;
@@ -128,6 +116,7 @@ const MAX_TERMS = 6;
 
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
+  ...sliding,
   keys: ['buckets', 'alignment'],
   parse(numbers, source) {
     const { buckets } = source.values;
@@ -144,8 +133,6 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   write: (limit) => [`buckets: ${limit.buckets}`, ...writeAnchor(limit)],
   list: (limit) => ({ buckets: limit.buckets, ...listAnchor(limit) }),
-  capacity: windowCapacity,
-  longestMemoryMs: twoWindowsMs,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
     const { accepted } = outcome;
@@ -169,21 +156,18 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
     if (count !== undefined) counts[age] = Math.max(count - hits, 0);
     return finishStep(limit, startMs, counts, nowMs, before, true, 0);
   },
-  divide: divideWindow,
-  refusalHoldsMs: singleHitRefusalMs,
   account(limit, state, nowMs) {
     const [, counts] = shift(limit, state, nowMs);
     const used = sum(counts);
     const some = counts.filter((count) => count > 0);
     const terms = some.length > 0 && some.length <= MAX_TERMS ? some : [used];
-    return { terms: terms.map((count) => showAmount(limit, count)), used };
+    return { terms: terms.map((count) => showCount(limit, count)), used };
   },
   draw(limit, state, nowMs) {
     const [, counts] = shift(limit, state, nowMs);
     return { kind: 'parts', parts: Array.from({ length: limit.buckets + 1 }, (_, at) => counts[at] ?? 0).reverse() };
   },
   demand: (key) => key.mostWithin(1),
-  bucketBurst: slidingBurst,
   state: { longest: ({ buckets }) => 2 + buckets },
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs(limit) {

@@ -9,22 +9,10 @@ import {
   repeatWait,
   type State,
   type Step,
-  singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { showAmount } from './money.ts';
-import {
-  divideWindow,
-  listAnchor,
-  type MayBeAnchored,
-  readPhase,
-  slidingBurst,
-  twoWindowsMs,
-  windowCapacity,
-  windowSize,
-  windowStart,
-  writeAnchor,
-} from './window.ts';
+import { showCount } from './money.ts';
+import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** How rules treat a fraction of a hit. */
 export const roundings = ['down', 'up'] as const;
@@ -130,6 +118,7 @@ function readWindows(limit: SlidingWindowCounterLimit, state: State | undefined,
 
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
+  ...sliding,
   keys: ['rounding', 'alignment'],
   parse(numbers, source) {
     const rounding = source.choice('rounding', roundings);
@@ -141,8 +130,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   write: (limit) => [...(limit.rounding === 'up' ? ['rounding: up'] : []), ...writeAnchor(limit)],
   list: (limit) => ({ rounding: limit.rounding, ...listAnchor(limit) }),
-  capacity: windowCapacity,
-  longestMemoryMs: twoWindowsMs,
   step,
   describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
@@ -172,11 +159,9 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
     ] as const;
     return { accepted: true, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
   },
-  divide: divideWindow,
-  refusalHoldsMs: singleHitRefusalMs,
   account(limit, state, nowMs) {
     const { count, previous, part } = readWindows(limit, state, nowMs);
-    const terms = [`${showAmount(limit, previous)} × ${Math.round(part * 100) / 100}`, showAmount(limit, count)];
+    const terms = [`${showCount(limit, previous)} × ${Math.round(part * 100) / 100}`, showCount(limit, count)];
     return { terms, used: previous * part + count };
   },
   draw(limit, state, nowMs) {
@@ -184,7 +169,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
     return { kind: 'parts', parts: [Math.round(previous * part * 100) / 100, count] };
   },
   demand: ({ busiestSliding }) => busiestSliding,
-  bucketBurst: slidingBurst,
   state: { length: 3 },
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs(limit) {

@@ -10,7 +10,7 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { divideWindow, slidingBurst, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import { sliding, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
@@ -132,6 +132,7 @@ const MAX_TICKS = 200;
 
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
+  ...sliding,
   keys: ['count_denied'],
   parse(numbers, { values, report }) {
     const limit = { ...numbers, algorithm: 'sliding_window_log', countDenied: values.count_denied ?? false } as const;
@@ -144,8 +145,6 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   },
   write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
   list: ({ countDenied }) => ({ count_denied: countDenied }),
-  capacity: windowCapacity,
-  longestMemoryMs: twoWindowsMs,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
     const { hits, accepted } = outcome;
@@ -167,7 +166,6 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
     removeHits(log, chargedAtMs, hits);
     return finishStep(limit, log, nowMs, before, true, 0);
   },
-  divide: divideWindow,
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
   draw(limit, state, nowMs) {
@@ -179,7 +177,6 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
     return { kind: 'ticks', windowMs: limit.windowMs, ticks: ticks.slice(-MAX_TICKS) };
   },
   demand: (key) => key.mostWithin(1),
-  bucketBurst: slidingBurst,
   state: { longest: (limit) => 2 * windowSize(limit), keepsEntries: true },
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],

@@ -1,25 +1,30 @@
-import type { Anchored, AnyLimit, LimitNumbers, LimitSource } from './limit.ts';
-
-/** The capacity of algorithms that count hits per window. */
-export const windowCapacity = ({ requestsPerUnit }: AnyLimit): number => requestsPerUnit;
+import { type Anchored, type AnyLimit, type LimitNumbers, type LimitSource, singleHitRefusalMs } from './limit.ts';
 
 /** Hits that fit into an unused window, including the soft ones. */
 export const windowSize = ({ requestsPerUnit, soft }: AnyLimit): number => requestsPerUnit + soft;
 
+/** What rows that count hits per window have in common. */
+export const windowed = {
+  capacity: ({ requestsPerUnit }: AnyLimit): number => requestsPerUnit,
+  /** A hit is kept for at most two windows. */
+  longestMemoryMs: ({ windowMs }: AnyLimit): number => 2 * windowMs,
+  /** A process's part: whole hits, rounded down. */
+  divide: <L extends AnyLimit>(limit: L, by: number): L => ({
+    ...limit,
+    requestsPerUnit: Math.floor(limit.requestsPerUnit / by),
+    soft: Math.floor(limit.soft / by),
+  }),
+};
+
 /** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */
 const SLIDING_BURST_PART = 10;
 
-/** For sliding windows. */
-export const slidingBurst = ({ requestsPerUnit }: AnyLimit): number =>
-  Math.max(Math.floor(requestsPerUnit / SLIDING_BURST_PART), 1);
-
-/** For algorithms that keep a hit for at most two windows. */
-export const twoWindowsMs = ({ windowMs }: AnyLimit): number => 2 * windowMs;
-
-/** A process's part of a window's limit: whole hits, rounded down. */
-export function divideWindow<L extends AnyLimit>(limit: L, by: number): L {
-  return { ...limit, requestsPerUnit: Math.floor(limit.requestsPerUnit / by), soft: Math.floor(limit.soft / by) };
-}
+/** The same for windows that slide. */
+export const sliding = {
+  ...windowed,
+  bucketBurst: ({ requestsPerUnit }: AnyLimit): number => Math.max(Math.floor(requestsPerUnit / SLIDING_BURST_PART), 1),
+  refusalHoldsMs: singleHitRefusalMs,
+};
 
 /** The part of a limit that determines where its windows begin. */
 export type MayBeAnchored = Partial<Anchored>;

@@ -1,5 +1,5 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
-import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
+import { epochWindow } from '../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from './backend.ts';
 import type { CounterKeys } from './key.ts';
 
@@ -34,14 +34,7 @@ const TIMEOUT_MS = 1_000;
 /** Number of keys, enough to reach most nodes of a Cluster. */
 const KEYS = 8;
 
-const limit: FixedWindowLimit = {
-  algorithm: 'fixed_window',
-  alignment: 'epoch',
-  counter: 'fixed_window|60000',
-  requestsPerUnit: 1,
-  soft: 0,
-  windowMs: 60_000,
-};
+const limit = epochWindow({ requestsPerUnit: 1, windowMs: 60_000 });
 
 /** Peeks at unused counters once a second, which writes nothing. */
 export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {

@@ -1,5 +1,4 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
-import { peek } from '../algorithms/peek.ts';
 import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
@@ -14,7 +13,7 @@ import {
   wholeSlots,
   writeEstimate,
 } from './concurrency.ts';
-import type { Counting } from './counting.ts';
+import { type Counting, peek } from './counting.ts';
 import { listSharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter } from './hold-list.ts';
 import {
@@ -24,7 +23,7 @@ import {
   inFlightWords,
   lastExpiry,
   NOT_A_RATE,
-  slotAccount,
+  ownSlots,
 } from './in-flight.ts';
 import { type AdaptedReport, moves, moveTexts } from './reports.ts';
 import { hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
@@ -108,10 +107,11 @@ function finishStep(limit: AdaptiveLimit, estimate: Estimate, inner: Step): Step
 }
 
 /** Why the limit is what it is. */
-function adaptedText({ move, holdMs, baselineMs }: AdaptedReport): string {
+function adaptedText({ limit, move, holdMs, baselineMs }: AdaptedReport, { threshold }: Claim): string {
+  const part = threshold === undefined ? '' : `${threshold} % of ${limit} slots, `;
   const [mean, unqueued] = [holdMs, baselineMs].map((ms) => Math.round(ms * 100) / 100);
   const times = holdMs > 0 ? ` (held for ${mean} ms on average, ${unqueued} ms without a queue)` : '';
-  return `${moveTexts[move]}${times}`;
+  return `${part}${moveTexts[move]}${times}`;
 }
 
 /** The row of requests in flight with `adapt`. */
@@ -135,11 +135,9 @@ export const adaptive: Counting<AdaptiveLimit> = {
   hasHolders: true,
   draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
   account(limit, state, nowMs, claim) {
-    const described = peek(adaptive, limit, state, nowMs, claim);
-    const part =
-      claim.threshold === undefined ? '' : `${claim.threshold} % of ${described.holds?.adapted?.limit} slots, `;
-    const note = described.holds?.adapted && `${part}${adaptedText(described.holds.adapted)}`;
-    return { ...slotAccount(described, claim, holdsIn(state), limit, nowMs), ...(note && { note }) };
+    const { hitsBefore, holds } = peek(adaptive, limit, state, nowMs, claim);
+    const used = hitsBefore - ownSlots(limit, claim.holder ?? ANONYMOUS, holdsIn(state), nowMs);
+    return { terms: [String(used)], used, note: holds?.adapted && adaptedText(holds.adapted, claim) };
   },
   isActiveChild: (state, nowMs, child) => hasMark(holdsIn(state), child, nowMs),
   measures: true,

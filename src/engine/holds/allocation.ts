@@ -8,7 +8,7 @@ import {
   type Step,
   takenBy,
 } from '../algorithms/limit.ts';
-import { windowCapacity, windowSize } from '../algorithms/window.ts';
+import { windowed, windowSize } from '../algorithms/window.ts';
 import type { NamedCounting } from './counting.ts';
 
 /** `windowMs` is the time for which a store keeps a counter that nobody uses. */
@@ -47,7 +47,7 @@ export const allocation: NamedCounting<AllocationLimit> = {
   parse: (numbers) => ({ ...numbers, counter: 'allocation', algorithm: 'allocation' }),
   write: () => [],
   list: () => ({}),
-  capacity: windowCapacity,
+  capacity: windowed.capacity,
   longestMemoryMs: ({ windowMs }) => windowMs,
   step,
   describe(limit, [taken = 0], _nowMs, outcome) {

@@ -1,25 +1,23 @@
-import type { Account } from '../algorithms/account.ts';
-import type { Algorithm, AnyLimit, Charge, Decision, Outcome, State, StateFormat, Step } from '../algorithms/limit.ts';
+import type {
+  Account,
+  Algorithm,
+  AnyLimit,
+  Charge,
+  Decision,
+  Outcome,
+  Row,
+  State,
+  StateFormat,
+  Step,
+} from '../algorithms/limit.ts';
 import type { Claim } from './claim.ts';
 import type { Reports } from './reports.ts';
-
-/** Properties of algorithms that only the rules and the ledger use, for limits on rates. */
-type OfRates =
-  | 'keys'
-  | 'parse'
-  | 'divide'
-  | 'leaseMs'
-  | 'refusalHoldsMs'
-  | 'waitForMoreMs'
-  | 'demand'
-  | 'bucketBurst'
-  | 'movable';
 
 /**
  * Counts the hits of a limit, which may have holders, or be one site's: see `Claim`. An algorithm counts without regard
  * to claims.
  */
-export interface Counting<L extends AnyLimit = AnyLimit> extends Omit<Algorithm<L>, OfRates | 'account'> {
+export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** What hits are: slots of requests in flight, or allocated until they are given back. Default: they pass. */
   readonly counts?: 'slots' | 'allocated';
   /** Why the limit is no rate, which others could count as well; absent for rates. */
@@ -58,3 +56,15 @@ interface ClaimedState<L extends AnyLimit> extends StateFormat<L> {
 
 /** Counts the hits of a limit that rules name. */
 export type NamedCounting<L extends AnyLimit = AnyLimit> = Counting<L> & Pick<Algorithm<L>, 'keys' | 'parse'>;
+
+/** A counter as it is, without spending hits. */
+export function peek<L extends AnyLimit>(
+  { step, describe }: Pick<Counting<L>, 'step' | 'describe'>,
+  limit: L,
+  state: State | undefined,
+  nowMs: number,
+  claim?: Claim,
+): Decision & Reports {
+  const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false, claim);
+  return describe(limit, report, nowMs, { hits: 0, accepted, charged: false }, claim);
+}

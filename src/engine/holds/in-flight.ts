@@ -1,7 +1,5 @@
-import type { Account } from '../algorithms/account.ts';
 import {
   type AnyLimit,
-  type Decision,
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
@@ -10,11 +8,10 @@ import {
   type Step,
   takenBy,
 } from '../algorithms/limit.ts';
-import { peek } from '../algorithms/peek.ts';
-import { twoWindowsMs, windowCapacity, windowSize } from '../algorithms/window.ts';
+import { windowed, windowSize } from '../algorithms/window.ts';
 import { ACCEPTED, admissionScript, type Judgement, judge } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
-import type { Counting, NamedCounting } from './counting.ts';
+import { type Counting, type NamedCounting, peek } from './counting.ts';
 import { listSharing, type Sharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter, insert } from './hold-list.ts';
 import { shareReasons } from './reports.ts';
@@ -201,18 +198,6 @@ export const ownSlots = (limit: Partial<Sharing>, holder: number, holds: State |
   return holder === ANONYMOUS || !holds ? 0 : countSlots(holds.slice(firstAfter(nowMs, holds, size)), holder, size);
 };
 
-/** The slots of others: a request does not count its own twice. */
-export function slotAccount(
-  { hitsBefore }: Pick<Decision, 'hitsBefore'>,
-  { holder = ANONYMOUS }: Claim,
-  holds: State | undefined,
-  limit: Partial<Sharing>,
-  nowMs: number,
-): Account {
-  const used = hitsBefore - ownSlots(limit, holder, holds, nowMs);
-  return { terms: [String(used)], used };
-}
-
 export const NOT_A_RATE = 'in_flight limits requests in flight, not a rate';
 
 export const inFlightWords = ({ requestsPerUnit, windowMs }: AnyLimit): string =>
@@ -235,11 +220,15 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   },
   write: (limit) => [`ttl: ${limit.windowMs}ms`, ...writeSharing(limit)],
   list: (limit) => ({ ttl_ms: limit.windowMs, ...listSharing(limit) }),
-  capacity: windowCapacity,
-  longestMemoryMs: twoWindowsMs,
+  capacity: windowed.capacity,
+  longestMemoryMs: windowed.longestMemoryMs,
   hasHolders: true,
   draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
-  account: (limit, state, nowMs, claim) => slotAccount(peek(inFlight, limit, state, nowMs), claim, state, limit, nowMs),
+  account(limit, state, nowMs, claim) {
+    const { hitsBefore } = peek(inFlight, limit, state, nowMs, claim);
+    const used = hitsBefore - ownSlots(limit, claimHolder(claim), state, nowMs); // own slots are not counted twice
+    return { terms: [String(used)], used };
+  },
   isActiveChild: (state, nowMs, child) => hasMark(state ?? [], child, nowMs),
   standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
   step,

@@ -1,13 +1,10 @@
-import type { Account, Drawing } from '../algorithms/account.ts';
 import { algorithms, type RateLimit, rateFor } from '../algorithms/index.ts';
-import type { AnyLimit, RowKey, State } from '../algorithms/limit.ts';
-import { showAmount } from '../algorithms/money.ts';
-import { peek } from '../algorithms/peek.ts';
+import type { AnyLimit, State } from '../algorithms/limit.ts';
 import { adaptive } from './adaptive.ts';
 import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import type { AdaptiveLimit } from './concurrency.ts';
-import type { Counting, NamedCounting } from './counting.ts';
+import { type Counting, type NamedCounting, peek } from './counting.ts';
 import { fairShare, type Sharing } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
 import type { Reports } from './reports.ts';
@@ -42,15 +39,15 @@ export const namedAlgorithms = Object.keys(named) as readonly NamedAlgorithm[]; 
 export const findNamedRow = (name: NamedAlgorithm): NamedCounting => named[name] as NamedCounting<AnyLimit>;
 
 /** Most hits of a turn use limits of one algorithm; each lookup in the table costs V8 a search by name. */
-let last: { readonly name: AlgorithmName; readonly row: Counting } = {
-  name: 'fixed_window',
-  row: rows.fixed_window as Counting<AnyLimit>,
-};
+let lastName: AlgorithmName = 'fixed_window';
+let lastRow = rows.fixed_window as Counting;
 
 /** The row of an algorithm, for uses that do not depend on the type of its limits. */
 export function findRow(name: AlgorithmName): Counting {
-  if (name !== last.name) last = { name, row: rows[name] as Counting<AnyLimit> };
-  return last.row;
+  if (name === lastName) return lastRow;
+  lastName = name;
+  lastRow = rows[name] as Counting;
+  return lastRow;
 }
 
 /** How hits of the limit are counted. 10 per minute by `fixed_window`: the row `fixedWindow`. */
@@ -101,7 +98,7 @@ export const namedAlgorithm = (limit: Limit): NamedAlgorithm =>
   (algorithmFor(limit).named?.(limit) ?? limit.algorithm) as NamedAlgorithm; // rows of others have `named`
 
 /** The algorithms that have a key of a rule. */
-export const algorithmsWith = (key: RowKey): readonly NamedAlgorithm[] =>
+export const algorithmsWith = (key: NamedCounting['keys'][number]): readonly NamedAlgorithm[] =>
   namedAlgorithms.filter((name) => findNamedRow(name).keys.includes(key));
 
 /** Hits that fit into an unused counter without a flag: the value that `remaining` counts down from. */
@@ -138,24 +135,3 @@ export const isSameLimit = (one: Limit, other: Limit): boolean =>
 /** A counter as it is, without spending hits. */
 export const describeCounter = (limit: Limit, state: State | undefined, nowMs: number, claim?: Claim) =>
   peek(algorithmFor(limit), limit, state, nowMs, claim);
-
-/** What a counter contains, and its capacity at a time. */
-export function readAccount(
-  limit: Limit,
-  state: State | undefined,
-  nowMs: number,
-  claim: Claim,
-): Account & { readonly capacity: number } {
-  const described = describeCounter(limit, state, nowMs, claim);
-  const used = described.hitsBefore;
-  const whole = { terms: [showAmount(limit, used)], used };
-  const account = algorithmFor(limit).account?.(limit, state, nowMs, claim) ?? whole;
-  return { capacity: capacityAt(limit, described), ...account };
-}
-
-/** The state of a counter, for drawing. */
-export function drawCounter(limit: Limit, state: State | undefined, nowMs: number) {
-  const { windowMs } = limit;
-  const drawing: Drawing = algorithmFor(limit).draw?.(limit, state, nowMs) ?? { kind: 'window', windowMs };
-  return { ...drawing, capacity: capacityAt(limit, describeCounter(limit, state, nowMs)) };
-}

@@ -8,10 +8,9 @@ import {
   type State,
   type Step,
 } from '../algorithms/limit.ts';
-import { showAmount } from '../algorithms/money.ts';
-import { peek } from '../algorithms/peek.ts';
+import { showCount } from '../algorithms/money.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
-import type { Counting } from './counting.ts';
+import { type Counting, peek } from './counting.ts';
 import { findHold, firstAfter, insert as insertHold } from './hold-list.ts';
 import { type ReservationEvent, reservationEvents } from './reports.ts';
 import { describeReservation, endsTogether } from './reservation-report.ts';
@@ -204,7 +203,7 @@ export const reservation: Counting<ReservationLimit> = {
   hasHolders: true,
   account(limit, state, nowMs) {
     const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
-    return { terms: [showAmount(limit, used - held), `${showAmount(limit, held)} on hold`], used };
+    return { terms: [showCount(limit, used - held), `${showCount(limit, held)} on hold`], used };
   },
   standsAlone: (_limit, _hits, { commits = false }) => commits,
   step: (limit, state, nowMs, hits, charge, claim) => run({ ...createInput(limit, state, nowMs, claim), hits, charge }),

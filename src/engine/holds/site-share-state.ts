@@ -1,5 +1,4 @@
 import type { AnyLimit, State } from '../algorithms/limit.ts';
-import type { SiteReport } from './reports.ts';
 
 /** The numbers of a limit that determine a site's share. */
 interface ShareNumbers extends AnyLimit {
@@ -17,8 +16,6 @@ interface ShareNumbers extends AnyLimit {
 export const SLOT_MS = 500;
 /** The time after which tokens lent from a bucket are void. */
 const EPOCH_MS = 60_000;
-/** A bucket keeps, or requests, the demand of its site in this many slots, less what is refilled meanwhile. */
-export const AHEAD_SLOTS = 2;
 /** Maximum difference between the clocks of two sites; beyond it, nothing is taken. */
 export const MAX_SKEW_MS = 1_000;
 
@@ -74,32 +71,6 @@ const epochLengthMs = (limit: ShareNumbers): number => (isBucket(limit) ? EPOCH_
 /** The hits that a site may admit, with those that moved to it: in a bucket, these are used or refilled. */
 export const admissible = (limit: ShareNumbers, base: number, moved: number): number =>
   isBucket(limit) ? base : base + moved;
-
-/** Percentage of its demand that a site requests, above 100 for requests that arrive while it waits. */
-const HEADROOM_PERCENT = 104;
-
-/** Hits to request from each other site, as a bucket cannot hold all that they could lend together. */
-export const hitsPerSite = (limit: ShareNumbers, need: number): number =>
-  isBucket(limit) ? Math.ceil(need / Math.max(limit.sites - 1, 1)) : need;
-
-/**
- * The hits that a site lacks, in a window until it ends, in a bucket until the exchange after the next.
- *
- * @param demand  hits per slot
- */
-export function missingHits(
-  limit: ShareNumbers,
-  { leftMs, room }: Pick<SiteReport, 'leftMs' | 'room'>,
-  demand: number,
-): number {
-  if (!isBucket(limit)) {
-    const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
-    return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
-  }
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
-  const fits = siteBase(limit) - room;
-  return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
-}
 
 /** The state of a site's counter. A step modifies its own copy. */
 export class SiteShare {

@@ -11,8 +11,8 @@ import {
 } from '../algorithms/limit.ts';
 import type { SiteTransfer } from './claim.ts';
 import type { Counting } from './counting.ts';
+import type { SiteReport } from './reports.ts';
 import {
-  AHEAD_SLOTS,
   isBucket,
   MAX_SKEW_MS,
   SiteShare,
@@ -56,6 +56,9 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
 
 /** An idle site keeps this part of its base, so that its first requests pass. */
 const FLOOR_PART = 16;
+
+/** A bucket keeps, or requests, the demand of its site in this many slots, less what is refilled meanwhile. */
+const AHEAD_SLOTS = 2;
 
 /**
  * A site's share of a limit: a fixed window or a token bucket with an equal part of the limit, the base, and a table of
@@ -238,6 +241,28 @@ const createReport = (limit: SiteShareLimit, share: SiteShare, nowMs: number) =>
   given: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer] ?? 0),
   taken: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer + 2] ?? 0),
 });
+
+/** Percentage of its demand that a site requests, above 100 for requests that arrive while it waits. */
+const HEADROOM_PERCENT = 104;
+
+/** Hits to request from each other site, as a bucket cannot hold all that they could lend together. */
+export const hitsPerSite = (limit: SiteShareLimit, need: number): number =>
+  isBucket(limit) ? Math.ceil(need / Math.max(limit.sites - 1, 1)) : need;
+
+/**
+ * The hits that a site lacks, in a window until it ends, in a bucket until the exchange after the next.
+ *
+ * @param demand  hits per slot
+ */
+export function missingHits(limit: SiteShareLimit, { leftMs, room }: SiteReport, demand: number): number {
+  if (!isBucket(limit)) {
+    const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
+    return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
+  }
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * siteRate(limit)) / siteTokenMs(limit));
+  const fits = siteBase(limit) - room;
+  return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
+}
 
 /** This site's part of a limit, and what has been moved. Whole hits. */
 export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number) {

@@ -4,7 +4,6 @@ import type { Spend } from '../algorithms/limit.ts';
 import type { Backend } from '../backends/backend.ts';
 import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
-import { algorithmNames, findRow } from '../holds/limits.ts';
 import type { SiteSplit } from '../holds/site-share.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
 
@@ -187,7 +186,7 @@ export function storeTraits(options: CounterOptions): StoreTraits {
   const { store = 'memory', spend = 'each', split, consistency } = options;
   const common = {
     atomic: atomicScope(options),
-    without: [],
+    keepsEntries: true,
     leases: false,
     leasesByDefault: consistency === 'leased',
     spend,
@@ -196,8 +195,7 @@ export function storeTraits(options: CounterOptions): StoreTraits {
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };
   if ('backend' in store) return { ...common, name: 'this store' };
-  const without = algorithmNames.filter((name) => findRow(name).state.keepsEntries || findRow(name).state.hasNodes);
-  return { ...common, name: 'memcached', without };
+  return { ...common, name: 'memcached', keepsEntries: false };
 }
 
 /** Whether a request or each of its counters is one atomic step. */

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../../base/json.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
+import { epochWindow } from '../algorithms/fixed-window.ts';
 import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { asInteger } from '../algorithms/money.ts';
 import {
@@ -58,8 +59,7 @@ function decodeRequestLimit(
       problem: `${path}.unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier} × ${unit}`,
     };
   }
-  const numbers = { requestsPerUnit, soft: 0, windowMs, counter: `fixed_window|${windowMs}` };
-  const limit = { ...numbers, algorithm: 'fixed_window', alignment: 'epoch' } as const;
+  const limit = epochWindow({ requestsPerUnit, windowMs });
   return { limit: { limit, label: { name: '', unit, unitMultiplier }, policy: {} } };
 }
 

@@ -1,15 +1,17 @@
-import type { State } from '../../engine/algorithms/limit.ts';
-import { showAmount } from '../../engine/algorithms/money.ts';
+import type { Account, Drawing, State } from '../../engine/algorithms/limit.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import type { Claim } from '../../engine/holds/claim.ts';
 import {
+  algorithmFor,
+  capacityAt,
   describeCounter,
   type Limit,
   limitsInFlight,
-  readAccount,
   type SharedLimit,
 } from '../../engine/holds/limits.ts';
 import { moveTexts, type ShareReport } from '../../engine/holds/reports.ts';
 import type { CounterState, SharedChild } from '../answers/counters.ts';
+import type { StateDrawing } from '../answers/explain.ts';
 
 /** The state of a counter in whole hits. */
 export function counterState(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim): CounterState {
@@ -36,6 +38,13 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
 
 const pick = ({ used, borrowed, unspent, held }: ShareReport) => ({ used, borrowed, unspent, held });
 
+/** The state of a counter, for drawing. */
+export function drawState(limit: Limit, state: State | undefined, nowMs: number): StateDrawing {
+  const { windowMs } = limit;
+  const drawing: Drawing = algorithmFor(limit).draw?.(limit, state, nowMs) ?? { kind: 'window', windowMs };
+  return { ...drawing, capacity: capacityAt(limit, describeCounter(limit, state, nowMs)) };
+}
+
 /** A counter before hits are spent on it. */
 interface Standing {
   readonly state: State | undefined;
@@ -53,14 +62,17 @@ interface Standing {
  * @param isOver  the actual decision: the rounded sum may differ from it by a fraction
  */
 export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }: Standing, isOver: boolean): string {
-  const { terms, used, mayOwe = 0, capacity, note } = readAccount(limit, state, nowMs, claim);
-  const requested = hits === 0 ? [] : [showAmount(limit, hits)];
+  const described = describeCounter(limit, state, nowMs, claim);
+  const whole = { terms: [showCount(limit, described.hitsBefore)], used: described.hitsBefore };
+  const account: Account = algorithmFor(limit).account?.(limit, state, nowMs, claim) ?? whole;
+  const { terms, used, mayOwe = 0, note } = account;
+  const requested = hits === 0 ? [] : [showCount(limit, hits)];
   const sum = used + hits;
   const left = [...terms, ...requested];
-  const whole = showAmount(limit, sum);
-  const total = left.length > 1 || whole !== left[0] ? `${left.join(' + ')} = ${whole}` : whole;
-  const most = showAmount(limit, capacity);
-  const room = mayOwe > 0 ? `${most} + ${showAmount(limit, mayOwe)} that may wait` : most;
+  const summed = showCount(limit, sum);
+  const total = left.length > 1 || summed !== left[0] ? `${left.join(' + ')} = ${summed}` : summed;
+  const most = showCount(limit, capacityAt(limit, described));
+  const room = mayOwe > 0 ? `${most} + ${showCount(limit, mayOwe)} that may wait` : most;
   return `${total} ${isOver ? '>' : '≤'} ${room}${note === undefined ? '' : `: ${note}`}`;
 }
 

@@ -6,7 +6,7 @@ import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
 import { ANONYMOUS } from '../../engine/holds/claim.ts';
-import { drawCounter, isShared, isSiteShare, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { isShared, isSiteShare, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
 import { siteStanding } from '../../engine/holds/site-share.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
@@ -16,7 +16,7 @@ import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../answers/explain.ts';
-import { counterState, describeShare, writeArithmetic } from './counter-state.ts';
+import { counterState, describeShare, drawState, writeArithmetic } from './counter-state.ts';
 import { describeOverride, passesInMs } from './shown.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -164,7 +164,7 @@ function explainObserved(
     ...(failure === undefined && {
       before: counterState(limit, before, nowMs, debit),
       after: counterState(limit, after, nowMs, debit),
-      drawing: drawCounter(limit, before, nowMs),
+      drawing: drawState(limit, before, nowMs),
     }),
     arithmetic:
       source !== 'backend' || hits < 0

@@ -56,7 +56,6 @@ const siteStanding = fields({
   lent: number,
   borrowed: number,
 });
-export type SiteStanding = ValueOf<typeof siteStanding>;
 
 const explainedLimit = fields(
   {

@@ -86,7 +86,6 @@ function haveSameCount(live: Limited, candidate: Limited): boolean {
 
 /** Whether the count of the current window is the whole state of a counter. */
 const hasGivenWindows = (limit: Limit): boolean => ![undefined, 'first_hit'].includes(windowsOf(limit));
-
 const windowsOf = (limit: Limit) => algorithmFor(limit).windows?.(limit);
 
 const haveSameEntries = (some: readonly Entry[], others: readonly Entry[]): boolean =>

@@ -396,7 +396,7 @@ describe('rules with budgets', () => {
     [daily('requests_per_unit: 105000000, algorithm: sliding_window_counter'), 'must stay below 2^53'],
     [
       rule('detailed_metric: true', 'unit: second, requests_per_unit: 4294967296, share: { by: b }'),
-      'fair_share counts at most 4294967295 hits, got 4294967296',
+      'token_bucket with share counts at most 4294967295 hits, got 4294967296',
     ],
   ])('%j is refused', (text, message) => {
     const loaded = loadText(text);

@@ -3,7 +3,7 @@ import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import { loadText } from '../../helpers/rules.ts';
 
 function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
-  const able = { atomic: 'request', without: [], leases: true, spend: 'each' } as const;
+  const able = { atomic: 'request', keepsEntries: true, leases: true, spend: 'each' } as const;
   const store: StoreTraits = { name: 'memcached', ...able, ...traits };
   const loaded = loadText(text, { store });
   return loaded.ok ? [] : loaded.problems.map(formatProblem);
@@ -49,7 +49,7 @@ descriptors:
         rate_limits: [${plain}, ${log}]
 `;
   const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
-  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+  expect(problems(text, { keepsEntries: false })).toEqual([
     `rules.yaml:4: descriptors[0].rate_limit.algorithm: ${message}`,
     `rules.yaml:8: descriptors[1].descriptors[0].rate_limits[1].algorithm: ${message}`,
   ]);
@@ -70,7 +70,7 @@ descriptors:
             algorithm: sliding_window_log
 `;
   const message = 'sliding_window_log cannot be counted in memcached; use another algorithm, or Redis';
-  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+  expect(problems(text, { keepsEntries: false })).toEqual([
     `rules.yaml:9: descriptors[0].rate_limits[0].schedule[1].algorithm: ${message}`,
     `rules.yaml:11: descriptors[0].rate_limits[0].schedule[2].algorithm: ${message}`,
   ]);
@@ -94,7 +94,7 @@ describe('with CONSISTENCY=leased', () => {
     const store: StoreTraits = {
       name: 'these Redis',
       atomic: 'request',
-      without: [],
+      keepsEntries: true,
       leases: true,
       leasesByDefault: true,
       spend: 'each',

@@ -76,7 +76,7 @@ test('windows of less than a second cannot be shared', () => {
 });
 
 test('a service without SITE refuses rules with sites', () => {
-  const store = { name: 'memory', atomic: 'request', without: [], leases: false, spend: 'each' } as const;
+  const store = { name: 'memory', atomic: 'request', keepsEntries: true, leases: false, spend: 'each' } as const;
   const text = 'domain: d\ndescriptors: [{ key: k, rate_limit: { unit: minute, requests_per_unit: 5, sites: {} } }]';
   const loaded = loadText(text, { store });
   expect(loaded).toMatchObject({

@@ -1,4 +1,4 @@
-import type { FixedWindowLimit } from '../../algorithms/fixed-window.ts';
+import { epochWindow } from '../../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
 import type { RedisConnection } from './connect.ts';
@@ -31,14 +31,7 @@ const RETRY_MS = 500;
 const CLUSTER_KEYS = 16;
 
 /** Name of the counter; those of rules begin with their algorithm. The probe's counter expires within a millisecond. */
-const limit: FixedWindowLimit = {
-  algorithm: 'fixed_window',
-  alignment: 'epoch',
-  counter: 'weir_probe',
-  requestsPerUnit: 1,
-  soft: 0,
-  windowMs: 1,
-};
+const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
 
 /**
  * Counts on counters of its own on each new connection, after a refused call, and until it succeeds. A server that can

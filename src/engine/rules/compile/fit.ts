@@ -1,5 +1,5 @@
 import type { Spend } from '../../algorithms/limit.ts';
-import type { Limit } from '../../holds/limits.ts';
+import { findNamedRow, namedAlgorithms } from '../../holds/limits.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import type { Block } from '../read/block.ts';
 import { listLimits } from '../read/node-source.ts';
@@ -10,7 +10,8 @@ export interface StoreTraits {
   readonly name: string;
   /** The scope of an atomic step: the whole request, or one counter. */
   readonly atomic: 'request' | 'counter';
-  readonly without: readonly Limit['algorithm'][];
+  /** Whether it keeps states with an entry for each hit or holder, or of several nodes. */
+  readonly keepsEntries: boolean;
   /** Whether blocks of hits can be leased from its counters. */
   readonly leases: boolean;
   /** Whether limits that can be leased are, unless their rules specify it. */
@@ -55,10 +56,8 @@ function checkNodes(
         report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
       if (sites && !store.split)
         report('sites', 'sites requires SITE and SITE_PEERS, which name the sites that share the limit');
-      if (reserve && store.without.includes('reservation'))
-        report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
-      if (share && store.without.includes('fair_share'))
-        report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
+      if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
+      if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
       for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }
     checkNodes(node.values.descriptors ?? [], store, problems);
@@ -67,10 +66,10 @@ function checkNodes(
 
 function checkAlgorithm(
   { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
-  { name, without }: Pick<StoreTraits, 'name' | 'without'>,
+  { name, keepsEntries }: Pick<StoreTraits, 'name' | 'keepsEntries'>,
   problems: Problems,
 ): void {
-  const missing = without.find((algorithm) => algorithm === values.algorithm);
-  if (!missing) return;
+  const missing = namedAlgorithms.find((algorithm) => algorithm === values.algorithm);
+  if (keepsEntries || !missing || !findNamedRow(missing).state.keepsEntries) return;
   problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; use another algorithm, or Redis`);
 }

@@ -71,13 +71,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   const byDefault = values.share ? 'token_bucket' : DEFAULT_ALGORITHM;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
-  const hasTtl = algorithm !== undefined && findNamedRow(algorithm).keys.includes('ttl');
-  const window =
-    unitOfNamed(algorithm) === 'allocated'
-      ? readNoWindow(block, report)
-      : hasTtl
-        ? readTtl(block, algorithm, report)
-        : readWindow(block, report);
+  const hasWindow = algorithm === undefined || unitOfNamed(algorithm) === 'hits';
+  const window = hasWindow ? readWindow(block, report) : readTtl(block, algorithm, report);
   const policy = readPolicy(values, modes, report);
   if (block.invalid.has('algorithm')) return undefined;
   if (!algorithm)
@@ -92,7 +87,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
-  if (policy?.onStoreFailure === 'local' && unitOfNamed(algorithm) !== 'hits')
+  if (policy?.onStoreFailure === 'local' && !hasWindow)
     return report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
@@ -111,7 +106,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
   if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
-    report('requests_per_unit', `${limit.algorithm} counts at most ${MAX_UINT32} hits, got ${most}`);
+    report(
+      'requests_per_unit',
+      `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
+    );
   for (const key of ['on_overload', 'local_share'] as const)
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
@@ -164,18 +162,14 @@ function readWindow({ values, invalid }: LimitBlock, report: LimitProblem): Wind
   return { unit, unitMultiplier, windowMs };
 }
 
-/** A limit whose hits only come back when they are given back. */
-function readNoWindow({ values }: LimitBlock, report: LimitProblem): WindowLength {
-  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) report(key, `${key} cannot be used with allocation, which has no window`);
-  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: MAX_WINDOW_MS };
-}
-
-/** The time that a limit without a window keeps its hits. */
+/** The time that a limit without a window keeps its hits: a ttl, or always. */
 function readTtl(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProblem): WindowLength | undefined {
   const { values } = block;
+  const hasTtl = findNamedRow(algorithm).keys.includes('ttl');
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
-    if (values[key] !== undefined) report(key, `${key} cannot be used with ${algorithm}, which has a ttl`);
+    if (values[key] !== undefined)
+      report(key, `${key} cannot be used with ${algorithm}, which has ${hasTtl ? 'a ttl' : 'no window'}`);
+  if (!hasTtl) return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs: MAX_WINDOW_MS };
   if (values.ttl === undefined) {
     if (block.invalid.has('ttl')) return undefined;
     return report(

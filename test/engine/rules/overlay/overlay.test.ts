@@ -296,7 +296,7 @@ describe('an invalid overlay is refused, with its own file and line', () => {
   });
 
   test('when the store does not support it', () => {
-    const traits = { name: 'memcached', atomic: 'counter', without: ['sliding_window_log'], leases: false } as const;
+    const traits = { name: 'memcached', atomic: 'counter', keepsEntries: false, leases: false } as const;
     const store = { ...traits, spend: 'each' } as const;
     const over = `spend: spare_others\n${limit('algorithm: sliding_window_log')}`;
     expect(problemsOf(load(PER_MINUTE, over, { store }))).toEqual([
