@@ -81,6 +81,11 @@ export const counterRows = {
     '0',
     'memory for the cache of refusals: requests known to be over their limit are refused without a call to Redis or memcached; 0: no cache',
   ),
+  KEEP_REFUSALS: setting(
+    flag,
+    'true',
+    'requests known to be over their limit stay refused while Redis or memcached does not answer, until their window ends, whatever on_store_failure says; false: on_store_failure decides',
+  ),
   EXPIRATION_JITTER_MAX_SECONDS: setting(
     integer(0, 2 ** 31 - 1, 'seconds'),
     '300',

@@ -146,6 +146,7 @@ function readCounters(values: CheckedValues) {
     memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: memoryBytes },
     /** Size of the cache of refusals; 0 to disable it. */
     refusalCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
+    keepRefusals: values.KEEP_REFUSALS,
     startup: {
       initialMs: values.REDIS_STARTUP_INITIAL_INTERVAL,
       maxMs: values.REDIS_STARTUP_MAX_INTERVAL,

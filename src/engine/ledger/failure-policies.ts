@@ -10,22 +10,29 @@ interface FailurePolicyOptions {
   readonly debts: Debts;
   /** Refusals that are known without the backends. */
   readonly remembered: Refusals | undefined;
+  /** Whether these hold for all limits; otherwise for those that this process counts by itself. */
+  readonly keepsRefusals: boolean;
 }
 
 /** Answers debits that the backends did not count, by the policies of their limits. */
 export class FailurePolicies {
   readonly #debts: Debts;
   readonly #remembered: Refusals | undefined;
+  readonly #keepsRefusals: boolean;
 
-  constructor({ debts, remembered }: FailurePolicyOptions) {
+  constructor({ debts, remembered, keepsRefusals }: FailurePolicyOptions) {
     this.#debts = debts;
     this.#remembered = remembered;
+    this.#keepsRefusals = keepsRefusals;
   }
 
-  /** If a limit that failed has no policy, the request has no answer. */
+  /** If a limit that failed has no policy, the request has no answer, unless it is known to be refused by another. */
   answer(request: readonly Debit[], asked: Entries, spend: Spend): Entries {
     const replies = asked.map((reply, at) => this.#recalled(request[at], reply) ?? reply);
-    if (request.some((debit, at) => isUnavailable(replies[at]) && !policyFor(debit, replies[at]))) return replies;
+    const isKnown = request.some(({ blocks }, at) => blocks && replies[at] !== asked[at]);
+    const choosePolicy = (debit: Debit, at: number): StoreFailurePolicy | undefined =>
+      policyFor(debit, replies[at]) ?? (isKnown && isUnavailable(replies[at]) ? 'allow' : undefined);
+    if (request.some((debit, at) => isUnavailable(replies[at]) && !choosePolicy(debit, at))) return replies;
     const isRefused =
       spend !== 'each' &&
       request.some((debit, at) => {
@@ -33,24 +40,21 @@ export class FailurePolicies {
         const isDenied = policyFor(debit, reply) === 'deny' && debit.kind !== 'give_back';
         return debit.blocks && (isDenied || reply?.code === 'OVER_LIMIT');
       });
-    const answered = scatter(
-      request,
-      (debit, at) => policyFor(debit, replies[at]),
-      (policy, debits, at) => {
-        if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
-        const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
-        if (policy === 'local') return this.#debts.count(debits, spend, isRefused, mayBeCounted);
-        return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
-      },
-    );
+    const answered = scatter(request, choosePolicy, (policy, debits, at) => {
+      if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
+      const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
+      if (policy === 'local') return this.#debts.count(debits, spend, isRefused, mayBeCounted);
+      return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
+    });
     return 'then' in answered ? replies : answered; // nothing here is asynchronous
   }
 
-  /** A refusal that is known without the backend, of a debit that this process counts by itself. */
+  /** A refusal that is known without the backend. */
   #recalled(debit: Debit | undefined, reply: Reply): LedgerEntry | undefined {
-    if (!debit || policyFor(debit, reply) !== 'local') return undefined;
-    const known = this.#remembered?.recall(debit);
-    return known && { ...known, degraded: 'local' };
+    if (!debit || !isUnavailable(reply)) return undefined;
+    const isLocal = policyFor(debit, reply) === 'local';
+    const known = isLocal || this.#keepsRefusals ? this.#remembered?.recall(debit) : undefined;
+    return known && isLocal ? { ...known, degraded: 'local' } : known;
   }
 
   /** @param isDone  hits that the debit gives back need not be kept for the backend */

@@ -30,6 +30,8 @@ interface LedgerOptions {
   readonly instance: string;
   /** Approximate memory for remembered refusals; 0 to remember none. */
   readonly denyCacheBytes: number;
+  /** Whether known refusals hold while the backends do not answer, whatever the policies of limits. Default: true. */
+  readonly keepsRefusals?: boolean;
   /** Bounds of leases; absent if nothing is leased. */
   readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
   /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
@@ -122,7 +124,7 @@ export class Ledger {
     this.leases = leases;
     this.#debts = debts;
     this.pendingCommits = pendingCommits;
-    this.#policies = debts && new FailurePolicies({ debts, remembered });
+    this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals: options.keepsRefusals ?? true });
     this.#kept = [leases, remembered, debts, pendingCommits].filter((one) => one !== undefined);
     if (copied) return;
     if (this.refusals || leases) this.#listen();
@@ -289,13 +291,15 @@ export class Ledger {
   }
 
   /**
-   * Whether a request is known to be refused while its store is silent, and its rules let this process decide. Its
-   * caller need not wait for the end of the store's time: proxies with short timeouts would let it pass.
+   * Whether a request is known to be refused while its store is silent. Its caller need not wait for the end of the
+   * store's time: proxies with short timeouts would let it pass.
    */
   #isRefusedInSilence(request: readonly Debit[], nowMs: number): boolean {
+    if (!this.#debts) return false;
+    const { keepsRefusals = true } = this.#options;
     let isRefused = false;
     for (const debit of request) {
-      if (debit.policy.onStoreFailure !== 'local') return false;
+      if (!keepsRefusals && debit.policy.onStoreFailure !== 'local') return false;
       isRefused ||=
         debit.blocks && this.#backends.isSilent(debit, nowMs) && this.#remembered?.recall(debit) !== undefined;
     }

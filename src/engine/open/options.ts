@@ -91,6 +91,11 @@ export interface CounterOptions {
    * store. Default: 0, to remember none.
    */
   readonly refusalCacheBytes?: number;
+  /**
+   * Whether requests that are known to be over their limit stay refused while the store does not answer, whatever
+   * `on_store_failure` says. Default: true.
+   */
+  readonly keepRefusals?: boolean;
   /** Maximum number of counters whose hits are leased in blocks, in Redis only; default: 100,000. */
   readonly maxLeases?: number;
   /**

@@ -140,9 +140,22 @@ describe('while the store is silent', () => {
     expect(asked).toBe(6);
   });
 
+  test.each([undefined, 'allow', 'deny'] as const)(
+    'a known refusal is repeated without asking, whatever on_store_failure says: %p',
+    async (onStoreFailure) => {
+      const limit: Limit = { ...fixedWindowOf(2), ...(onStoreFailure && { onStoreFailure }) };
+      expect(await codes(3, limit)).toBe('++-');
+      isSilent = true;
+      expect(await spend(hit(limit), hit(fixedWindowOf(9), 'other'))).toMatchObject([
+        { code: 'OVER_LIMIT', fromCache: true },
+        { code: 'OK' },
+      ]);
+      expect(asked).toBe(3);
+    },
+  );
+
   test.each<[string, () => Debit[]]>([
-    ['the rule has another policy', () => [hit(fixedWindowOf(2))]],
-    ['another limit of the request has', () => [hit(full), hit(fixedWindowOf(9), 'other')]],
+    ['another limit refused', () => [hit(fixedWindowOf(3))]],
     ['the hits fit', () => [hit(free, 'other')]],
     ['the counter is on another node', () => [hit(full, 'elsewhere')]],
     ['the limit only watches', () => [{ ...hit(full), blocks: false }]],
@@ -174,4 +187,39 @@ test('a known refusal of one limit spares the others of a request that spends as
       { code: 'OVER_LIMIT' },
       { code: 'OK', limitRemaining: 3 },
     ]);
+});
+
+describe('while the store fails', () => {
+  const failing = (keepsRefusals: boolean): Ledger => {
+    let isAway = false;
+    const run = (operations: readonly Operation[], how: RunOptions): Eventual<Replies> => {
+      if (isAway) return operations.map(() => ({ code: 'UNAVAILABLE', reason: 'away' }) as const);
+      isAway = operations.some(({ key }) => key === 'last');
+      return store.run(operations, how);
+    };
+    const options = { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 };
+    return settlingLedger(backendThat(run), clock, { every: timers.every, keepsRefusals, local: options });
+  };
+  const policies = [undefined, 'allow', 'deny'] as const;
+
+  test.each(policies)('what is known to be refused stays so, whatever on_store_failure says: %p', async (policy) => {
+    const keeping = failing(true);
+    const limit: Limit = { ...fixedWindowOf(2), ...(policy && { onStoreFailure: policy }) };
+    for (const key of ['k', 'k', 'k', 'last']) await keeping.debit([hit(limit, key)], each);
+    for (let time = 0; time < 3; time++)
+      expect(await keeping.debit([hit(limit)], each)).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
+    const unknown = { allow: 'OK', deny: 'OVER_LIMIT', error: 'UNAVAILABLE' }[policy ?? 'error'];
+    expect(await keeping.debit([hit(limit, 'other')], each)).toMatchObject([{ code: unknown }]);
+    clock.advance(60_000); // its window ends
+    expect(await keeping.debit([hit(limit)], each)).toMatchObject([{ code: unknown }]);
+    await keeping.close();
+  });
+
+  test('on_store_failure alone decides if refusals are not kept', async () => {
+    const forgetting = failing(false);
+    const limit = fixedWindowOf(2);
+    for (const key of ['k', 'k', 'k', 'last']) await forgetting.debit([hit(limit, key)], each);
+    expect(await forgetting.debit([hit(limit)], each)).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    await forgetting.close();
+  });
 });
