@@ -72,6 +72,11 @@ const answerRows = {
     'false',
     "send RateLimit-Policy and RateLimit for all limits that can refuse the request, as the IETF's draft 11 defines them; not with SHADOW_MODE",
   ),
+  LIMIT_MAX_WAIT: setting(
+    someDurationMs,
+    '576h',
+    'maximum of the waits in headers; timers of many clients end at once beyond 2^31 ms, which is less than 25 days',
+  ),
   LIMIT_SOFT_HEADER: setting(
     headerNameOrNone,
     'X-RateLimit-Soft-Exceeded',

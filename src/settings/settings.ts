@@ -223,6 +223,7 @@ function readAnswers(values: CheckedValues) {
       ofEveryDescriptor: values.LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED,
       ietf: values.LIMIT_IETF_HEADERS && !values.SHADOW_MODE,
       soft: values.LIMIT_SOFT_HEADER,
+      maxWaitMs: values.LIMIT_MAX_WAIT,
       quotaMode: values.QUOTA_MODE,
     },
     metadata: {

@@ -16,5 +16,6 @@ const noHeaders: HeaderOptions = {
   ietf: false,
   retryAfter: [],
   soft: 'soft',
+  maxWaitMs: 24 * 86_400_000,
   quotaMode: false,
 };

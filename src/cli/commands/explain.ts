@@ -58,6 +58,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
       retryAfter: [],
       soft: '',
       quotaMode: false,
+      maxWaitMs: 0,
     }),
     metadata: createDynamicMetadata({ ofRequest: false }),
   };

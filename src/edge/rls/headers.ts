@@ -18,6 +18,8 @@ interface HeaderOptions {
   readonly soft: string;
   /** Whether to treat every rule as a quota rule. */
   readonly quotaMode: boolean;
+  /** Maximum of all waits: timers of clients may be 32-bit milliseconds. */
+  readonly maxWaitMs: number;
 }
 
 /**
@@ -33,14 +35,15 @@ interface HeaderOptions {
 export function createResponseHeaders(options: HeaderOptions): Extras['headers'] {
   return (answer) => {
     const headers = limitHeaders(answer, options);
-    if (options.ietf) headers.push(...ietfHeaders(answer));
-    headers.push(...retryAfterHeaders(answer, options.retryAfter));
+    if (options.ietf) headers.push(...ietfHeaders(answer, options.maxWaitMs));
+    headers.push(...retryAfterHeaders(answer, options));
     if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     return headers;
   };
 }
 
-function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMode }: HeaderOptions): WireHeader[] {
+function limitHeaders({ verdicts }: Answer, options: HeaderOptions): WireHeader[] {
+  const { limits, ofEveryDescriptor, quotaMode, maxWaitMs } = options;
   if (!limits) return [];
   const primary = primaryVerdict(verdicts, quotaMode);
   const shown = ofEveryDescriptor ? verdicts.filter((verdict) => verdict.kind === 'limited') : primary ? [primary] : [];
@@ -49,7 +52,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   return [
     header(limits.limit, ({ limit }) => headerCount(limit, limit.requestsPerUnit)),
     header(limits.remaining, (verdict) => headerCount(verdict.limit, shownRemaining(verdict))),
-    header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
+    header(limits.reset, ({ decision }) => toWholeSeconds(Math.min(decision.durationUntilResetMs, maxWaitMs))),
   ];
 }
 
@@ -58,9 +61,12 @@ const headerCount = ({ currency }: Limit, count: number): number | string =>
   currency === undefined ? count : decimal(count);
 
 /** Headers of a refusal; none if the request passed, or never could. */
-function retryAfterHeaders({ retryAfterMs = NEVER_MS }: Answer, names: readonly string[]): WireHeader[] {
+function retryAfterHeaders(
+  { retryAfterMs = NEVER_MS }: Answer,
+  { retryAfter, maxWaitMs }: HeaderOptions,
+): WireHeader[] {
   if (retryAfterMs === NEVER_MS) return [];
-  return names.map((key) => ({ key, value: String(toWholeSeconds(retryAfterMs)) }));
+  return retryAfter.map((key) => ({ key, value: String(toWholeSeconds(Math.min(retryAfterMs, maxWaitMs))) }));
 }
 
 const isSoft = ({ verdicts }: Answer): boolean =>
@@ -116,14 +122,14 @@ interface Policy {
  * @see https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
  * @see https://www.rfc-editor.org/rfc/rfc9651
  */
-function ietfHeaders(answer: Answer): readonly WireHeader[] {
+function ietfHeaders(answer: Answer, maxWaitMs: number): readonly WireHeader[] {
   const policies = collectPolicies(answer);
   if (policies.length === 0) return [];
   let policy = '';
   let current = '';
   for (const one of policies) {
     const morePolicy = `${policy === '' ? '' : `${policy}, `}${describePolicy(one)}`;
-    const moreCurrent = `${current === '' ? '' : `${current}, `}${describeCurrent(one)}`;
+    const moreCurrent = `${current === '' ? '' : `${current}, `}${describeCurrent(one, maxWaitMs)}`;
     if (Math.max(morePolicy.length, moreCurrent.length) > MAX_FIELD_LENGTH) break;
     policy = morePolicy;
     current = moreCurrent;
@@ -143,9 +149,9 @@ function describePolicy({ name, limit }: Policy): string {
   return `${quota};w=${toWholeSeconds(limit.windowMs)}`;
 }
 
-function describeCurrent({ name, limit, remaining, moreMs }: Policy): string {
+function describeCurrent({ name, limit, remaining, moreMs }: Policy, maxWaitMs: number): string {
   const available = `${sfString(name)};r=${sfInteger(limit, remaining)}`;
-  return moreMs === undefined ? available : `${available};t=${toWholeSeconds(moreMs)}`;
+  return moreMs === undefined ? available : `${available};t=${toWholeSeconds(Math.min(moreMs, maxWaitMs))}`;
 }
 
 /** The largest Integer of RFC 9651. */

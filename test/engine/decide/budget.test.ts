@@ -441,6 +441,7 @@ describe('what callers see', () => {
     retryAfter: [],
     soft: '',
     quotaMode: false,
+    maxWaitMs: 24 * 86_400_000,
   });
   const shown = async (limit: string, hits: number) => {
     const clock = fakeClock();
