@@ -1,3 +1,4 @@
+import { checkCallOptions, checkClientOptions } from './check-options.ts';
 import { bareDecision, type Decision } from './decision.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { WeirUnavailable } from './errors.ts';
@@ -41,6 +42,7 @@ export class Caller {
   #held = 0;
 
   constructor(options: ClientOptions) {
+    checkClientOptions(options);
     const { engine, onError = 'local', timeoutMs = DEFAULT_TIMEOUT_MS, batch = true } = options;
     // An engine answers without a round trip, and its clock may be a test's.
     const { refusals = engine ? false : {} } = options;
@@ -57,6 +59,7 @@ export class Caller {
 
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options: CallOptions = {}): Promise<Decision> {
     return new Promise((resolve, reject) => {
+      checkCallOptions(options);
       const { hits = 1, timeoutMs = this.timeoutMs, onError = this.#onError, signal } = options;
       const request = createRequest(domain, descriptors, checkHits(hits));
       checkTimeout(timeoutMs);

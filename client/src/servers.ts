@@ -98,8 +98,16 @@ function openGrpc(...options: Parameters<typeof createGrpcTransport>): Transport
 
 const isHttp = (target: string): boolean => /^https?:\/\//.test(target);
 
+/** Whether all addresses of a gRPC target have a port. Those of a socket, or from a control plane, need none. */
+function namesPort(target: string): boolean {
+  if (/^(unix|unix-abstract|xds):/.test(target)) return true;
+  const addresses = target.replace(/^.*\//, '').replace(/^(dns|ipv4|ipv6):/, '');
+  return addresses.split(',').every((address) => /^(\[[^\]]+\]|[^:[\]]+):\d{1,5}$/.test(address));
+}
+
 function checkTarget(target: string): void {
   const example = "expected a target such as 'localhost:8081' or 'http://localhost:8080'";
   if (typeof target !== 'string' || target === '') throw new TypeError(`${example}, got ${String(target)}`);
   if (isHttp(target) && !URL.canParse(target)) throw new TypeError(`${example}, got ${target}`);
+  if (!isHttp(target) && !namesPort(target)) throw new TypeError(`${example}, got ${target}, which has no port`);
 }

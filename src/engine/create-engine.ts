@@ -7,6 +7,7 @@ import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
 import { openCounters } from './open/backends.ts';
+import { checkOptions, checkRules } from './open/option-shapes.ts';
 import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
 import type { CurrentRules } from './open/rules.ts';
@@ -64,7 +65,8 @@ export interface Engine {
   /**
    * Replaces the rules in one step. Limits that are unchanged keep their counters. On failure the rules stay.
    *
-   * @throws InvalidRules with all problems
+   * @throws InvalidOptions  an option of the rules cannot be used
+   * @throws InvalidRules  with all problems
    */
   replaceRules(rules: EngineRules): Promise<void>;
   /** Whether the store can be reached. */
@@ -84,6 +86,7 @@ export interface Engine {
  * @throws InvalidRules    with all problems of the rules
  */
 export async function createEngine(given: EngineOptions): Promise<Engine> {
+  checkOptions(given);
   const options = { ...given, clock: given.clock ?? Date.now };
   const traits = storeTraits(options);
   const store = await openStore(options);
@@ -111,6 +114,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
   const decider = createDecider(options, store, () => current.tree());
   const next = inTurn();
   const replace = async (other: EngineRules): Promise<void> => {
+    checkRules(other);
     const opened = await openRules(other, traits);
     const closed = closing ? opened : current;
     if (!closing) current = opened;

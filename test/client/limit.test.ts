@@ -1,4 +1,4 @@
-import { type Decision, LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
+import { type CallOptions, type Decision, LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
 import { closeAll, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 let service: Service;
@@ -121,10 +121,11 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     ['demo', {}, {}, 'expected a descriptor with at least one entry'],
     ['demo', [], {}, 'expected at least one descriptor'],
     ['demo', { user: 'x' }, { hits: 1.5 }, 'hits must be a whole number'],
+    ['demo', { user: 'x' }, { timeout: 5 }, 'timeout: no such option; did you mean timeoutMs?'],
     ['demo', { user: 'x' }, { timeoutMs: 0 }, 'timeoutMs must be a number from 1'],
   ] as const)('rejects invalid arguments with a TypeError: %j %j %j', async (domain, descriptors, options, message) => {
     const client = await open();
-    const call = client.limit(domain, descriptors as never, options);
+    const call = client.limit(domain, descriptors as never, options as CallOptions);
     await expect(call).rejects.toThrow(TypeError);
     await expect(call).rejects.toThrow(message.replace("''", ''));
   });

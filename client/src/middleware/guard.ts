@@ -3,7 +3,7 @@ import { WeirUnavailable } from '../errors.ts';
 import { OversizedDescriptor } from '../request.ts';
 import { createAddressOf, type Origin } from './address.ts';
 import { type Field, fieldsOf, violatedPolicies } from './headers.ts';
-import type { LimitOptions } from './options.ts';
+import { checkLimitOptions, type LimitOptions } from './options.ts';
 
 /** The outcome of a request. */
 export type Passage = Passed | Refused;
@@ -37,8 +37,8 @@ const PROBLEMS = 'https://iana.org/assignments/http-problem-types';
 export type Guard<R> = (request: R, origin: Origin) => Promise<Passage>;
 
 export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
+  checkLimitOptions(options);
   const { client, domain, key, skip, cost, headers = 'both', timeoutMs, onError } = options;
-  if (!client || !domain) throw new TypeError('expected the options client and domain');
   const addressOf = createAddressOf(options.trustProxy, options.ipv6Prefix);
   const callOptions = { ...(timeoutMs !== undefined && { timeoutMs }), ...(onError !== undefined && { onError }) };
   return async (request, origin) => {
