@@ -54,7 +54,7 @@ export class Caller {
     this.#engine = engine;
     this.servers = openServers(options, now);
     const answer = (call: PendingCall): boolean => this.#answerQueued(call);
-    this.#dispatcher = new Dispatcher(this.servers.all, this.servers.loading, { batches: batch, now, answer });
+    this.#dispatcher = new Dispatcher(this.servers.all, { batches: batch, now, answer });
   }
 
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options: CallOptions = {}): Promise<Decision> {
@@ -113,7 +113,6 @@ export class Caller {
   ): Promise<HoldAnswers[M]> {
     if (this.#isClosed && this.#held === 0) throw closed();
     if (this.#engine) throw new WeirUnavailable('unimplemented', 'slots and reservations need a server, not an engine');
-    await this.servers.loading;
     const transport = this.#dispatcher.pick()?.transport;
     if (!transport) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
     return transport.callHolds(method, message, options);

@@ -18,6 +18,7 @@ const shape: Readonly<Record<keyof ClientOptions, OptionKind>> = {
   onError: any,
   local: object({ requests: any, windowMs: any }),
   tls: object({ ca: any, cert: any, key: any, serverName: text }, { or: [true] }),
+  grpc: having('Client', 'credentials', 'Metadata'),
   batch: flag,
   breaker: object({ failures: count, minOpenMs: count, maxOpenMs: count }, { or: [false] }),
   refusals: object({ max: count, maxMs: count }, { or: [false] }),

@@ -88,7 +88,7 @@ export interface Client {
 /**
  * Creates a client. It connects at once, without keeping the process alive.
  *
- * @throws TypeError  an option is invalid
+ * @throws TypeError  an option is invalid, or a target cannot be called: without `@grpc/grpc-js`, for instance
  */
 export function createClient(options: ClientOptions): Client {
   const caller = new Caller(options);
