@@ -1,5 +1,5 @@
 import { checkCallOptions, checkClientOptions } from './check-options.ts';
-import { bareDecision, type Decision } from './decision.ts';
+import { bareDecision, type Decision, hasNoRule } from './decision.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { WeirUnavailable } from './errors.ts';
 import { checkLocalLimit, LocalLimits } from './local-limits.ts';
@@ -36,7 +36,7 @@ export class Caller {
   readonly #engine: DecisionEngine | undefined;
   readonly #record: ((domain: string) => CallRecord) | undefined;
   readonly #pending = new Set<PendingCall>();
-  readonly #counts = { calls: 0, allowed: 0, refused: 0, rememberedRefusals: 0, failed: 0, aborted: 0 };
+  readonly #counts = { calls: 0, allowed: 0, refused: 0, rememberedRefusals: 0, withoutRule: 0, failed: 0, aborted: 0 };
   #isClosed = false;
   /** Slots that are held. */
   #held = 0;
@@ -146,6 +146,7 @@ export class Caller {
       return bareDecision(onError === 'allow', `client_${onError}`, outcome);
     }
     if (outcome.source === 'client_refusal') return outcome;
+    if (hasNoRule(outcome)) this.#counts.withoutRule++;
     if (!outcome.ok) this.#refusals?.record(key, request, outcome);
     else if (request.hits < 0) this.#refusals?.forget(key);
     if (onError === 'local') this.#local.record(key, request, outcome);

@@ -18,6 +18,8 @@ export interface ClientStats {
   readonly refused: number;
   /** Refusals answered by the client from its cache; they are also in `refused`. */
   readonly rememberedRefusals: number;
+  /** Calls that no rule matches, which nothing limits. */
+  readonly withoutRule: number;
   /** Calls without an answer from the service, decided by `onError`. */
   readonly failed: number;
   readonly aborted: number;

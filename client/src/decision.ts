@@ -6,6 +6,9 @@ import type { Reply, ResponseHeader, Status } from './wire/messages.ts';
  */
 export type DecisionSource = 'client_refusal' | 'client_allow' | 'client_deny' | 'client_local' | (string & {});
 
+/** Why no limit applied. Servers other than Weir do not distinguish unknown domains. */
+export type NotLimited = 'no rule matches' | 'no rules for the domain' | 'the rule is unlimited' | 'no answer';
+
 /** The state of one limit. Fields that only Weir sends are undefined for other servers. */
 export interface LimitState {
   /** The path of the rule, `demo.user`. Only from Weir. */
@@ -36,6 +39,10 @@ export interface DescriptorDecision extends LimitState {
 export interface Decision extends LimitState {
   /** Whether the request may proceed. */
   readonly ok: boolean;
+  /** Whether a limit applied to one of the descriptors. */
+  readonly limited: boolean;
+  /** Why no limit applied; undefined if one did. */
+  readonly because: NotLimited | undefined;
   /** How long the service held the request for its turn (`max_delay`). Only from Weir. */
   readonly delayMs: number | undefined;
   /** Only from Weir, or from the client itself. */
@@ -51,6 +58,8 @@ export interface Decision extends LimitState {
 /** A decision of which only the outcome is known. */
 export const bareDecision = (ok: boolean, source: Decision['source'], error?: Error): Decision => ({
   ok,
+  limited: false,
+  because: 'no answer',
   ...noLimit,
   delayMs: undefined,
   source,
@@ -76,8 +85,11 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
   const descriptors = statuses.map((status, at) => toState(status, details[at]));
   const decisive = descriptors[findDecisive(statuses)] ?? noLimit;
   const ok = code !== 'OVER_LIMIT';
+  const limited = descriptors.some(({ limit }) => limit !== undefined);
   return {
     ok,
+    limited,
+    because: limited ? undefined : whyNotLimited(statuses, details),
     rule: asText(detail?.rule) ?? decisive.rule,
     name: decisive.name,
     limit: asNumber(detail?.limit) ?? decisive.limit,
@@ -92,6 +104,24 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
     error: undefined,
   };
 }
+
+/** Whether nothing limits the request, although somebody asked: a domain or a key may be misspelt. */
+export const hasNoRule = ({ because }: Decision): boolean =>
+  because === 'no rule matches' || because === 'no rules for the domain';
+
+/** The `limit_remaining` of a rule without a limit. */
+const UNLIMITED = 0xffff_ffff;
+
+function whyNotLimited(statuses: readonly Status[], details: readonly unknown[]): NotLimited {
+  if (statuses.some(({ remaining }) => remaining === UNLIMITED)) return 'the rule is unlimited';
+  return details.some((detail) => asFields(detail).reason === 'no_domain')
+    ? 'no rules for the domain'
+    : 'no rule matches';
+}
+
+// Each field is checked for its type when it is read.
+const asFields = (written: unknown): Readonly<Record<string, unknown>> =>
+  typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
 
 /** The status that decided: the first refusal, else the one with the fewest hits left. */
 function findDecisive(statuses: readonly Status[]): number {
@@ -108,8 +138,7 @@ function findDecisive(statuses: readonly Status[]): number {
 }
 
 function toState({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
-  // Each field is checked for its type when it is read.
-  const detail = typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
+  const detail = asFields(written);
   const ok = code !== 'OVER_LIMIT';
   return {
     ok,

@@ -67,6 +67,8 @@ export class LocalLimits {
     const resetMs = Math.ceil(windowStartMs + windowMs - nowMs);
     return {
       ...bareDecision(ok, 'client_local', error),
+      limited: true,
+      because: undefined,
       rule,
       name,
       limit,

@@ -20,6 +20,8 @@ const states = fc.record({
 
 const decisionOf = (descriptors: readonly DescriptorDecision[], changes: Partial<Decision> = {}): Decision => ({
   ok: descriptors.every(({ ok }) => ok),
+  limited: true,
+  because: undefined,
   rule: undefined,
   name: undefined,
   limit: undefined,

@@ -19,6 +19,8 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     const first = await client.limit('demo', { user });
     expect(first).toEqual<Decision>({
       ok: true,
+      limited: true,
+      because: undefined,
       rule: 'demo.user',
       name: 'per-user',
       limit: 5,
@@ -102,6 +104,17 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(error).toMatchObject({ domain: 'demo', decision: { ok: false, rule: 'demo.user' } });
     expect(error.retryAfterMs).toBeGreaterThan(0);
     expect(error.message).toBe('the limit of demo.user in the domain demo is exceeded');
+  });
+
+  test.each([
+    ['demo', { user: 'a' }, { limited: true, because: undefined }],
+    ['demo', { free: 'a' }, { limited: false, because: 'the rule is unlimited' }],
+    ['demo', { usr: 'a' }, { limited: false, because: 'no rule matches' }],
+    ['dmeo', { user: 'a' }, { limited: false, because: 'no rules for the domain' }],
+  ])('says whether a limit applies: %s %j', async (domain, descriptor, expected) => {
+    const client = await open();
+    expect(await client.limit(domain, descriptor, { hits: 0 })).toMatchObject({ ok: true, ...expected });
+    expect(client.stats().withoutRule).toBe(/^no/.test(expected.because ?? '') ? 1 : 0);
   });
 
   test('rejects with the reason of a signal, before and during a call', async () => {

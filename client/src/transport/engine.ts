@@ -1,4 +1,4 @@
-import { bareDecision, type Decision, type DescriptorDecision, noLimit } from '../decision.ts';
+import { bareDecision, type Decision, type DescriptorDecision, type NotLimited, noLimit } from '../decision.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import { type LimitRequest, units, windowLengthMs } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
@@ -95,12 +95,19 @@ function toDecision({ overallCode, verdicts, delayMs, retryAfterMs }: EngineAnsw
   const source = deciding?.kind === 'limited' ? nameSource(deciding) : undefined;
   return {
     ...bareDecision(ok, source),
+    limited: at >= 0,
+    because: at >= 0 ? undefined : whyNotLimited(verdicts),
     ...(descriptors[at] ?? noLimit),
     ok,
     retryAfterMs: ok ? undefined : finite(retryAfterMs),
     delayMs,
     descriptors,
   };
+}
+
+function whyNotLimited(verdicts: readonly EngineVerdict[]): NotLimited {
+  if (verdicts.some(({ kind }) => kind === 'unlimited')) return 'the rule is unlimited';
+  return verdicts.some(({ kind }) => kind === 'no_domain') ? 'no rules for the domain' : 'no rule matches';
 }
 
 function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {

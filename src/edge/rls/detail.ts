@@ -40,7 +40,8 @@ export function createDetail(answer: Answer): WireStruct {
 
 function detailFields(verdict: Verdict | undefined, answer: Answer): Fields {
   if (verdict?.kind === 'limited') return describe(verdict, answer);
-  return verdict?.kind === 'unlimited' ? { rule: { stringValue: shortenPath(verdict) } } : {};
+  if (verdict?.kind === 'unlimited') return { rule: { stringValue: shortenPath(verdict) } };
+  return verdict ? { reason: { stringValue: verdict.kind } } : {};
 }
 
 /** Times of the limit alone, without those of an answer that is neither held nor refused. */

@@ -38,7 +38,7 @@ test('the detail has the numbers of the limit in milliseconds, and where the hit
   });
 });
 
-test('the detail has one item for each descriptor, empty if no rule applies', () => {
+test('the detail has one item for each descriptor, with the reason if no rule applies', () => {
   const verdicts: Verdict[] = [
     { kind: 'no_rule' },
     { kind: 'unlimited', rule: ruleOf({ path: 'demo.free' }) },
@@ -48,9 +48,14 @@ test('the detail has one item for each descriptor, empty if no rule applies', ()
   expect(detail(verdicts)).toMatchObject({
     rule: 'demo.user',
     source: 'lease',
-    descriptors: [{}, { rule: 'demo.free' }, { rule: 'demo.user', source: 'lease' }, {}],
+    descriptors: [
+      { reason: 'no_rule' },
+      { rule: 'demo.free' },
+      { rule: 'demo.user', source: 'lease' },
+      { reason: 'no_domain' },
+    ],
   });
-  expect(detail([{ kind: 'no_rule' }])).toEqual({ delay_ms: 0, descriptors: [{}] });
+  expect(detail([{ kind: 'no_rule' }])).toEqual({ delay_ms: 0, descriptors: [{ reason: 'no_rule' }] });
 });
 
 test.each<[string, readonly Verdict[]]>([
