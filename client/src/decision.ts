@@ -55,7 +55,7 @@ export interface Decision extends LimitState {
   readonly error: Error | undefined;
 }
 
-/** A decision of which only the outcome is known. */
+/** A decision of which only the outcome is known. @internal */
 export const bareDecision = (ok: boolean, source: Decision['source'], error?: Error): Decision => ({
   ok,
   limited: false,
@@ -68,7 +68,7 @@ export const bareDecision = (ok: boolean, source: Decision['source'], error?: Er
   error,
 });
 
-/** The state where no limit applies. */
+/** The state where no limit applies. @internal */
 export const noLimit: LimitState = {
   rule: undefined,
   name: undefined,
@@ -79,7 +79,7 @@ export const noLimit: LimitState = {
   retryAfterMs: undefined,
 };
 
-/** Converts a reply. An unknown code is not a refusal, as in Envoy. */
+/** Converts a reply. An unknown code is not a refusal, as in Envoy. @internal */
 export function toDecision({ code, statuses, headers, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
   const descriptors = statuses.map((status, at) => toState(status, details[at]));
@@ -105,7 +105,7 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
   };
 }
 
-/** Whether nothing limits the request, although somebody asked: a domain or a key may be misspelt. */
+/** Whether nothing limits the request, although somebody asked: a domain or a key may be misspelt. @internal */
 export const hasNoRule = ({ because }: Decision): boolean =>
   because === 'no rule matches' || because === 'no rules for the domain';
 

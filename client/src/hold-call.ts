@@ -22,7 +22,7 @@ export interface HoldOptions {
 /** The options of slots and reservations. */
 const shape = { idKey: any, id: any, timeoutMs: any, signal: any, hits: any, maxDelayMs: any };
 
-/** The holder according to the options, and its request. */
+/** The holder according to the options, and its request. @internal */
 export function createHolder(domain: string, descriptor: Descriptor, hits: number, options: HoldOptions) {
   checkShape(options, shape);
   const { idKey = 'request_id', id = randomUUID() } = options;

@@ -19,7 +19,7 @@ export interface ServerStats {
   readonly takesBatches: boolean | undefined;
 }
 
-/** One target: its transport, its breaker, and its calls in flight. */
+/** One target: its transport, its breaker, and its calls in flight. @internal */
 export class Server {
   readonly target: string;
   readonly #breaker: Breaker | undefined;
@@ -98,10 +98,10 @@ export class Server {
   }
 }
 
-/** Whether this outcome shows that the server does not work. */
+/** Whether this outcome shows that the server does not work. @internal */
 export const isFailure = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && (outcome.kind === 'unavailable' || outcome.kind === 'timeout');
 
-/** Whether the server works, but did not take this call. */
+/** Whether the server works, but did not take this call. @internal */
 export const isOverload = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && outcome.kind === 'overloaded';

@@ -21,6 +21,7 @@ import { closeAll, closeLater, type Service, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_BYTES = 1_000_000;
+const MAX_PACKED_BYTES = 80_000;
 
 /** The folder with the installed packed client, and nothing else. */
 let folder: string;
@@ -54,6 +55,7 @@ test('the packed client installs offline, without scripts and without any other 
     .map((path) => statSync(join(folder, path)))
     .reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
   expect(bytes).toBeLessThan(MAX_BYTES);
+  expect(statSync(tarball).size).toBeLessThan(MAX_PACKED_BYTES);
 });
 
 test('the packed client has the licences of its contents', () => {

@@ -77,7 +77,7 @@ const shape: Readonly<Record<string, OptionKind>> = {
   logSerializers: any,
 };
 
-/** Throws a TypeError if an option cannot be used. */
+/** Throws a TypeError if an option cannot be used. @internal */
 export function checkLimitOptions<R>(options: LimitOptions<R>): void {
   checkShape(options, shape);
   if (options.timeoutMs !== undefined) checkTimeout(options.timeoutMs);

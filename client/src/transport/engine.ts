@@ -55,7 +55,7 @@ export interface LimitedVerdict {
   };
 }
 
-/** Asks the engine, and holds requests that pass later. Calls back once, asynchronously; never throws. */
+/** Asks the engine, and holds requests that pass later. Calls back once, asynchronously; never throws. @internal */
 export function sendToEngine(
   engine: DecisionEngine,
   { domain, descriptors, hits }: LimitRequest,
