@@ -21,8 +21,13 @@ export interface LimitState {
   readonly windowMs: number | undefined;
   /** Hits that would still pass. Undefined: no limit applies. */
   readonly remaining: number | undefined;
-  /** Until the limit is unspent. From servers other than Weir, in whole seconds. */
+  /**
+   * Until a request can pass that cannot pass now, else until more hits can. From servers other than Weir, in whole
+   * seconds, and often until the limit is unspent.
+   */
   readonly resetMs: number | undefined;
+  /** Until the limit is unspent. Only from Weir. */
+  readonly unspentMs?: number | undefined;
   /**
    * After a refusal: until the request could pass; of a descriptor, until its limit alone would admit it. Only from
    * Weir, where undefined means that it never could.
@@ -96,6 +101,7 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
     windowMs: decisive.windowMs,
     remaining: asNumber(detail?.remaining) ?? decisive.remaining,
     resetMs: asNumber(detail?.reset_ms) ?? decisive.resetMs,
+    unspentMs: asNumber(detail?.unspent_ms) ?? decisive.unspentMs,
     retryAfterMs: ok ? undefined : asNumber(detail?.retry_after_ms),
     delayMs: detail && (asNumber(detail.delay_ms) ?? 0),
     source: asText(detail?.source),
@@ -148,6 +154,7 @@ function toState({ code, limit, remaining, resetMs }: Status, written: unknown):
     windowMs: limit?.windowMs,
     remaining: limit && remaining,
     resetMs: asNumber(detail.reset_ms) ?? resetMs,
+    unspentMs: asNumber(detail.unspent_ms),
     retryAfterMs: ok ? undefined : asNumber(detail.retry_after_ms),
   };
 }

@@ -75,6 +75,7 @@ export class LocalLimits {
       windowMs,
       remaining: Math.max(0, limit - spentNow),
       resetMs,
+      unspentMs: resetMs,
       retryAfterMs: ok ? undefined : resetMs,
     };
   }

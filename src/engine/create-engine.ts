@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
-import { type Answer, type Decider, decide, InvalidRequest } from './decide/decide.ts';
+import { type Answer, type Decider, decide, InvalidRequest, type Verdict } from './decide/decide.ts';
 import { Overrides } from './decide/overrides.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
@@ -14,6 +14,7 @@ import type { CurrentRules } from './open/rules.ts';
 import { awaitStore, type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
+import { shownDecision } from './wire/codec.ts';
 
 /** The options of an engine. Only `rules` is required. */
 export interface EngineOptions extends CounterOptions {
@@ -129,7 +130,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
     store,
     async decide(request, { timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       if (closing) throw new Error('the engine is closed');
-      return decide(toRequest(request), decider, timeoutMs);
+      return shown(await decide(toRequest(request), decider, timeoutMs));
     },
     replaceRules: (other) => next(() => replace(other)),
     health: () => store.ledger.health(),
@@ -174,6 +175,20 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
     overrides: new Overrides(clock, (unit) => unitMs[unit]),
     metersUsage: options.usage ?? false,
   };
+}
+
+/** The numbers that a service would show. */
+function shown(answer: Answer): Answer {
+  const verdicts = answer.verdicts.map((verdict): Verdict => {
+    if (verdict.kind !== 'limited') return verdict;
+    const { applied } = verdict;
+    return {
+      ...verdict,
+      decision: shownDecision(verdict),
+      ...(applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) }),
+    };
+  });
+  return { ...answer, verdicts };
 }
 
 /** @throws InvalidRequest */

@@ -61,7 +61,7 @@ const answerRows = {
   ),
   LIMIT_RESET_HEADER: optional(
     headerName,
-    'header for the seconds until the full limit is available again; unset: the name from LIMIT_HEADER_STYLE',
+    'header for the seconds until a request can pass, or else until more hits can; unset: the name from LIMIT_HEADER_STYLE',
   ),
   LIMIT_RETRY_AFTER_HEADERS: optional(
     headerNames,

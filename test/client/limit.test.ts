@@ -27,6 +27,7 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
       windowMs: 86_400_000,
       remaining: 4,
       resetMs: expect.any(Number),
+      unspentMs: expect.any(Number),
       retryAfterMs: undefined,
       delayMs: 0,
       source: 'backend',

@@ -48,6 +48,7 @@ export interface LimitedVerdict {
   readonly decision: {
     readonly limitRemaining: number;
     readonly durationUntilResetMs: number;
+    readonly untilUnspentMs?: number | undefined;
     readonly retryAfterMs: number;
     readonly fromCache?: true;
     readonly fromLease?: true;
@@ -121,8 +122,9 @@ function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
     name: label.name === '' ? undefined : label.name,
     limit: limit.requestsPerUnit,
     windowMs: windowLengthMs(unitMs.get(label.unit), label.unitMultiplier),
-    remaining: Math.min(decision.limitRemaining, limit.requestsPerUnit),
+    remaining: decision.limitRemaining,
     resetMs: decision.durationUntilResetMs,
+    unspentMs: decision.untilUnspentMs,
     retryAfterMs: ok || passes ? undefined : finite(decision.retryAfterMs),
   };
 }

@@ -1,9 +1,9 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
-import { type Limit, limitsInFlight, waitForMoreMs } from '../../engine/holds/limits.ts';
+import { type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { shownRemaining, toWholeSeconds } from '../../engine/wire/codec.ts';
+import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
 import type { Extras } from './service.ts';
 
@@ -24,7 +24,7 @@ interface HeaderOptions {
 
 /**
  * Creates the function that computes response headers. First come the limit, the remaining hits, and the seconds until
- * the limit is unspent again, either of one descriptor as in envoyproxy/ratelimit (the last one that refuses on its
+ * a request can pass, either of one descriptor as in envoyproxy/ratelimit (the last one that refuses on its
  * own, or else the first with the fewest remaining hits), or of all descriptors with comma-separated values. Then come
  * the fields of the IETF's draft for all limits. A refusal adds the seconds after which the request could pass (RFC
  * 9110, 10.2.3), and a request that passed on the soft part of limits adds the names of their rules.
@@ -52,7 +52,7 @@ function limitHeaders({ verdicts }: Answer, options: HeaderOptions): WireHeader[
   return [
     header(limits.limit, ({ limit }) => headerCount(limit, limit.requestsPerUnit)),
     header(limits.remaining, (verdict) => headerCount(verdict.limit, shownRemaining(verdict))),
-    header(limits.reset, ({ decision }) => toWholeSeconds(Math.min(decision.durationUntilResetMs, maxWaitMs))),
+    header(limits.reset, (verdict) => toWholeSeconds(Math.min(shownResetMs(verdict), maxWaitMs))),
   ];
 }
 
@@ -226,9 +226,8 @@ function policyName(rule: Rule, limit: Limit): string {
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
   if (limitsInFlight(limit) || limit.algorithm === 'allocation') return undefined;
-  const { code, retryAfterMs, durationUntilResetMs } = decision;
+  const { code, retryAfterMs } = decision;
   if (code === 'OVER_LIMIT') return retryAfterMs === NEVER_MS || retryAfterMs > waitMs ? undefined : retryAfterMs;
   if (waitMs > 0) return undefined;
-  const gradualMs = waitForMoreMs(limit, 1) ?? 0;
-  return gradualMs > 0 ? Math.min(gradualMs, durationUntilResetMs) : durationUntilResetMs;
+  return shownResetMs({ limit, decision });
 }

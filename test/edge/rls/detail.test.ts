@@ -31,7 +31,15 @@ const detail = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}) =>
   fromStruct(createDetail({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0, ...changes }));
 
 test('the detail has the numbers of the limit in milliseconds, and where the hits were counted', () => {
-  const facts = { limit: 10, remaining: 6, retry_after_ms: 0, reset_ms: 21_500, delay_ms: 0, source: 'backend' };
+  const facts = {
+    limit: 10,
+    remaining: 6,
+    retry_after_ms: 0,
+    reset_ms: 21_500,
+    unspent_ms: 21_500,
+    delay_ms: 0,
+    source: 'backend',
+  };
   expect(detail([limited('demo.user')])).toEqual({
     ...{ rule: 'demo.user', ...facts },
     descriptors: [{ rule: 'demo.user', ...facts }],
