@@ -56,10 +56,10 @@ module.exports = {
       to: { path: '^src/operate/tracing/', dynamic: false },
     },
     {
-      name: 'the client shares nothing with the service but the encoding, and how gRPC servers are known',
+      name: 'the client shares nothing with the service but the encoding, how gRPC servers are known, and how options are checked',
       severity: 'error',
       from: { path: '^client/src/' },
-      to: { path: '^src/', pathNot: '^src/(protobuf|h2/identity)/' },
+      to: { path: '^src/', pathNot: '^src/(protobuf/|h2/identity/|base/options\\.ts)' },
     },
     {
       name: 'the service does not know the client',

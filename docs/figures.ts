@@ -11,7 +11,9 @@ export interface Figures {
   readonly faults: number;
   readonly calls: number;
   readonly startMs: number;
+  /** Pages that processes share count once. */
   readonly memoryMib: number;
+  readonly rssMib: number;
 }
 
 /** CPU time of the service and of its Redis for a decision. */
@@ -30,7 +32,7 @@ export interface Comparison {
 export function readFigures(): Figures {
   const bench = resultsOf('bench');
   const [calls, faults] = sumsOf(resultsOf('chaos'));
-  const [, startMs = '', , memoryMib = ''] = cellsOf(bench, /^Weir, memory$/).slice(1); // shared pages counted once
+  const [, startMs = '', rssMib = '', memoryMib = ''] = cellsOf(bench, /^Weir, memory$/).slice(1);
   return {
     full: { cpu: compare(bench, manyKeys, 'cpu'), ofRedis: compare(bench, manyKeys, 'ofRedis') },
     ordinary: {
@@ -44,6 +46,7 @@ export function readFigures(): Figures {
     calls,
     startMs: Number(startMs),
     memoryMib: Math.round(Number(memoryMib)),
+    rssMib: Math.round(Number(rssMib)),
   };
 }
 
@@ -117,6 +120,7 @@ function figuresBlock(): string {
     '',
     `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
     `bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). The service answers ${figures.startMs} ms after its`,
-    `start, and its two processes take ${figures.memoryMib} MiB at rest ([\`npm run proof -- rest\`](docs/results/bench.md#at-rest)).`,
+    `start, and its two processes take ${figures.memoryMib} MiB at rest, or ${figures.rssMib} MiB if pages that they share count in each, as in`,
+    '`weir status` ([`npm run proof -- rest`](docs/results/bench.md#at-rest)).',
   ].join('\n');
 }

@@ -1,4 +1,5 @@
-import { bareDecision, type Decision } from './decision.ts';
+import { checkCallOptions, checkClientOptions } from './check-options.ts';
+import { bareDecision, type Decision, hasNoRule } from './decision.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { WeirUnavailable } from './errors.ts';
 import { checkLocalLimit, LocalLimits } from './local-limits.ts';
@@ -35,12 +36,13 @@ export class Caller {
   readonly #engine: DecisionEngine | undefined;
   readonly #record: ((domain: string) => CallRecord) | undefined;
   readonly #pending = new Set<PendingCall>();
-  readonly #counts = { calls: 0, allowed: 0, refused: 0, rememberedRefusals: 0, failed: 0, aborted: 0 };
+  readonly #counts = { calls: 0, allowed: 0, refused: 0, rememberedRefusals: 0, withoutRule: 0, failed: 0, aborted: 0 };
   #isClosed = false;
   /** Slots that are held. */
   #held = 0;
 
   constructor(options: ClientOptions) {
+    checkClientOptions(options);
     const { engine, onError = 'local', timeoutMs = DEFAULT_TIMEOUT_MS, batch = true } = options;
     // An engine answers without a round trip, and its clock may be a test's.
     const { refusals = engine ? false : {} } = options;
@@ -52,11 +54,12 @@ export class Caller {
     this.#engine = engine;
     this.servers = openServers(options, now);
     const answer = (call: PendingCall): boolean => this.#answerQueued(call);
-    this.#dispatcher = new Dispatcher(this.servers.all, this.servers.loading, { batches: batch, now, answer });
+    this.#dispatcher = new Dispatcher(this.servers.all, { batches: batch, now, answer });
   }
 
   limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options: CallOptions = {}): Promise<Decision> {
     return new Promise((resolve, reject) => {
+      checkCallOptions(options);
       const { hits = 1, timeoutMs = this.timeoutMs, onError = this.#onError, signal } = options;
       const request = createRequest(domain, descriptors, checkHits(hits));
       checkTimeout(timeoutMs);
@@ -110,7 +113,6 @@ export class Caller {
   ): Promise<HoldAnswers[M]> {
     if (this.#isClosed && this.#held === 0) throw closed();
     if (this.#engine) throw new WeirUnavailable('unimplemented', 'slots and reservations need a server, not an engine');
-    await this.servers.loading;
     const transport = this.#dispatcher.pick()?.transport;
     if (!transport) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
     return transport.callHolds(method, message, options);
@@ -144,6 +146,7 @@ export class Caller {
       return bareDecision(onError === 'allow', `client_${onError}`, outcome);
     }
     if (outcome.source === 'client_refusal') return outcome;
+    if (hasNoRule(outcome)) this.#counts.withoutRule++;
     if (!outcome.ok) this.#refusals?.record(key, request, outcome);
     else if (request.hits < 0) this.#refusals?.forget(key);
     if (onError === 'local') this.#local.record(key, request, outcome);

@@ -18,6 +18,8 @@ export interface ClientStats {
   readonly refused: number;
   /** Refusals answered by the client from its cache; they are also in `refused`. */
   readonly rememberedRefusals: number;
+  /** Calls that no rule matches, which nothing limits. */
+  readonly withoutRule: number;
   /** Calls without an answer from the service, decided by `onError`. */
   readonly failed: number;
   readonly aborted: number;
@@ -88,7 +90,7 @@ export interface Client {
 /**
  * Creates a client. It connects at once, without keeping the process alive.
  *
- * @throws TypeError  an option is invalid
+ * @throws TypeError  an option is invalid, or a target cannot be called: without `@grpc/grpc-js`, for instance
  */
 export function createClient(options: ClientOptions): Client {
   const caller = new Caller(options);

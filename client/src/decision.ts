@@ -6,6 +6,9 @@ import type { Reply, ResponseHeader, Status } from './wire/messages.ts';
  */
 export type DecisionSource = 'client_refusal' | 'client_allow' | 'client_deny' | 'client_local' | (string & {});
 
+/** Why no limit applied. Servers other than Weir do not distinguish unknown domains. */
+export type NotLimited = 'no rule matches' | 'no rules for the domain' | 'the rule is unlimited' | 'no answer';
+
 /** The state of one limit. Fields that only Weir sends are undefined for other servers. */
 export interface LimitState {
   /** The path of the rule, `demo.user`. Only from Weir. */
@@ -18,8 +21,13 @@ export interface LimitState {
   readonly windowMs: number | undefined;
   /** Hits that would still pass. Undefined: no limit applies. */
   readonly remaining: number | undefined;
-  /** Until the limit is unspent. From servers other than Weir, in whole seconds. */
+  /**
+   * Until a request can pass that cannot pass now, else until more hits can. From servers other than Weir, in whole
+   * seconds, and often until the limit is unspent.
+   */
   readonly resetMs: number | undefined;
+  /** Until the limit is unspent. Only from Weir. */
+  readonly unspentMs?: number | undefined;
   /**
    * After a refusal: until the request could pass; of a descriptor, until its limit alone would admit it. Only from
    * Weir, where undefined means that it never could.
@@ -53,6 +61,10 @@ export interface SparedLimit {
 export interface Decision extends LimitState {
   /** Whether the request may proceed. */
   readonly ok: boolean;
+  /** Whether a limit applied to one of the descriptors. */
+  readonly limited: boolean;
+  /** Why no limit applied; undefined if one did. */
+  readonly because: NotLimited | undefined;
   /** How long the service held the request for its turn (`max_delay`). Only from Weir. */
   readonly delayMs: number | undefined;
   /** Only from Weir, or from the client itself. */
@@ -67,9 +79,11 @@ export interface Decision extends LimitState {
   readonly error: Error | undefined;
 }
 
-/** A decision of which only the outcome is known. */
+/** A decision of which only the outcome is known. @internal */
 export const bareDecision = (ok: boolean, source: Decision['source'], error?: Error): Decision => ({
   ok,
+  limited: false,
+  because: 'no answer',
   ...noLimit,
   delayMs: undefined,
   source,
@@ -79,7 +93,7 @@ export const bareDecision = (ok: boolean, source: Decision['source'], error?: Er
   error,
 });
 
-/** The state where no limit applies. */
+/** The state where no limit applies. @internal */
 export const noLimit: LimitState = {
   rule: undefined,
   name: undefined,
@@ -90,20 +104,24 @@ export const noLimit: LimitState = {
   retryAfterMs: undefined,
 };
 
-/** Converts a reply. An unknown code is not a refusal, as in Envoy. */
+/** Converts a reply. An unknown code is not a refusal, as in Envoy. @internal */
 export function toDecision({ code, statuses, headers, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
   const descriptors = statuses.map((status, at) => toState(status, details[at]));
   const decisive = descriptors[findDecisive(statuses)] ?? noLimit;
   const ok = code !== 'OVER_LIMIT';
+  const limited = descriptors.some(({ limit }) => limit !== undefined);
   return {
     ok,
+    limited,
+    because: limited ? undefined : whyNotLimited(statuses, details),
     rule: asText(detail?.rule) ?? decisive.rule,
     name: decisive.name,
     limit: asNumber(detail?.limit) ?? decisive.limit,
     windowMs: decisive.windowMs,
     remaining: asNumber(detail?.remaining) ?? decisive.remaining,
     resetMs: asNumber(detail?.reset_ms) ?? decisive.resetMs,
+    unspentMs: asNumber(detail?.unspent_ms) ?? decisive.unspentMs,
     retryAfterMs: ok ? undefined : asNumber(detail?.retry_after_ms),
     delayMs: detail && (asNumber(detail.delay_ms) ?? 0),
     source: asText(detail?.source),
@@ -113,6 +131,24 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
     error: undefined,
   };
 }
+
+/** Whether nothing limits the request, although somebody asked: a domain or a key may be misspelt. @internal */
+export const hasNoRule = ({ because }: Decision): boolean =>
+  because === 'no rule matches' || because === 'no rules for the domain';
+
+/** The `limit_remaining` of a rule without a limit. */
+const UNLIMITED = 0xffff_ffff;
+
+function whyNotLimited(statuses: readonly Status[], details: readonly unknown[]): NotLimited {
+  if (statuses.some(({ remaining }) => remaining === UNLIMITED)) return 'the rule is unlimited';
+  return details.some((detail) => asFields(detail).reason === 'no_domain')
+    ? 'no rules for the domain'
+    : 'no rule matches';
+}
+
+// Each field is checked for its type when it is read.
+const asFields = (written: unknown): Readonly<Record<string, unknown>> =>
+  typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
 
 /** The status that decided: the first refusal, else the one with the fewest hits left. */
 function findDecisive(statuses: readonly Status[]): number {
@@ -129,8 +165,7 @@ function findDecisive(statuses: readonly Status[]): number {
 }
 
 function toState({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
-  // Each field is checked for its type when it is read.
-  const detail = typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
+  const detail = asFields(written);
   const ok = code !== 'OVER_LIMIT';
   return {
     ok,
@@ -140,6 +175,7 @@ function toState({ code, limit, remaining, resetMs }: Status, written: unknown):
     windowMs: limit?.windowMs,
     remaining: limit && remaining,
     resetMs: asNumber(detail.reset_ms) ?? resetMs,
+    unspentMs: asNumber(detail.unspent_ms),
     retryAfterMs: ok ? undefined : asNumber(detail.retry_after_ms),
   };
 }

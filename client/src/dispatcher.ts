@@ -39,17 +39,14 @@ interface DispatcherOptions {
  */
 export class Dispatcher {
   readonly #servers: readonly Server[];
-  readonly #loading: Promise<unknown>;
   readonly #options: DispatcherOptions;
   /** Calls to send, by their deadlines. */
   #queue: PendingCall[] = [];
   #isScheduled = false;
   readonly stats: DispatcherStats = { batches: 0, batchedCalls: 0, retries: 0 };
 
-  /** @param loading  resolves when every server has its transport */
-  constructor(servers: readonly Server[], loading: Promise<unknown>, options: DispatcherOptions) {
+  constructor(servers: readonly Server[], options: DispatcherOptions) {
     this.#servers = servers;
-    this.#loading = loading;
     this.#options = options;
   }
 
@@ -87,10 +84,6 @@ export class Dispatcher {
 
   readonly #flush = (): void => {
     this.#isScheduled = false;
-    if (this.#servers.some(({ transport }) => !transport)) {
-      this.#loading.then(this.#schedule);
-      return;
-    }
     const queued = this.#queue;
     this.#queue = [];
     const sameKey = queued.length > MAX_BATCH ? new Map<string, number>() : undefined;
@@ -128,7 +121,7 @@ export class Dispatcher {
       for (const call of calls) this.#keep(call);
       return;
     }
-    if (!server?.transport?.sendAll || server.takesBatches === false) {
+    if (!server?.transport.sendAll || server.takesBatches === false) {
       for (const call of calls) this.#sendOne(call);
       return;
     }
@@ -141,7 +134,7 @@ export class Dispatcher {
   #sendOne(call: PendingCall): void {
     const server = this.#pickWithRoom([call]);
     if (server === 'full') this.#keep(call);
-    else if (server?.transport) new Exchange(server, [call], this.#events).send(server.transport, this.#timeLeft(call));
+    else if (server) new Exchange(server, [call], this.#events).send(server.transport, this.#timeLeft(call));
     else call.settle(new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet'));
   }
 

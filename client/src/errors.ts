@@ -56,6 +56,6 @@ const kinds: Readonly<Record<number, FailureKind>> = {
   16: 'rejected',
 };
 
-/** Converts a gRPC status to an error for the caller. */
+/** Converts a gRPC status to an error for the caller. @internal */
 export const toFailure = (code: number, message: string, cause?: Error): WeirUnavailable =>
   new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });

@@ -7,6 +7,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { createGuard, type Refused } from './middleware/guard.ts';
+import { retryWait } from './middleware/headers.ts';
 import type { LimitOptions } from './middleware/options.ts';
 
 /** A call of a gRPC server. */
@@ -39,8 +40,8 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
           if (passage.ok) return next(metadata);
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
-          const waitMs = passage.decision.retryAfterMs;
-          if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(waitMs));
+          const waitMs = retryWait(passage.decision);
+          if (waitMs !== undefined) trailers.set(PUSHBACK, waitMs === 'never' ? NO_RETRY : String(waitMs));
           const code = codes[passage.status] ?? status.UNAVAILABLE;
           const details = String(passage.problem.title);
           call.sendStatus({ code, details, metadata: trailers, ...options.onRefused?.(passage, request) });
@@ -52,6 +53,10 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 }
+
+/** @see https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback */
+const PUSHBACK = 'grpc-retry-pushback-ms';
+const NO_RETRY = '-1';
 
 /** The codes of refusals by HTTP status; UNAVAILABLE for others. */
 const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { any } from '../../src/base/options.ts';
+import { checkShape } from './check-options.ts';
 import { checkTimeout, type Descriptor } from './options.ts';
 import { createRequest } from './request.ts';
 
@@ -17,8 +19,12 @@ export interface HoldOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The holder according to the options, and its request. */
+/** The options of slots and reservations. */
+const shape = { idKey: any, id: any, timeoutMs: any, signal: any, hits: any, maxDelayMs: any };
+
+/** The holder according to the options, and its request. @internal */
 export function createHolder(domain: string, descriptor: Descriptor, hits: number, options: HoldOptions) {
+  checkShape(options, shape);
   const { idKey = 'request_id', id = randomUUID() } = options;
   const timeoutMs = checkTimeout(options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
   return { id, timeoutMs, request: createRequest(domain, { ...descriptor, [idKey]: id }, hits) };

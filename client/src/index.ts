@@ -1,6 +1,13 @@
 export type { BreakerState } from './breaker.ts';
 export { type Client, type ClientStats, createClient } from './client.ts';
-export type { Decision, DecisionSource, DescriptorDecision, LimitState, SparedLimit } from './decision.ts';
+export type {
+  Decision,
+  DecisionSource,
+  DescriptorDecision,
+  LimitState,
+  NotLimited,
+  SparedLimit,
+} from './decision.ts';
 export { type FailureKind, LimitExceeded, WeirUnavailable } from './errors.ts';
 export type { HoldOptions } from './hold-call.ts';
 export type { CostAfter, HeaderStyle, Key, LimitOptions, TrustProxy } from './middleware/options.ts';

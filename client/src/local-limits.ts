@@ -67,12 +67,15 @@ export class LocalLimits {
     const resetMs = Math.ceil(windowStartMs + windowMs - nowMs);
     return {
       ...bareDecision(ok, 'client_local', error),
+      limited: true,
+      because: undefined,
       rule,
       name,
       limit,
       windowMs,
       remaining: Math.max(0, limit - spentNow),
       resetMs,
+      unspentMs: resetMs,
       retryAfterMs: ok ? undefined : resetMs,
     };
   }

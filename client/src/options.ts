@@ -67,6 +67,8 @@ export interface ClientOptions {
   readonly local?: LocalLimitOptions;
   /** gRPC with TLS. `https://` targets use TLS without this option. */
   readonly tls?: TlsOptions | true;
+  /** The module `@grpc/grpc-js`, for bundles that contain it. Default: the package that is installed. */
+  readonly grpc?: object;
   /** Send the calls of one turn of the event loop together, if the server supports it. Default: true. */
   readonly batch?: boolean;
   /** False: calls are sent to a server regardless of earlier failures. */

@@ -50,6 +50,7 @@ export class Refusals {
       ...decision,
       retryAfterMs: left(decision.retryAfterMs),
       resetMs: left(decision.resetMs),
+      unspentMs: left(decision.unspentMs),
       source: 'client_refusal',
       wouldRefuse: [],
       headers: [], // their times are outdated

@@ -37,6 +37,7 @@ interface Subject {
   readonly hits: number;
 }
 
+/** @internal */
 export async function reserve(caller: Caller, subject: Subject, options: HoldOptions = {}): Promise<ReserveOutcome> {
   const { domain, descriptor } = subject;
   checkNumber('hits', subject.hits, [1, MAX_HITS]);

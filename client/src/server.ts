@@ -19,12 +19,11 @@ export interface ServerStats {
   readonly takesBatches: boolean | undefined;
 }
 
-/** One target: its transport, its breaker, and its calls in flight. */
+/** One target: its transport, its breaker, and its calls in flight. @internal */
 export class Server {
   readonly target: string;
   readonly #breaker: Breaker | undefined;
-  /** Undefined until it is loaded. */
-  transport: Transport | undefined;
+  readonly transport: Transport;
   takesBatches: boolean | undefined;
   /** Messages. */
   inFlight = 0;
@@ -33,8 +32,9 @@ export class Server {
   #sent = 0;
   #failed = 0;
 
-  constructor(target: string, breaker: Breaker | undefined) {
+  constructor(target: string, transport: Transport, breaker: Breaker | undefined) {
     this.target = target;
+    this.transport = transport;
     this.#breaker = breaker;
   }
 
@@ -62,7 +62,7 @@ export class Server {
   /** Checks its health, which is the trial of its breaker. */
   async check(): Promise<void> {
     this.#breaker?.begin();
-    const isReady = await this.transport?.isReady(HEALTH_TIMEOUT_MS);
+    const isReady = await this.transport.isReady(HEALTH_TIMEOUT_MS);
     if (isReady) this.#breaker?.succeeded();
     else this.#breaker?.failed();
   }
@@ -98,10 +98,10 @@ export class Server {
   }
 }
 
-/** Whether this outcome shows that the server does not work. */
+/** Whether this outcome shows that the server does not work. @internal */
 export const isFailure = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && (outcome.kind === 'unavailable' || outcome.kind === 'timeout');
 
-/** Whether the server works, but did not take this call. */
+/** Whether the server works, but did not take this call. @internal */
 export const isOverload = (outcome: Outcome): boolean =>
   outcome instanceof WeirUnavailable && outcome.kind === 'overloaded';

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Breaker } from './breaker.ts';
-import { WeirUnavailable } from './errors.ts';
 import type { ClientOptions } from './options.ts';
 import { Server } from './server.ts';
 import type { DecisionEngine } from './transport/engine.ts';
-import { failingTransport } from './transport/failing.ts';
 import { createGrpcTransport, loadGrpc } from './transport/grpc.ts';
 import { createHttpTransport } from './transport/http.ts';
 import type { Transport } from './transport/transport.ts';
@@ -14,46 +12,36 @@ const READY_POLL_MS = 50;
 /** The servers of a client. */
 export interface Servers {
   readonly all: readonly Server[];
-  /** Resolves when all servers have their transport; if a transport cannot be opened, all of its calls fail. */
-  readonly loading: Promise<void>;
   ready(timeoutMs: number): Promise<boolean>;
   close(): void;
 }
 
-/** Opens a transport to each target, unless an engine decides. @throws TypeError  a target is invalid */
+/** Opens a transport to each target, unless an engine decides. @throws TypeError  a target cannot be called */
 export function openServers(options: ClientOptions, now: () => number): Servers {
-  const { engine, target: given = [] } = options;
+  const { engine, target: given = [], breaker = {} } = options;
   if (engine) return withoutServers(engine, now);
   const targets = [given].flat();
   if (targets.length === 0) throw new TypeError('expected at least one target, or an engine');
-  const { breaker = {}, tls } = options;
-  const all = targets.map((target) => {
-    checkTarget(target);
-    return new Server(target, breaker === false ? undefined : new Breaker(breaker, now));
-  });
-  const certificates = tls === true ? {} : tls;
+  for (const target of targets) checkTarget(target);
+  const all: Server[] = [];
   let isClosed = false;
-  const openAll = async () => {
-    const overGrpc = all.filter(({ target }) => !isHttp(target));
-    for (const server of all)
-      if (isHttp(server.target)) server.transport = createHttpTransport(server.target, certificates);
-    if (overGrpc.length === 0) return;
-    const grpc = await loadGrpc().catch((error: WeirUnavailable) => error);
-    for (const server of overGrpc)
-      server.transport = isClosed
-        ? failingTransport(new WeirUnavailable('closed', 'the client is closed'))
-        : grpc instanceof WeirUnavailable
-          ? failingTransport(grpc)
-          : openGrpc(grpc, server.target, certificates);
+  const close = () => {
+    isClosed = true;
+    for (const { transport } of all) transport.close();
   };
-  const loading = openAll();
+  try {
+    for (const target of targets)
+      all.push(new Server(target, open(target, options), breaker === false ? undefined : new Breaker(breaker, now)));
+  } catch (error) {
+    close();
+    throw error;
+  }
   const ready = async (timeoutMs: number): Promise<boolean> => {
     const endMs = now() + timeoutMs;
     let isOver = false;
-    await loading;
     const becomesReady = async ({ transport }: Server): Promise<void> => {
       while (!isClosed && !isOver) {
-        if (await transport?.isReady(Math.max(1, endMs - now()))) return;
+        if (await transport.isReady(Math.max(1, endMs - now()))) return;
         if (now() >= endMs) break;
         await sleep(READY_POLL_MS);
       }
@@ -66,18 +54,25 @@ export function openServers(options: ClientOptions, now: () => number): Servers 
     isOver = true;
     return isReady;
   };
-  const close = () => {
-    isClosed = true;
-    for (const { transport } of all) transport?.close();
-  };
-  return { all, loading, ready, close };
+  return { all, ready, close };
+}
+
+/** @throws TypeError */
+function open(target: string, { tls, grpc }: ClientOptions): Transport {
+  const certificates = tls === true ? {} : tls;
+  try {
+    if (isHttp(target)) return createHttpTransport(target, certificates);
+    return createGrpcTransport(loadGrpc(grpc), target, certificates);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new TypeError(`${target} cannot be called: ${reason}`, { cause });
+  }
 }
 
 /** No servers, since the engine decides. */
 function withoutServers(engine: DecisionEngine, now: () => number): Servers {
   return {
     all: [],
-    loading: Promise.resolve(),
     async ready(timeoutMs) {
       const endMs = now() + timeoutMs;
       while (!engine.health().ready && now() < endMs) await sleep(READY_POLL_MS);
@@ -87,19 +82,18 @@ function withoutServers(engine: DecisionEngine, now: () => number): Servers {
   };
 }
 
-function openGrpc(...options: Parameters<typeof createGrpcTransport>): Transport {
-  try {
-    return createGrpcTransport(...options);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    return failingTransport(new WeirUnavailable('unavailable', `${options[1]} cannot be called: ${reason}`, { cause }));
-  }
-}
-
 const isHttp = (target: string): boolean => /^https?:\/\//.test(target);
+
+/** Whether all addresses of a gRPC target have a port. Those of a socket, or from a control plane, need none. */
+function namesPort(target: string): boolean {
+  if (/^(unix|unix-abstract|xds):/.test(target)) return true;
+  const addresses = target.replace(/^.*\//, '').replace(/^(dns|ipv4|ipv6):/, '');
+  return addresses.split(',').every((address) => /^(\[[^\]]+\]|[^:[\]]+):\d{1,5}$/.test(address));
+}
 
 function checkTarget(target: string): void {
   const example = "expected a target such as 'localhost:8081' or 'http://localhost:8080'";
   if (typeof target !== 'string' || target === '') throw new TypeError(`${example}, got ${String(target)}`);
   if (isHttp(target) && !URL.canParse(target)) throw new TypeError(`${example}, got ${target}`);
+  if (!isHttp(target) && !namesPort(target)) throw new TypeError(`${example}, got ${target}, which has no port`);
 }

@@ -41,6 +41,7 @@ interface Subject {
   readonly descriptor: Descriptor;
 }
 
+/** @internal */
 export async function takeSlot(
   caller: Caller,
   { domain, descriptor }: Subject,

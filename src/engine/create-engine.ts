@@ -1,19 +1,21 @@
 import type { Clock } from '../base/clock.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
-import { type Answer, type Decider, decide, InvalidRequest } from './decide/decide.ts';
+import { type Answer, type Decider, decide, InvalidRequest, type Verdict } from './decide/decide.ts';
 import { Overrides } from './decide/overrides.ts';
 import { type DescribedSpared, describeWouldRefuse } from './decide/would-refuse.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
 import { openCounters } from './open/backends.ts';
+import { checkOptions, checkRules } from './open/option-shapes.ts';
 import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
 import type { CurrentRules } from './open/rules.ts';
 import { awaitStore, type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
+import { shownDecision } from './wire/codec.ts';
 
 /** The options of an engine. Only `rules` is required. */
 export interface EngineOptions extends CounterOptions {
@@ -67,7 +69,8 @@ export interface Engine {
   /**
    * Replaces the rules in one step. Limits that are unchanged keep their counters. On failure the rules stay.
    *
-   * @throws InvalidRules with all problems
+   * @throws InvalidOptions  an option of the rules cannot be used
+   * @throws InvalidRules  with all problems
    */
   replaceRules(rules: EngineRules): Promise<void>;
   /** Whether the store can be reached. */
@@ -87,6 +90,7 @@ export interface Engine {
  * @throws InvalidRules    with all problems of the rules
  */
 export async function createEngine(given: EngineOptions): Promise<Engine> {
+  checkOptions(given);
   const options = { ...given, clock: given.clock ?? Date.now };
   const traits = storeTraits(options);
   const store = await openStore(options);
@@ -114,6 +118,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
   const decider = createDecider(options, store, () => current.tree());
   const next = inTurn();
   const replace = async (other: EngineRules): Promise<void> => {
+    checkRules(other);
     const opened = await openRules(other, traits);
     const closed = closing ? opened : current;
     if (!closing) current = opened;
@@ -128,7 +133,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
     store,
     async decide(request, { timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       if (closing) throw new Error('the engine is closed');
-      return decide(toRequest(request), decider, timeoutMs);
+      return shown(await decide(toRequest(request), decider, timeoutMs));
     },
     wouldRefuse: (answer) => describeWouldRefuse(answer) ?? [],
     replaceRules: (other) => next(() => replace(other)),
@@ -174,6 +179,20 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
     overrides: new Overrides(clock, (unit) => unitMs[unit]),
     metersUsage: options.usage ?? false,
   };
+}
+
+/** The numbers that a service would show. */
+function shown(answer: Answer): Answer {
+  const verdicts = answer.verdicts.map((verdict): Verdict => {
+    if (verdict.kind !== 'limited') return verdict;
+    const { applied } = verdict;
+    return {
+      ...verdict,
+      decision: shownDecision(verdict),
+      ...(applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) }),
+    };
+  });
+  return { ...answer, verdicts };
 }
 
 /** @throws InvalidRequest */

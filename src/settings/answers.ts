@@ -62,7 +62,7 @@ const answerRows = {
   ),
   LIMIT_RESET_HEADER: optional(
     headerName,
-    'header for the seconds until the full limit is available again; unset: the name from LIMIT_HEADER_STYLE',
+    'header for the seconds until a request can pass, or else until more hits can; unset: the name from LIMIT_HEADER_STYLE',
   ),
   LIMIT_RETRY_AFTER_HEADERS: optional(
     headerNames,
@@ -72,6 +72,11 @@ const answerRows = {
     flag,
     'false',
     "send RateLimit-Policy and RateLimit for all limits that can refuse the request, as the IETF's draft 11 defines them; not with SHADOW_MODE",
+  ),
+  LIMIT_MAX_WAIT: setting(
+    someDurationMs,
+    '576h',
+    'maximum of the waits in headers; timers of many clients end at once beyond 2^31 ms, which is less than 25 days',
   ),
   LIMIT_SOFT_HEADER: setting(
     headerNameOrNone,

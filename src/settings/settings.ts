@@ -225,6 +225,7 @@ function readAnswers(values: CheckedValues) {
       ietf: values.LIMIT_IETF_HEADERS && !values.SHADOW_MODE,
       soft: values.LIMIT_SOFT_HEADER,
       wouldRefuse: values.LIMIT_WOULD_REFUSE_HEADER,
+      maxWaitMs: values.LIMIT_MAX_WAIT,
       quotaMode: values.QUOTA_MODE,
     },
     metadata: {

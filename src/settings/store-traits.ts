@@ -3,10 +3,10 @@ import type { Settings } from './settings.ts';
 import type { StoreSettings } from './stores.ts';
 
 /** The engine's options for counters. */
-export const counterOptions = ({ store, ...others }: Settings['counters']): CounterOptions => ({
-  ...others,
-  store: storeOptions(store),
-});
+export function counterOptions({ store, startup, isSpendSet: _, ...others }: Settings['counters']): CounterOptions {
+  const { initialMs, maxMs } = startup;
+  return { ...others, startup: { initialMs, maxMs }, store: storeOptions(store) };
+}
 
 function storeOptions(store: StoreSettings): StoreOptions {
   switch (store.kind) {

@@ -24,6 +24,7 @@ test('a client with an engine decides as a service does', async () => {
     [{ unknown: 'x' }, 1],
     [{ user: 'a' }, 6],
     [{ trial: 'a' }, 2],
+    [{ bucket: 'a' }, 1],
   ] as const;
   for (const [descriptors, hits] of calls) {
     const [overGrpc, byEngine] = await Promise.all(
@@ -31,11 +32,12 @@ test('a client with an engine decides as a service does', async () => {
         const decision = await client.limit('demo', descriptors, { hits });
         const withoutTimes = ({
           resetMs,
+          unspentMs,
           retryAfterMs,
           ...state
         }: typeof decision | (typeof decision)['descriptors'][0]) => ({
           ...state,
-          resets: resetMs !== undefined,
+          resets: resetMs !== undefined && unspentMs !== undefined,
           mayRetry: retryAfterMs !== undefined,
         });
         return { ...withoutTimes(decision), descriptors: decision.descriptors.map(withoutTimes) };

@@ -212,13 +212,6 @@ test('a request that the service considers invalid is an invalid one over HTTP a
   expect(client.stats().servers[0]?.failed).toBe(0);
 });
 
-test.each(['grpc', 'https'])('invalid certificates are the error of each call, over %s', async (protocol) => {
-  const target = `${protocol === 'https' ? 'https://' : ''}127.0.0.1:${await freePort()}`;
-  const client = await openClient({ target, tls: { ca: 'none', cert: 'none', key: 'none' } }, { isUp: false });
-  for (let calls = 0; calls < 2; calls++)
-    expect(await client.limit('demo', { user: 'x' })).toMatchObject({ ok: true, error: { kind: 'unavailable' } });
-});
-
 test('a recovered server gets a health check before it gets calls again, if there are others', async () => {
   const port = String(await freePort());
   const other = await startService(RULES);

@@ -151,7 +151,8 @@ test.each<[FetchOptions, string]>([
   [{ maxAttempts: 0 }, 'maxAttempts must be a number from 1 to 100, got 0'],
   [{ maxWaitMs: -1 }, 'maxWaitMs'],
   [{ budget: { ratio: 2 } }, 'budget.ratio'],
-  [JSON.parse('{"idempotencyKey": "always"}'), "idempotencyKey must be 'trust' or 'add', got always"],
+  [JSON.parse('{"maxAttempt": 1}'), 'maxAttempt: no such option; did you mean maxAttempts?'],
+  [JSON.parse('{"idempotencyKey": "always"}'), "idempotencyKey: expected 'trust' or 'add', got 'always'"],
 ])('the option %j is refused', (options, message) => {
   expect(() => weirFetch(options)).toThrow(message);
 });

@@ -89,6 +89,17 @@ test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and sends the retry t
   expect(await client.limit('demo', { user: '203.0.113.1' }, { hits: 0 })).toMatchObject({ remaining: 4 });
 });
 
+test('a gRPC server tells clients not to retry a call that can never pass', async () => {
+  const call = await startServer(await openClient({ target: service.grpc }), { cost: () => 6 });
+  const error: ServiceError = await call({ 'x-user': 'z' }).then(
+    () => new Error('no error'),
+    (thrown) => thrown,
+  );
+  expect(error.code).toBe(status.RESOURCE_EXHAUSTED);
+  expect(trailersOf(error)['grpc-retry-pushback-ms']).toBe('-1');
+  expect(trailersOf(error)).not.toHaveProperty('retry-after');
+});
+
 test('a gRPC server fails calls with UNAVAILABLE if the client denies unanswered calls', async () => {
   const client = await openClient({ target: `127.0.0.1:${await freePort()}`, onError: 'deny' }, { isUp: false });
   const call = await startServer(client);

@@ -1,8 +1,15 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { type Client, type Decision, type FailureKind, WeirUnavailable } from '../../client/src/index.ts';
 import { createGuard } from '../../client/src/middleware/guard.ts';
 
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+
 const allowed: Decision = {
   ok: true,
+  limited: true,
+  because: undefined,
   rule: undefined,
   name: undefined,
   limit: undefined,
@@ -61,4 +68,27 @@ test.each<[FailureKind, boolean]>([
   const { client } = clientThat({ ...allowed, source: 'client_allow', error: new WeirUnavailable(kind, 'failed') });
   const passage = await createGuard({ client, domain: 'demo' })({}, origin);
   expect(passage).toMatchObject(passes ? { ok: true } : { ok: false, status: 400, fields: [] });
+});
+
+/** Runs the requests of three kinds in a process of their own. @returns  the warnings */
+async function warningsOf(environment: string): Promise<readonly string[]> {
+  const program = `
+    import { createGuard } from './client/src/middleware/guard.ts';
+    process.on('warning', ({ name, message }) => console.log(name, message));
+    const decision = { ok: true, because: 'no rule matches', descriptors: [], headers: [] };
+    const key = ({ name }) => ({ [name]: 'a' });
+    const guard = createGuard({ client: { limit: async () => decision }, domain: 'demo', key });
+    for (const name of ['usr', 'usr', 'path']) await guard({ name }, { peer: '192.0.2.1' });`;
+  const args = ['--no-warnings', '--import', 'tsx', '--input-type', 'module', '--eval', program];
+  const env = { ...process.env, NODE_ENV: environment };
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: PROJECT, env });
+  return stdout.split('\n').slice(0, -1);
+}
+
+test('requests that no rule matches cause a warning for each kind of descriptors, and none in production', async () => {
+  expect(await warningsOf('development')).toEqual([
+    'WeirWarning requests with { usr } are not limited: no rule matches, in the domain demo',
+    'WeirWarning requests with { path } are not limited: no rule matches, in the domain demo',
+  ]);
+  expect(await warningsOf('production')).toEqual([]);
 });

@@ -20,6 +20,8 @@ const states = fc.record({
 
 const decisionOf = (descriptors: readonly DescriptorDecision[], changes: Partial<Decision> = {}): Decision => ({
   ok: descriptors.every(({ ok }) => ok),
+  limited: true,
+  because: undefined,
   rule: undefined,
   name: undefined,
   limit: undefined,
@@ -104,4 +106,16 @@ test("headers of the service replace the client's own, unless a response cannot 
     ['RateLimit', '"a";r=4'],
     ['x-ratelimit-limit', '5'],
   ]);
+});
+
+test('no field asks for a wait that the timers of clients cannot express', () => {
+  const yearMs = 365 * 86_400_000;
+  const limits = { rule: 'demo.user', name: undefined, limit: 5, windowMs: yearMs, remaining: 0 };
+  const fields = fieldsOf(decisionOf([{ ...limits, ok: false, resetMs: yearMs, retryAfterMs: yearMs }]), 'both');
+  const seconds = String(24 * 86_400);
+  expect(Object.fromEntries(fields)).toMatchObject({
+    RateLimit: `"demo.user";r=0;t=${seconds}`,
+    'X-RateLimit-Reset': seconds,
+    'Retry-After': seconds,
+  });
 });

@@ -1,4 +1,4 @@
-import { type Decision, LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
+import { type CallOptions, type Decision, LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
 import { closeAll, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
 let service: Service;
@@ -19,12 +19,15 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     const first = await client.limit('demo', { user });
     expect(first).toEqual<Decision>({
       ok: true,
+      limited: true,
+      because: undefined,
       rule: 'demo.user',
       name: 'per-user',
       limit: 5,
       windowMs: 86_400_000,
       remaining: 4,
       resetMs: expect.any(Number),
+      unspentMs: expect.any(Number),
       retryAfterMs: undefined,
       delayMs: 0,
       source: 'backend',
@@ -113,6 +116,17 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     expect(error.message).toBe('the limit of demo.user in the domain demo is exceeded');
   });
 
+  test.each([
+    ['demo', { user: 'a' }, { limited: true, because: undefined }],
+    ['demo', { free: 'a' }, { limited: false, because: 'the rule is unlimited' }],
+    ['demo', { usr: 'a' }, { limited: false, because: 'no rule matches' }],
+    ['dmeo', { user: 'a' }, { limited: false, because: 'no rules for the domain' }],
+  ])('says whether a limit applies: %s %j', async (domain, descriptor, expected) => {
+    const client = await open();
+    expect(await client.limit(domain, descriptor, { hits: 0 })).toMatchObject({ ok: true, ...expected });
+    expect(client.stats().withoutRule).toBe(/^no/.test(expected.because ?? '') ? 1 : 0);
+  });
+
   test('rejects with the reason of a signal, before and during a call', async () => {
     const client = await open();
     await expect(client.limit('demo', { user: newUser() }, { signal: AbortSignal.abort('early') })).rejects.toBe(
@@ -130,10 +144,11 @@ describe.each(['grpc', 'http'] as const)('a client over %s', (protocol) => {
     ['demo', {}, {}, 'expected a descriptor with at least one entry'],
     ['demo', [], {}, 'expected at least one descriptor'],
     ['demo', { user: 'x' }, { hits: 1.5 }, 'hits must be a whole number'],
+    ['demo', { user: 'x' }, { timeout: 5 }, 'timeout: no such option; did you mean timeoutMs?'],
     ['demo', { user: 'x' }, { timeoutMs: 0 }, 'timeoutMs must be a number from 1'],
   ] as const)('rejects invalid arguments with a TypeError: %j %j %j', async (domain, descriptors, options, message) => {
     const client = await open();
-    const call = client.limit(domain, descriptors as never, options);
+    const call = client.limit(domain, descriptors as never, options as CallOptions);
     await expect(call).rejects.toThrow(TypeError);
     await expect(call).rejects.toThrow(message.replace("''", ''));
   });

@@ -12,8 +12,8 @@ const requestOf = (value: string, hits = 1): LimitRequest => ({
 const decisionOf = (changes: Partial<Decision> = {}): Decision => {
   const state = { rule: 'demo.user', name: undefined, limit: 2, windowMs: 1_000, remaining: 0, resetMs: 900 };
   const refused = { ...state, ok: false, retryAfterMs: 900 };
-  const rest = { delayMs: 0, source: 'backend', wouldRefuse: [], headers: [], error: undefined };
-  return { ...refused, ...rest, descriptors: [refused], ...changes };
+  const rest = { limited: true, because: undefined, delayMs: 0, source: 'backend', wouldRefuse: [], headers: [] };
+  return { ...refused, ...rest, error: undefined, descriptors: [refused], ...changes };
 };
 
 function clock() {

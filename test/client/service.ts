@@ -64,6 +64,8 @@ descriptors:
     rate_limit: { name: per-user, unit: day, requests_per_unit: 5 }
   - key: api_key
     rate_limit: { unit: day, requests_per_unit: 100 }
+  - key: bucket
+    rate_limit: { algorithm: token_bucket, unit: day, requests_per_unit: 10, burst: 20 }
   - key: free
     rate_limit: { unlimited: true }
   - key: trial

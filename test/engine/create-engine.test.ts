@@ -182,6 +182,45 @@ test.each([
   expect(failure.message).not.toContain('secret');
 });
 
+test.each<[unknown, string]>([
+  [undefined, 'options: expected an object, got undefined'],
+  [{}, 'rules: expected an object with files, text or tree'],
+  [{ rules: 'rules.yaml' }, 'rules: expected an object with files, text or tree, got a string'],
+  [{ rules: { file: ['rules.yaml'] } }, 'rules.file: no such option; did you mean files?'],
+  [{ rules: { watch: true } }, 'rules: expected an object with files, text or tree, got an object'],
+  [{ rules: { text: '', watch: 'yes' } }, "rules.watch: expected true or false, got 'yes'"],
+  [{ rules: { text: '' }, stroe: 'memory' }, 'stroe: no such option; did you mean store?'],
+  [{ rules: { text: '' }, color: 'red' }, 'color: no such option; expected one of rules, '],
+  [
+    { rules: { text: '' }, store: 'redis' },
+    "store: expected 'memory' or an object with redis, memcached or backend, got 'redis'",
+  ],
+  [{ rules: { text: '' }, store: 'redis://:secret@a:1' }, 'with redis, memcached or backend, got a string'],
+  [{ rules: { text: '' }, store: {} }, 'with redis, memcached or backend, got an object'],
+  [
+    { rules: { text: '' }, store: { redis: 'a:1', persecond: 'a:2' } },
+    'store.persecond: no such option; did you mean perSecond?',
+  ],
+  [{ rules: { text: '' }, store: { redis: 6379 } }, 'store.redis: expected a string or an object with address'],
+  [{ rules: { text: '' }, spend: 'all' }, "spend: expected 'each', 'all_or_nothing' or 'spare_others', got 'all'"],
+  [
+    { rules: { text: '' }, memory: { maxCounters: '5' } },
+    "memory.maxCounters: expected a number of at least 0, got '5'",
+  ],
+  [{ rules: { text: '' }, clock: 5 }, 'clock: expected a function, got 5'],
+])('the options %j are invalid: %s', async (options, message) => {
+  const failure = await createEngine(options as EngineOptions).catch((error) => error);
+  expect([failure.name, failure.message]).toEqual(['InvalidOptions', expect.stringContaining(message)]);
+});
+
+test('rules that replace others are checked like the first', async () => {
+  const engine = await createEngine({ rules: { text: rulesOf(1) } });
+  await expect(engine.replaceRules({ txt: '' } as never)).rejects.toThrow(
+    'rules.txt: no such option; did you mean text?',
+  );
+  await engine.close();
+});
+
 test('reference keys in memory are an invalid option', async () => {
   const options = { rules: { text: rulesOf(1) }, keys: { kind: 'reference' } } as const;
   await expect(createEngine(options)).rejects.toThrow('keys.kind: reference requires Redis or memcached');

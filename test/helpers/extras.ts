@@ -17,5 +17,6 @@ const noHeaders: HeaderOptions = {
   retryAfter: [],
   soft: 'soft',
   wouldRefuse: '',
+  maxWaitMs: 24 * 86_400_000,
   quotaMode: false,
 };

@@ -64,6 +64,7 @@ describe('values', () => {
     ['REDIS_SOCKET_TYPE', 'TCP', 'tcp'],
     ['SPEND', 'All_Or_Nothing', 'all_or_nothing'],
     ['LIMIT_SOFT_HEADER', 'x-soft', 'x-soft'],
+    ['LIMIT_MAX_WAIT', '1h', 3_600_000],
     ['NEAR_LIMIT_RATIO', '0', 0],
     ['NEAR_LIMIT_RATIO', '1', 1],
     ['NEAR_LIMIT_RATIO', '1.5', 1],

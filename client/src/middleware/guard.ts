@@ -1,9 +1,11 @@
-import { bareDecision, type Decision } from '../decision.ts';
+import { emitWarning, env } from 'node:process';
+import { bareDecision, type Decision, hasNoRule } from '../decision.ts';
 import { WeirUnavailable } from '../errors.ts';
+import type { Descriptor } from '../options.ts';
 import { OversizedDescriptor } from '../request.ts';
 import { createAddressOf, type Origin } from './address.ts';
 import { type Field, fieldsOf, violatedPolicies } from './headers.ts';
-import type { LimitOptions } from './options.ts';
+import { checkLimitOptions, type LimitOptions } from './options.ts';
 
 /** The outcome of a request. */
 export type Passage = Passed | Refused;
@@ -37,9 +39,10 @@ const PROBLEMS = 'https://iana.org/assignments/http-problem-types';
 export type Guard<R> = (request: R, origin: Origin) => Promise<Passage>;
 
 export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
+  checkLimitOptions(options);
   const { client, domain, key, skip, cost, headers = 'both', timeoutMs, onError } = options;
-  if (!client || !domain) throw new TypeError('expected the options client and domain');
   const addressOf = createAddressOf(options.trustProxy, options.ipv6Prefix);
+  const warn = createWarning(domain);
   const callOptions = { ...(timeoutMs !== undefined && { timeoutMs }), ...(onError !== undefined && { onError }) };
   return async (request, origin) => {
     if (await skip?.(request)) return unlimited;
@@ -49,6 +52,7 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
     const hits = cost ? await cost(request) : 1;
     const decision = await client.limit(domain, descriptors, { hits, ...callOptions }).catch(refuseOversized);
     if (isInvalid(decision)) return { ok: false, fields: [], status: 400, problem: badRequest, decision };
+    if (hasNoRule(decision)) warn(descriptors, decision);
     const fields = fieldsOf(decision, headers);
     if (!decision.ok) return refusal(decision, fields);
     return {
@@ -67,6 +71,22 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
 }
 
 const unlimited: Passed = { ok: true, fields: [], settle: async () => {} };
+
+/** Maximum warnings of a guard. */
+const MAX_WARNINGS = 10;
+
+/** Creates the function that warns once of each kind of requests that nothing limits; never in production. */
+function createWarning(domain: string): (descriptors: Descriptor | readonly Descriptor[], decision: Decision) => void {
+  if (env.NODE_ENV === 'production') return () => {};
+  const warned = new Set<string>();
+  return (descriptors, { because }) => {
+    const keys = [descriptors].flat().map((descriptor) => Object.keys(descriptor).join(', '));
+    const text = keys.map((names) => `{ ${names} }`).join(' or ');
+    if (warned.size >= MAX_WARNINGS || warned.has(text)) return;
+    warned.add(text);
+    emitWarning(`requests with ${text} are not limited: ${because}, in the domain ${domain}`, 'WeirWarning');
+  };
+}
 
 const badRequest = { type: 'about:blank', title: 'Bad Request', status: 400 };
 

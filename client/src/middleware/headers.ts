@@ -7,6 +7,9 @@ export type Field = readonly [name: string, value: string];
 /** Maximum integer in a structured field. */
 const MAX_INTEGER = 999_999_999_999_999;
 
+/** Maximum of all waits, 24 days: the timers of clients may be 32-bit milliseconds. */
+const MAX_WAIT_MS = 24 * 86_400_000;
+
 /**
  * The header fields of a response: those that the service sends, and those that describe the limits, unless the service
  * has sent them itself.
@@ -38,7 +41,7 @@ function ietfFields(decision: Decision): readonly Field[] {
   const current = policies.map(({ name, state }) => {
     const { ok, remaining = 0, retryAfterMs, resetMs } = state;
     const waitMs = ok && !decision.ok ? undefined : (retryAfterMs ?? resetMs); // Retry-After must not be earlier
-    const until = waitMs === undefined ? '' : `;t=${seconds(waitMs)}`;
+    const until = waitMs === undefined ? '' : `;t=${waitSeconds(waitMs)}`;
     return `${quoted(name)};r=${Math.min(remaining, MAX_INTEGER)}${until}`;
   });
   return [
@@ -82,17 +85,25 @@ function legacyFields({ limit, remaining, resetMs }: Decision): readonly Field[]
   return [
     ['X-RateLimit-Limit', String(limit)],
     ['X-RateLimit-Remaining', String(remaining ?? 0)],
-    ...(resetMs === undefined ? [] : [['X-RateLimit-Reset', String(seconds(resetMs))] as const]),
+    ...(resetMs === undefined ? [] : [['X-RateLimit-Reset', String(waitSeconds(resetMs))] as const]),
   ];
 }
 
 /** Omits the field if the request could never pass, or if the time is unknown. */
-function retryAfter({ retryAfterMs, resetMs, source, error }: Decision): readonly Field[] {
-  const isKnown = source !== undefined && error === undefined; // Weir omits the time if the request could never pass
-  const waitMs = retryAfterMs ?? (isKnown ? undefined : resetMs);
-  if (waitMs === undefined) return error ? [['Retry-After', '1']] : [];
-  return [['Retry-After', String(Math.max(1, seconds(waitMs)))]];
+function retryAfter(decision: Decision): readonly Field[] {
+  const waitMs = retryWait(decision);
+  if (waitMs === 'never') return [];
+  if (waitMs === undefined) return decision.error ? [['Retry-After', '1']] : [];
+  return [['Retry-After', String(Math.max(1, waitSeconds(waitMs)))]];
 }
+
+/** How long to wait after a refusal; undefined if that is unknown. Weir omits the time if the request could never pass. */
+export function retryWait({ retryAfterMs, resetMs, source, error }: Decision): number | 'never' | undefined {
+  const waitMs = retryAfterMs ?? (source !== undefined && error === undefined ? 'never' : resetMs);
+  return typeof waitMs === 'number' ? Math.min(waitMs, MAX_WAIT_MS) : waitMs;
+}
+
+const waitSeconds = (ms: number): number => seconds(Math.min(ms, MAX_WAIT_MS));
 
 const seconds = (ms: number): number => Math.min(Math.ceil(ms / 1_000), MAX_INTEGER);
 

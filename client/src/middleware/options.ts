@@ -1,5 +1,7 @@
+import { action, any, having, type OptionKind, oneOf, required } from '../../../src/base/options.ts';
+import { checkShape } from '../check-options.ts';
 import type { Client } from '../client.ts';
-import type { Descriptor, OnError } from '../options.ts';
+import { checkOnError, checkTimeout, type Descriptor, type OnError } from '../options.ts';
 
 /**
  * The proxies in front of this process that may name the client in `X-Forwarded-For`: their number, or their addresses
@@ -50,4 +52,34 @@ export interface CostAfter<R, A> {
    * With `spend: all_or_nothing`, hits beyond the limit are not counted.
    */
   readonly costAfter?: (request: R, response: A) => number | undefined | Promise<number | undefined>;
+}
+
+/** The options of all middlewares, and those that Fastify itself reads of a plugin's. */
+const shape: Readonly<Record<string, OptionKind>> = {
+  client: required(having('limit')),
+  domain: required({ expected: 'the name of a domain', fits: (value) => typeof value === 'string' && value !== '' }),
+  key: action,
+  skip: action,
+  cost: action,
+  costAfter: action,
+  trustProxy: {
+    expected: 'a number of proxies, or a list of their networks',
+    fits: (value) => typeof value === 'number' || Array.isArray(value),
+  },
+  ipv6Prefix: any,
+  headers: oneOf('ietf', 'legacy', 'both', 'none'),
+  timeoutMs: any,
+  onError: any,
+  onRefused: action,
+  peer: action,
+  prefix: any,
+  logLevel: any,
+  logSerializers: any,
+};
+
+/** Throws a TypeError if an option cannot be used. @internal */
+export function checkLimitOptions<R>(options: LimitOptions<R>): void {
+  checkShape(options, shape);
+  if (options.timeoutMs !== undefined) checkTimeout(options.timeoutMs);
+  if (options.onError !== undefined) checkOnError(options.onError);
 }

@@ -1,36 +1,52 @@
-import { type Item, parseDictionary, parseItem, parseList } from 'structured-headers';
+import { type Item, parseDictionary, parseList } from 'structured-headers';
 
 const SECOND_MS = 1_000;
 
 /** Larger values of `X-RateLimit-Reset` are times since 1970, which are accepted up to this far in the future. */
 const MAX_RESET_SECONDS = 31 * 86_400;
 
+/** Statuses of refusals. GitHub refuses with 403. */
+const refusals: ReadonlySet<number> = new Set([403, 429, 503]);
+
 /**
  * Reads how long a response asks its clients to wait, if it does. `Retry-After` takes precedence over the fields that
- * describe limits, which count only if nothing is left of a limit. Malformed fields are ignored.
+ * describe limits, which count only if nothing is left of a limit. Malformed fields are ignored. After a request that
+ * passed, the time of a reset is ignored: many servers state when the whole limit is available again, which may be an
+ * hour after the next request could pass.
  *
  * @param dateMs  the current time since 1970, for dates; the header `Date` takes precedence
  */
 export function pauseAskedBy({ status, headers }: Response, dateMs: number): number | undefined {
   const nowMs = httpDate(headers.get('date')) ?? dateMs;
-  const retryAfterMs = status === 429 || status === 503 ? retryAfter(headers, nowMs) : undefined;
-  return retryAfterMs ?? ietf(headers) ?? draft(headers) ?? legacy(headers, nowMs);
+  const requestedMs = (isOfOneResource(status) ? undefined : retryAfter(headers, nowMs)) ?? ietf(headers);
+  return requestedMs ?? (refusals.has(status) ? untilAnyReset(headers, nowMs) : undefined);
 }
+
+/** Whether `Retry-After` says when a result is ready, or when to follow a redirection. */
+const isOfOneResource = (status: number): boolean =>
+  status === 201 || status === 202 || (status >= 300 && status < 400);
 
 /** `retry-after-ms`, as some APIs send it, is more exact. @see https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 */
 function retryAfter(headers: Headers, nowMs: number): number | undefined {
   const exact = headers.get('retry-after-ms') ?? '';
-  if (/^\d{1,15}(\.\d{1,9})?$/.test(exact)) return Math.ceil(Number(exact));
-  const text = headers.get('retry-after');
-  if (text === null) return undefined;
-  if (/^\d{1,15}$/.test(text)) return Number(text) * SECOND_MS;
-  const untilMs = httpDate(text);
-  return untilMs === undefined ? undefined : Math.max(0, untilMs - nowMs);
+  if (NUMBER.test(exact)) return Math.ceil(Number(exact));
+  const waits = ['retry-after', 'x-ratelimit-retry-after'].map((name) => {
+    const text = headers.get(name) ?? '';
+    const untilMs = httpDate(text);
+    if (untilMs !== undefined) return Math.max(0, untilMs - nowMs);
+    return longest(text.split(SEPARATOR).map((part) => (NUMBER.test(part) ? toMs(part) : undefined)));
+  });
+  return waits.find((ms) => ms !== undefined);
 }
 
-/** An HTTP date: in GMT, or in the format of asctime, which has no zone. */
+const NUMBER = /^\d{1,15}(\.\d{1,9})?$/;
+const SEPARATOR = /\s*,\s*/;
+
+const toMs = (seconds: string): number => Math.ceil(Number(seconds) * SECOND_MS);
+
+/** An HTTP date, also with the zone UTC as in Go; or in the format of asctime, which has no zone. */
 function httpDate(text: string | null): number | undefined {
-  const hasZone = /^[A-Z][a-z]{2,8}, .* GMT$/.test(text ?? '');
+  const hasZone = /^[A-Z][a-z]{2,8}, .* (GMT|UTC)$/.test(text ?? '');
   const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/.test(text ?? '');
   const ms = hasZone || isAsctime ? Date.parse(isAsctime ? `${text} GMT` : `${text}`) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
@@ -55,40 +71,39 @@ function ietf(headers: Headers): number | undefined {
 
 const isString = (member: { readonly 0: unknown }): boolean => typeof member[0] === 'string';
 
-/** Earlier drafts: `RateLimit: limit=10, remaining=0, reset=30` and, before that, a separate field for each. */
-function draft(headers: Headers): number | undefined {
-  const fields = parsed(parseDictionary, headers.get('ratelimit'));
-  const single = (name: string) => parsed(parseItem, headers.get(name))?.[0];
-  const remaining = fields?.get('remaining')?.[0] ?? single('ratelimit-remaining');
-  const reset = fields?.get('reset')?.[0] ?? single('ratelimit-reset');
-  return remaining === 0 ? asSeconds(reset) : undefined;
-}
-
 /** The names of fields with what is left of a limit, and with the time until it is reset. */
-const legacyFields: readonly (readonly [remaining: string, reset: string])[] = [
-  ['x-ratelimit-remaining', 'x-ratelimit-reset'],
-  ['x-rate-limit-remaining', 'x-rate-limit-reset'],
+const resetFields: readonly (readonly [remaining: string, reset: string])[] = [
+  ...['ratelimit', 'x-ratelimit', 'x-rate-limit'].map((name) => [`${name}-remaining`, `${name}-reset`] as const),
   ...['requests', 'tokens'].map((unit) => [`x-ratelimit-remaining-${unit}`, `x-ratelimit-reset-${unit}`] as const),
   ...['requests', 'tokens', 'input-tokens', 'output-tokens'].map(
     (unit) => [`anthropic-ratelimit-${unit}-remaining`, `anthropic-ratelimit-${unit}-reset`] as const,
   ),
 ];
 
-function legacy(headers: Headers, nowMs: number): number | undefined {
-  const waits = legacyFields.map(([remaining, reset]) => {
-    const isSpent = /^0+$/.test(headers.get(remaining) ?? '');
-    return isSpent ? untilReset(headers.get(reset) ?? '', nowMs) : undefined;
-  });
-  return longest(waits);
+function untilAnyReset(headers: Headers, nowMs: number): number | undefined {
+  const fields = parsed(parseDictionary, headers.get('ratelimit')); // draft 7: limit=10, remaining=0, reset=30
+  const ofDraft7 = fields?.get('remaining')?.[0] === 0 ? asSeconds(fields.get('reset')?.[0]) : undefined;
+  const waits = resetFields.map(([remaining, reset]) =>
+    untilSpentReset(headers.get(remaining) ?? '', headers.get(reset) ?? '', nowMs),
+  );
+  return longest([ofDraft7, ...waits]);
 }
 
-/** Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or an RFC 3339 date. */
+/** Several limits, such as those of two filters of Envoy, have several values, in the same order in both fields. */
+function untilSpentReset(remaining: string, reset: string, nowMs: number): number | undefined {
+  const counts = remaining.split(SEPARATOR);
+  const resets = httpDate(reset) === undefined ? reset.split(SEPARATOR) : [reset];
+  if (counts.length !== resets.length) return undefined;
+  return longest(counts.map((count, at) => (/^0+$/.test(count) ? untilReset(resets[at] ?? '', nowMs) : undefined)));
+}
+
+/** Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or a date. */
 function untilReset(text: string, nowMs: number): number | undefined {
-  if (!/^\d{1,15}$/.test(text)) return duration(text) ?? untilDate(text, nowMs);
+  if (!NUMBER.test(text)) return duration(text) ?? untilDate(text, nowMs);
   const reset = Number(text);
-  if (reset <= MAX_RESET_SECONDS) return reset * SECOND_MS; // the size shows the format
+  if (reset <= MAX_RESET_SECONDS) return toMs(text); // the size shows the format
   for (const untilMs of [reset * SECOND_MS, reset])
-    if (Math.abs(untilMs - nowMs) <= MAX_RESET_SECONDS * SECOND_MS) return Math.max(0, untilMs - nowMs);
+    if (Math.abs(untilMs - nowMs) <= MAX_RESET_SECONDS * SECOND_MS) return Math.max(0, Math.ceil(untilMs - nowMs));
   return undefined;
 }
 
@@ -105,7 +120,7 @@ function duration(text: string): number | undefined {
 
 function untilDate(text: string, nowMs: number): number | undefined {
   const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text);
-  const untilMs = isDate ? Date.parse(text) : Number.NaN;
+  const untilMs = isDate ? Date.parse(text) : (httpDate(text) ?? Number.NaN);
   return Number.isNaN(untilMs) ? undefined : Math.max(0, untilMs - nowMs);
 }
 

@@ -1,5 +1,7 @@
+import { action, any, having, type OptionKind, object, oneOf, text } from '../../../src/base/options.ts';
+import { checkShape } from '../check-options.ts';
 import type { Client } from '../client.ts';
-import { checkNumber } from '../options.ts';
+import { checkNumber, checkTimeout } from '../options.ts';
 
 /** The number of retries per key: an initial number, plus a share of the requests. */
 export interface RetryBudgetOptions {
@@ -95,11 +97,26 @@ const MAX_ATTEMPTS = 100;
 const MAX_MS = 0x7fff_ffff;
 const MAX_BUDGET = 1_000_000;
 
+const shape: Readonly<Record<keyof FetchOptions, OptionKind>> = {
+  client: having('limit'),
+  domain: text,
+  timeoutMs: any,
+  key: action,
+  maxAttempts: any,
+  maxWaitMs: any,
+  maxPauseMs: any,
+  baseBackoffMs: any,
+  maxBackoffMs: any,
+  budget: object({ ratio: any, max: any }, { or: [false] }),
+  idempotencyKey: oneOf('trust', 'add'),
+  fetch: action,
+};
+
 export function checkFetchOptions(options: FetchOptions) {
+  checkShape(options, shape);
+  if (options.timeoutMs !== undefined) checkTimeout(options.timeoutMs);
   const { maxAttempts = 3, maxWaitMs = 10_000, maxPauseMs = 3_600_000 } = options;
   const { baseBackoffMs = 100, maxBackoffMs = 10_000, domain = 'outgoing', idempotencyKey } = options;
-  if (idempotencyKey !== undefined && !['trust', 'add'].includes(idempotencyKey))
-    throw new TypeError(`idempotencyKey must be 'trust' or 'add', got ${String(idempotencyKey)}`);
   const { ratio = 0.1, max = 10 } = options.budget || {};
   return {
     domain,

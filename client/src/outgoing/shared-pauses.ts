@@ -41,7 +41,7 @@ export class SharedPauses {
     const known = this.#readings.get(key);
     if (known && fromMs - known.fromMs < READ_INTERVAL_MS) return known.untilMs;
     const untilMs = this.#hit(key, 0).then((decision) => {
-      const leftMs = decision?.resetMs ?? 0;
+      const leftMs = decision ? pauseOf(decision) : 0;
       return leftMs > 0 ? this.#nowMs() + leftMs : 0;
     });
     this.#readings.set(key, { fromMs, untilMs });
@@ -55,11 +55,11 @@ export class SharedPauses {
   async extend(key: string, ms: number): Promise<void> {
     const before = await this.#hit(key, 0);
     if (!before) return;
-    const missingMs = ms - (before.resetMs ?? 0);
+    const missingMs = ms - pauseOf(before);
     if (missingMs <= 0) return;
     const after = await this.#hit(key, missingMs);
     if (!after?.ok) return; // the bucket would overflow: the pause is as long as the rule allows
-    const excessMs = Math.min((after.resetMs ?? 0) - ms, missingMs);
+    const excessMs = Math.min(pauseOf(after) - ms, missingMs);
     if (excessMs > 0) await this.#hit(key, -excessMs);
   }
 
@@ -72,6 +72,9 @@ export class SharedPauses {
     return undefined;
   }
 }
+
+/** The rest of a pause. Only `resetMs` is sent by earlier versions of Weir, as the same time. */
+const pauseOf = ({ unspentMs, resetMs = 0 }: Decision): number => unspentMs ?? resetMs;
 
 /** For another limit, the time until it is unspent says nothing about a pause. */
 const holdsPauses = ({ limit, windowMs }: Decision): boolean => limit === HITS_PER_SECOND && windowMs === 1_000;

@@ -1,4 +1,11 @@
-import { bareDecision, type Decision, type DescriptorDecision, noLimit, toSpared } from '../decision.ts';
+import {
+  bareDecision,
+  type Decision,
+  type DescriptorDecision,
+  type NotLimited,
+  noLimit,
+  toSpared,
+} from '../decision.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import { type LimitRequest, units, windowLengthMs } from '../wire/messages.ts';
 import type { Cancel, Outcome } from './transport.ts';
@@ -50,6 +57,7 @@ export interface LimitedVerdict {
   readonly decision: {
     readonly limitRemaining: number;
     readonly durationUntilResetMs: number;
+    readonly untilUnspentMs?: number | undefined;
     readonly retryAfterMs: number;
     readonly fromCache?: true;
     readonly fromLease?: true;
@@ -57,7 +65,7 @@ export interface LimitedVerdict {
   };
 }
 
-/** Asks the engine, and holds requests that pass later. Calls back once, asynchronously; never throws. */
+/** Asks the engine, and holds requests that pass later. Calls back once, asynchronously; never throws. @internal */
 export function sendToEngine(
   engine: DecisionEngine,
   { domain, descriptors, hits }: LimitRequest,
@@ -97,12 +105,19 @@ function toDecision({ overallCode, verdicts, delayMs, retryAfterMs }: EngineAnsw
   const source = deciding?.kind === 'limited' ? nameSource(deciding) : undefined;
   return {
     ...bareDecision(ok, source),
+    limited: at >= 0,
+    because: at >= 0 ? undefined : whyNotLimited(verdicts),
     ...(descriptors[at] ?? noLimit),
     ok,
     retryAfterMs: ok ? undefined : finite(retryAfterMs),
     delayMs,
     descriptors,
   };
+}
+
+function whyNotLimited(verdicts: readonly EngineVerdict[]): NotLimited {
+  if (verdicts.some(({ kind }) => kind === 'unlimited')) return 'the rule is unlimited';
+  return verdicts.some(({ kind }) => kind === 'no_domain') ? 'no rules for the domain' : 'no rule matches';
 }
 
 function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
@@ -116,8 +131,9 @@ function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
     name: label.name === '' ? undefined : label.name,
     limit: limit.requestsPerUnit,
     windowMs: windowLengthMs(unitMs.get(label.unit), label.unitMultiplier),
-    remaining: Math.min(decision.limitRemaining, limit.requestsPerUnit),
+    remaining: decision.limitRemaining,
     resetMs: decision.durationUntilResetMs,
+    unspentMs: decision.untilUnspentMs,
     retryAfterMs: ok || passes ? undefined : finite(decision.retryAfterMs),
   };
 }

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
 import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
 import { BoundedMap } from '../bounded-map.ts';
@@ -37,17 +38,20 @@ const channelOptions: ChannelOptions = {
   'grpc.service_config': '{"loadBalancingConfig":[{"round_robin":{}}]}', // over all addresses of a name
 };
 
-/** Loads `@grpc/grpc-js`, which is installed in addition to this package. */
-export async function loadGrpc(): Promise<GrpcJs> {
+/**
+ * Returns the module that was passed, or loads `@grpc/grpc-js`, which is installed beside this package, or beside the
+ * bundle that contains it.
+ *
+ * @throws Error  it is not installed
+ */
+export function loadGrpc(passed: object | undefined): GrpcJs {
+  if (passed) return passed as GrpcJs; // its type would require the package of those who use no gRPC
   try {
-    return await import('@grpc/grpc-js');
+    return createRequire(typeof __filename === 'string' ? __filename : import.meta.url)('@grpc/grpc-js');
   } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && /MODULE_NOT_FOUND$/.test(String(cause.code));
-    const problem = isMissing
-      ? 'gRPC needs a package that is not installed: install @grpc/grpc-js'
-      : `@grpc/grpc-js cannot be loaded (${String(cause)}): exclude it from the bundle`;
-    const advice = `${problem}, or name the HTTP port of the service: http://localhost:8080`;
-    throw new WeirUnavailable('unavailable', advice, { cause });
+    const reason = cause instanceof Error ? cause.message.split('\n')[0] : String(cause);
+    const advice = 'install @grpc/grpc-js, pass it as the option grpc, or name the HTTP port: http://localhost:8080';
+    throw new Error(`gRPC needs a package that cannot be loaded: ${advice} (${reason})`, { cause });
   }
 }
 

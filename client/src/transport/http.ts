@@ -1,5 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps, Agent as TlsAgent } from 'node:https';
+import { createSecureContext } from 'node:tls';
 import { toDecision } from '../decision.ts';
 import { type FailureKind, toFailure, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
@@ -100,7 +101,7 @@ function createPost(base: string, open: typeof requestHttp) {
     try {
       attempt(maxRetries);
     } catch (cause) {
-      queueMicrotask(() => finish(new WeirUnavailable('unavailable', String(cause), { cause }))); // invalid certificate
+      queueMicrotask(() => finish(new WeirUnavailable('unavailable', String(cause), { cause }))); // an invalid trace header
     }
     return () => {
       if (end()) outgoing?.destroy();
@@ -110,9 +111,13 @@ function createPost(base: string, open: typeof requestHttp) {
 
 const HEADERS = { 'content-type': 'application/json', 'x-weir-detail': '1' };
 
+/** @throws Error  a certificate cannot be used */
 function openPool(isSecure: boolean, { ca, cert, key, serverName }: TlsOptions = {}): Agent {
   const pool = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_IDLE_SOCKETS };
-  return isSecure ? new TlsAgent({ ...pool, ...defined({ ca, cert, key, servername: serverName }) }) : new Agent(pool);
+  if (!isSecure) return new Agent(pool);
+  const certificates = defined({ ca, cert, key });
+  createSecureContext(certificates);
+  return new TlsAgent({ ...pool, ...certificates, ...defined({ servername: serverName }) });
 }
 
 interface Answer {

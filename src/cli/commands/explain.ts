@@ -59,6 +59,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
       soft: '',
       wouldRefuse: '',
       quotaMode: false,
+      maxWaitMs: 0,
     }),
     metadata: createDynamicMetadata({ ofRequest: false }),
   };

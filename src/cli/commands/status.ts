@@ -91,14 +91,14 @@ function candidateText({ state, hash, loadedAt }: Status['candidate'], atMs: num
   return loadedAt === undefined ? state : `hash ${hash}, tried since ${agoText(loadedAt, atMs)}`;
 }
 
-const MEGABYTE = 1e6;
+const MEBIBYTE = 2 ** 20;
 
-const megabytes = (bytes: number): string => `${(bytes / MEGABYTE).toFixed(1)} MB`;
+const mebibytes = (bytes: number): string => `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
 
 function memoryText({ kind, owner, bytes, maxBytes, counters }: Status['memory'][number]): string {
   const name = { all: owner, process: `  ${owner}`, use: `  of which ${owner}` }[kind];
-  const of = maxBytes === undefined ? '' : ` of at most ${megabytes(maxBytes)}`;
-  return `${name}: ${megabytes(bytes)}${of}${counters === undefined ? '' : ` for ${counted(counters, 'counter')}`}`;
+  const of = maxBytes === undefined ? '' : ` of at most ${mebibytes(maxBytes)}`;
+  return `${name}: ${mebibytes(bytes)}${of}${counters === undefined ? '' : ` for ${counted(counters, 'counter')}`}`;
 }
 
 function instanceTable({ instances, instancesNote, atMs }: Status, paint: Paint): readonly string[] {

@@ -138,6 +138,9 @@ function decisionPage(response: WireResponse, refusal: number): Page {
   return { ...page, headers: Object.fromEntries([...limitHeaders(response), ...sent]) };
 }
 
+/** The default of LIMIT_MAX_WAIT, 24 days. */
+const MAX_WAIT_S = 24 * 86_400;
+
 /** The headers that Envoy adds by itself: those of the limit with the fewest hits left, and seconds until its reset. */
 function limitHeaders({ statuses }: WireResponse): readonly (readonly [name: string, value: string])[] {
   const limited = statuses.filter(({ current_limit: limit }) => limit !== undefined);
@@ -146,6 +149,6 @@ function limitHeaders({ statuses }: WireResponse): readonly (readonly [name: str
   return [
     ['x-ratelimit-limit', String(first.current_limit?.requests_per_unit)],
     ['x-ratelimit-remaining', String(first.limit_remaining)],
-    ['x-ratelimit-reset', String(first.duration_until_reset?.seconds ?? 0)],
+    ['x-ratelimit-reset', String(Math.min(first.duration_until_reset?.seconds ?? 0, MAX_WAIT_S))],
   ];
 }

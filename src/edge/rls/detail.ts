@@ -3,7 +3,7 @@ import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
+import { shownRemaining, shownResetMs } from '../../engine/wire/codec.ts';
 import { toStruct, type WireStruct, type WireValue } from '../../protobuf/struct.ts';
 
 /** Header with which callers request the detail of each answer, by the value `1`. */
@@ -22,7 +22,7 @@ type Fields = Record<string, WireValue>;
  * and where hits were counted, for the descriptor that decided the answer and for each one in the request's order. It
  * is encoded directly, since building it as JSON would cost more than the decision.
  *
- * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "delay_ms": 0, "source": "backend",
+ * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "unspent_ms": 21500, "delay_ms": 0, "source": "backend",
  * "retry_after_ms": 0, "descriptors": [{ "rule": "demo.user", … }] }`
  */
 export function createDetail(answer: Answer): WireStruct {
@@ -42,7 +42,8 @@ export function createDetail(answer: Answer): WireStruct {
 
 function detailFields(verdict: Verdict | undefined, answer: Answer): Fields {
   if (verdict?.kind === 'limited') return describe(verdict, answer);
-  return verdict?.kind === 'unlimited' ? { rule: { stringValue: shortenPath(verdict) } } : {};
+  if (verdict?.kind === 'unlimited') return { rule: { stringValue: shortenPath(verdict) } };
+  return verdict ? { reason: { stringValue: verdict.kind } } : {};
 }
 
 /** Times of the limit alone, without those of an answer that is neither held nor refused. */
@@ -52,7 +53,8 @@ function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
     rule: { stringValue: shortenPath(verdict) },
     limit: countValue(limit, limit.requestsPerUnit),
     remaining: countValue(limit, shownRemaining(verdict)),
-    reset_ms: { numberValue: decision.durationUntilResetMs },
+    reset_ms: { numberValue: shownResetMs(verdict) },
+    unspent_ms: { numberValue: decision.durationUntilResetMs },
     delay_ms: { numberValue: delayMs > 0 && !policy.shadow ? decision.delayMs : 0 },
     source: { stringValue: answerSource(decision) },
   };

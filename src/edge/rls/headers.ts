@@ -2,9 +2,9 @@ import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
-import { type Limit, unitOf, waitForMoreMs } from '../../engine/holds/limits.ts';
+import { type Limit, unitOf } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { shownRemaining, toWholeSeconds } from '../../engine/wire/codec.ts';
+import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/wire/codec.ts';
 import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
 import type { Extras } from './service.ts';
 
@@ -20,11 +20,13 @@ interface HeaderOptions {
   readonly wouldRefuse: string;
   /** Whether to treat every rule as a quota rule. */
   readonly quotaMode: boolean;
+  /** Maximum of all waits: timers of clients may be 32-bit milliseconds. */
+  readonly maxWaitMs: number;
 }
 
 /**
  * Creates the function that computes response headers. First come the limit, the remaining hits, and the seconds until
- * the limit is unspent again, either of one descriptor as in envoyproxy/ratelimit (the last one that refuses on its
+ * a request can pass, either of one descriptor as in envoyproxy/ratelimit (the last one that refuses on its
  * own, or else the first with the fewest remaining hits), or of all descriptors with comma-separated values. Then come
  * the fields of the IETF's draft for all limits. A refusal adds the seconds after which the request could pass (RFC
  * 9110, 10.2.3), and a request that passed on the soft part of limits adds the names of their rules.
@@ -35,15 +37,16 @@ interface HeaderOptions {
 export function createResponseHeaders(options: HeaderOptions): Extras['headers'] {
   return (answer) => {
     const headers = limitHeaders(answer, options);
-    if (options.ietf) headers.push(...ietfHeaders(answer));
-    headers.push(...retryAfterHeaders(answer, options.retryAfter));
+    if (options.ietf) headers.push(...ietfHeaders(answer, options.maxWaitMs));
+    headers.push(...retryAfterHeaders(answer, options));
     if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     if (options.wouldRefuse !== '') headers.push(...wouldRefuseHeaders(answer, options.wouldRefuse));
     return headers;
   };
 }
 
-function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMode }: HeaderOptions): WireHeader[] {
+function limitHeaders({ verdicts }: Answer, options: HeaderOptions): WireHeader[] {
+  const { limits, ofEveryDescriptor, quotaMode, maxWaitMs } = options;
   if (!limits) return [];
   const primary = primaryVerdict(verdicts, quotaMode);
   const shown = ofEveryDescriptor ? verdicts.filter((verdict) => verdict.kind === 'limited') : primary ? [primary] : [];
@@ -52,7 +55,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   return [
     header(limits.limit, ({ limit }) => headerCount(limit, limit.requestsPerUnit)),
     header(limits.remaining, (verdict) => headerCount(verdict.limit, shownRemaining(verdict))),
-    header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
+    header(limits.reset, (verdict) => toWholeSeconds(Math.min(shownResetMs(verdict), maxWaitMs))),
   ];
 }
 
@@ -61,9 +64,12 @@ const headerCount = ({ currency }: Limit, count: number): number | string =>
   currency === undefined ? count : decimal(count);
 
 /** Headers of a refusal; none if the request passed, or never could. */
-function retryAfterHeaders({ retryAfterMs = NEVER_MS }: Answer, names: readonly string[]): WireHeader[] {
+function retryAfterHeaders(
+  { retryAfterMs = NEVER_MS }: Answer,
+  { retryAfter, maxWaitMs }: HeaderOptions,
+): WireHeader[] {
   if (retryAfterMs === NEVER_MS) return [];
-  return names.map((key) => ({ key, value: String(toWholeSeconds(retryAfterMs)) }));
+  return retryAfter.map((key) => ({ key, value: String(toWholeSeconds(Math.min(retryAfterMs, maxWaitMs))) }));
 }
 
 const isSoft = ({ verdicts }: Answer): boolean =>
@@ -133,14 +139,14 @@ interface Policy {
  * @see https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-11
  * @see https://www.rfc-editor.org/rfc/rfc9651
  */
-function ietfHeaders(answer: Answer): readonly WireHeader[] {
+function ietfHeaders(answer: Answer, maxWaitMs: number): readonly WireHeader[] {
   const policies = collectPolicies(answer);
   if (policies.length === 0) return [];
   let policy = '';
   let current = '';
   for (const one of policies) {
     const morePolicy = `${policy === '' ? '' : `${policy}, `}${describePolicy(one)}`;
-    const moreCurrent = `${current === '' ? '' : `${current}, `}${describeCurrent(one)}`;
+    const moreCurrent = `${current === '' ? '' : `${current}, `}${describeCurrent(one, maxWaitMs)}`;
     if (Math.max(morePolicy.length, moreCurrent.length) > MAX_FIELD_LENGTH) break;
     policy = morePolicy;
     current = moreCurrent;
@@ -160,9 +166,9 @@ function describePolicy({ name, limit }: Policy): string {
   return counts === 'allocated' ? quota : `${quota};w=${toWholeSeconds(limit.windowMs)}`;
 }
 
-function describeCurrent({ name, limit, remaining, moreMs }: Policy): string {
+function describeCurrent({ name, limit, remaining, moreMs }: Policy, maxWaitMs: number): string {
   const available = `${sfString(name)};r=${sfInteger(limit, remaining)}`;
-  return moreMs === undefined ? available : `${available};t=${toWholeSeconds(moreMs)}`;
+  return moreMs === undefined ? available : `${available};t=${toWholeSeconds(Math.min(moreMs, maxWaitMs))}`;
 }
 
 /** The largest Integer of RFC 9651. */
@@ -237,9 +243,8 @@ function policyName(rule: Rule, limit: Limit): string {
  */
 function untilMoreMs(limit: Limit, decision: Decision, waitMs: number): number | undefined {
   if (unitOf(limit) !== 'hits') return undefined;
-  const { code, retryAfterMs, durationUntilResetMs } = decision;
+  const { code, retryAfterMs } = decision;
   if (code === 'OVER_LIMIT') return retryAfterMs === NEVER_MS || retryAfterMs > waitMs ? undefined : retryAfterMs;
   if (waitMs > 0) return undefined;
-  const gradualMs = waitForMoreMs(limit, 1) ?? 0;
-  return gradualMs > 0 ? Math.min(gradualMs, durationUntilResetMs) : durationUntilResetMs;
+  return shownResetMs({ limit, decision });
 }

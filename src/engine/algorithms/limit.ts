@@ -187,8 +187,10 @@ export interface Decision {
   readonly hitsBefore: number;
   /** Hits still acceptable without a flag. 10 per second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
-  /** Time until the whole limit is available; 0 if it is. */
+  /** Time until the whole limit is available, 0 if it is. In answers of an engine: until a request can pass. */
   readonly durationUntilResetMs: number;
+  /** In answers of an engine: the time until the whole limit is available; 0 if it is. */
+  readonly untilUnspentMs?: number | undefined;
   /** The time until this same request could pass: 0 if it passed, `NEVER_MS` if it never can. */
   readonly retryAfterMs: number;
   /** Time until the same request could pass once more, if it passed; undefined if that is now, or unknown. */

@@ -1,16 +1,17 @@
 import type { JsonObject } from '../../base/json.ts';
 import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import { epochWindow } from '../algorithms/fixed-window.ts';
-import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
+import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, NEVER_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { asInteger } from '../algorithms/money.ts';
 import {
   type Answer,
   InvalidRequest,
+  type OtherDecision,
   type RateLimitRequest,
   type RequestDescriptor,
   type Verdict,
 } from '../decide/decide.ts';
-import type { Limit } from '../holds/limits.ts';
+import { type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { RequestLimit } from '../rules/match/match.ts';
 import {
   codeNumbers,
@@ -96,13 +97,13 @@ function withDetail(metadata: JsonObject | undefined, detail: WireStruct): WireS
 function encodeStatus(verdict: Verdict): WireStatus {
   if (verdict.kind === 'unlimited') return { code: codeNumbers.OK, limit_remaining: MAX_UINT32 };
   if (verdict.kind !== 'limited') return { code: codeNumbers.OK, limit_remaining: 0 };
-  const { code, limit, label, decision } = verdict;
+  const { code, limit, label } = verdict;
   return {
     code: codeNumbers[code],
     current_limit: encodeLimit(asUint32(limit, limit.requestsPerUnit), label),
     limit_remaining: asUint32(limit, shownRemaining(verdict)),
     duration_until_reset: {
-      seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
+      seconds: Math.min(toWholeSeconds(shownResetMs(verdict)), MAX_DURATION_S),
       nanos: 0,
     },
   };
@@ -117,8 +118,28 @@ function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: Li
 }
 
 /** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
-export const shownRemaining = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
+export const shownRemaining = ({ limit, decision }: OtherDecision): number =>
   Math.min(decision.limitRemaining, limit.requestsPerUnit);
+
+/**
+ * The reset in an answer: the time until a request can pass that could not pass now, else until more hits can. It is the
+ * end of a fixed window, and in other algorithms long before the limit is unspent.
+ */
+export function shownResetMs({ limit, decision }: OtherDecision): number {
+  const { code, retryAfterMs, repeatAfterMs, durationUntilResetMs } = decision;
+  const nextMs = waitForMoreMs(limit, 1);
+  if (nextMs === 0) return durationUntilResetMs; // all hits of a fixed window come back together
+  const moreMs = code === 'OVER_LIMIT' ? retryAfterMs : (repeatAfterMs ?? nextMs ?? NEVER_MS);
+  return Math.min(moreMs, durationUntilResetMs);
+}
+
+/** The same decision with the numbers that answers show. */
+export const shownDecision = (given: OtherDecision): OtherDecision['decision'] => ({
+  ...given.decision,
+  limitRemaining: shownRemaining(given),
+  durationUntilResetMs: shownResetMs(given),
+  untilUnspentMs: given.decision.durationUntilResetMs,
+});
 
 /**
  * Maximum duration of the protocol, ten thousand years.

@@ -13,6 +13,7 @@ const RULES = `domain: web
 require: { keys: [user], per: [remote_address], limit: { unit: day, requests_per_unit: 1 } }
 descriptors:
   - { key: user, rate_limit: { unit: day, requests_per_unit: 2 } }
+  - { key: slow, rate_limit: { algorithm: sliding_window_log, unit: year, requests_per_unit: 1 } }
   - { key: path, value: /login, descriptors: [{ key: remote_address, rate_limit: { unit: day, requests_per_unit: 1 } }] }
 `;
 const MAPPING = `domain: web
@@ -71,6 +72,8 @@ test('answers forwardAuth and auth_request with 200, 429 or 403, and the headers
       headers: { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1', 'content-length': '0' },
     });
     expect(Number(first.headers['x-ratelimit-reset'])).toBeGreaterThan(0);
+    const yearly = await ask(port, traefik('10.0.0.9', '/', { 'x-user': 'eve', 'x-slow': 'a' }));
+    expect(yearly.headers['x-ratelimit-reset']).toBe(String(24 * 86_400)); // the timers of clients end at 2^31 ms
     const statuses = [await ask(port, ann), await ask(port, ann), await ask(port, ann, { path: '/authz?refused=403' })];
     expect(statuses.map(({ status }) => status)).toEqual([200, 429, 403]);
     expect(statuses[1]?.headers['x-ratelimit-remaining']).toBe('0');

@@ -129,7 +129,14 @@ describe('/json', () => {
 
   test('adds the detail of an answer for `x-weir-detail: 1`', async () => {
     const detailed = { method: 'POST', body: asking('user'), headers: { 'x-weir-detail': '1' } };
-    const numbers = { rule: 'demo.user', limit: 2, remaining: 1, retry_after_ms: 0, reset_ms: 40_000 };
+    const numbers = {
+      rule: 'demo.user',
+      limit: 2,
+      remaining: 1,
+      retry_after_ms: 0,
+      reset_ms: 40_000,
+      unspent_ms: 40_000,
+    };
     const facts = { ...numbers, delay_ms: 0, source: 'backend' };
     const { body } = await get('/json', detailed);
     expect(JSON.parse(body).dynamicMetadata).toEqual({ weir: { ...facts, descriptors: [facts] } });

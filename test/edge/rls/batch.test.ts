@@ -204,7 +204,7 @@ describe('a batch', () => {
 });
 
 describe('`x-weir-detail: 1`', () => {
-  const facts = { rule: 'demo.user', limit: 2, source: 'backend', delay_ms: 0, reset_ms: 40_000 };
+  const facts = { rule: 'demo.user', limit: 2, source: 'backend', delay_ms: 0, reset_ms: 40_000, unspent_ms: 40_000 };
 
   test('adds the detail to an answer', async () => {
     const response = await unary(shouldRateLimit, requestOf('alice'), detailed);

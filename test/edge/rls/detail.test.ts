@@ -31,14 +31,22 @@ const detail = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}) =>
   fromStruct(createDetail({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0, ...changes }));
 
 test('the detail has the numbers of the limit in milliseconds, and where the hits were counted', () => {
-  const facts = { limit: 10, remaining: 6, retry_after_ms: 0, reset_ms: 21_500, delay_ms: 0, source: 'backend' };
+  const facts = {
+    limit: 10,
+    remaining: 6,
+    retry_after_ms: 0,
+    reset_ms: 21_500,
+    unspent_ms: 21_500,
+    delay_ms: 0,
+    source: 'backend',
+  };
   expect(detail([limited('demo.user')])).toEqual({
     ...{ rule: 'demo.user', ...facts },
     descriptors: [{ rule: 'demo.user', ...facts }],
   });
 });
 
-test('the detail has one item for each descriptor, empty if no rule applies', () => {
+test('the detail has one item for each descriptor, with the reason if no rule applies', () => {
   const verdicts: Verdict[] = [
     { kind: 'no_rule' },
     { kind: 'unlimited', rule: ruleOf({ path: 'demo.free' }) },
@@ -48,9 +56,14 @@ test('the detail has one item for each descriptor, empty if no rule applies', ()
   expect(detail(verdicts)).toMatchObject({
     rule: 'demo.user',
     source: 'lease',
-    descriptors: [{}, { rule: 'demo.free' }, { rule: 'demo.user', source: 'lease' }, {}],
+    descriptors: [
+      { reason: 'no_rule' },
+      { rule: 'demo.free' },
+      { rule: 'demo.user', source: 'lease' },
+      { reason: 'no_domain' },
+    ],
   });
-  expect(detail([{ kind: 'no_rule' }])).toEqual({ delay_ms: 0, descriptors: [{}] });
+  expect(detail([{ kind: 'no_rule' }])).toEqual({ delay_ms: 0, descriptors: [{ reason: 'no_rule' }] });
 });
 
 test.each<[string, readonly Verdict[]]>([

@@ -155,6 +155,26 @@ describe('the limits that would have refused', () => {
   });
 });
 
+test('no header asks for a wait that the timers of clients cannot express', () => {
+  const yearMs = 365 * unitMs.DAY;
+  const refused = verdict(10, 0, 'over');
+  if (refused.kind !== 'limited') throw new Error('not limited');
+  const decision = { ...refused.decision, durationUntilResetMs: yearMs, retryAfterMs: yearMs };
+  const answer = {
+    overallCode: 'OVER_LIMIT',
+    verdicts: [{ ...refused, decision }],
+    shadowed: false,
+    delayMs: 0,
+  } as const;
+  const { headers } = extrasOf({ limits, ietf: true, retryAfter: ['Retry-After'], maxWaitMs: unitMs.DAY });
+  const sent = headers({ ...answer, retryAfterMs: yearMs }).map(({ key, value }) => [key, value]);
+  expect(Object.fromEntries(sent)).toMatchObject({
+    RateLimit: expect.stringMatching(/;t=86400$/),
+    'RateLimit-Reset': '86400',
+    'Retry-After': '86400',
+  });
+});
+
 describe('the Retry-After header', () => {
   const waits = (retryAfterMs: number | undefined, overallCode: 'OK' | 'OVER_LIMIT' = 'OVER_LIMIT') =>
     extrasOf({ retryAfter: ['Retry-After', 'X-RateLimit-Retry-After'] }).headers({

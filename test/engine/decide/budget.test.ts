@@ -442,6 +442,7 @@ describe('what callers see', () => {
     soft: '',
     wouldRefuse: '',
     quotaMode: false,
+    maxWaitMs: 24 * 86_400_000,
   });
   const shown = async (limit: string, hits: number) => {
     const clock = fakeClock();

@@ -24,6 +24,7 @@ const checks: Readonly<Record<string, Check>> = {
   docker: checkDocker,
   curl: checkCall,
   grpcurl: checkCall,
+  ghz: checkCall,
   envoy: ({ words }) => words.filter((word) => word.endsWith('.yaml') && !existsSync(join(PROJECT, word))),
   export: ({ words }) => words.slice(1).flatMap((word) => unknownVariable(word.replace(/=.*/s, ''))),
   zcat: () => [],
@@ -36,7 +37,7 @@ const checks: Readonly<Record<string, Check>> = {
 
 /** The words that begin a command in a sentence: programs, and `for` for a loop. */
 export const programs = [
-  ...['weir', 'npm', 'npx', 'helm', 'docker', 'curl', 'grpcurl', 'envoy', 'for'],
+  ...['weir', 'npm', 'npx', 'helm', 'docker', 'curl', 'grpcurl', 'ghz', 'envoy', 'for'],
   ...['kubectl', 'istioctl', 'redis-cli', 'systemctl', 'git', 'cargo'],
 ];
 

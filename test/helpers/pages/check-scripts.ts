@@ -14,7 +14,7 @@ interface Package {
 }
 const { name, scripts, devDependencies } = JSON.parse(textOf('package.json')) as Package; // the project's own
 /** Packages that a reader may install: this project's, its dependencies, and those that the examples need. */
-const installable = new Set([name, 'weir-client', ...Object.keys(devDependencies), 'bullmq']);
+const installable = new Set([name, 'weir-client', './client', ...Object.keys(devDependencies), 'bullmq']);
 
 /** The paths of the source files in a folder. */
 export const sourcesIn = (folder: string): readonly string[] =>

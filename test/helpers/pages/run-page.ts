@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Envoy, startEnvoy } from '../envoy.ts';
-import { grpcurl } from '../tools.ts';
+import { ghz, grpcurl } from '../tools.ts';
 import { MAIN, startWeir, type Weir } from '../weir.ts';
 import { leavesOut } from './exceptions.ts';
 import { blocksOf, filesOf, isShell, type PageBlock, PROJECT, textOf } from './page.ts';
@@ -54,7 +54,7 @@ exec "${process.execPath}" "${MAIN}" "$@"
 
 const SERVICE = /((?:\w+=\S+ )*)(?:npx weir serve|npm start)(.*)/;
 const ENVOY = /^envoy -c envoy\.yaml$/;
-const RUNNABLE = new Set(['curl', 'grpcurl', 'zcat', 'gzip', 'head', 'sort', 'uniq', 'echo', 'export']);
+const RUNNABLE = new Set(['curl', 'grpcurl', 'ghz', 'zcat', 'gzip', 'head', 'sort', 'uniq', 'echo', 'export']);
 
 /** Whether runPage runs a block: if it needs only the service, the page's files, and Envoy with envoy.yaml. */
 export function isRunnable({ text }: Pick<PageBlock, 'text'>): boolean {
@@ -131,7 +131,8 @@ class Reader {
       writeFileSync(join(folder, name), text);
     }
     chmodSync(join(folder, 'bin/npx'), 0o755);
-    const PATH = [join(folder, 'bin'), dirname(await grpcurl()), process.env.PATH].join(delimiter);
+    const tools = await Promise.all([grpcurl(), ghz()]);
+    const PATH = [join(folder, 'bin'), ...tools.map(dirname), process.env.PATH].join(delimiter);
     return new Reader(folder, { PATH, HOME: process.env.HOME, NO_COLOR: '1', ...env });
   }
 

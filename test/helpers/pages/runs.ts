@@ -44,6 +44,7 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
     files: rules('docs/advise.md'),
   },
   'docs/clients.md': { service: 'npm start' },
+  'docs/scaling.md': { service: 'npm start' },
   'docs/in-flight.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/in-flight.md') },
   'docs/llm-tokens.md': { service: 'npx weir serve --rules rules.yaml', files: rules('docs/llm-tokens.md') },
   'docs/usage.md': {

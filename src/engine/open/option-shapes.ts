@@ -1,0 +1,76 @@
+import {
+  action,
+  any,
+  count,
+  findWrongOption,
+  flag,
+  type OptionKind,
+  type OptionShape,
+  object,
+  oneOf,
+  required,
+  text,
+} from '../../base/options.ts';
+import { spends } from '../algorithms/limit.ts';
+import type { EngineOptions } from '../create-engine.ts';
+import { InvalidOptions } from './options.ts';
+
+const tls = object({ caFile: text, certFile: text, keyFile: text, skipHostnameVerification: flag });
+
+const redisOptions = object(
+  { address: any, tls, sentinelCredentials: any, connectTimeoutMs: count },
+  { needs: ['address'] },
+);
+
+const redis: OptionKind = {
+  expected: `a string or ${redisOptions.expected}`,
+  fits: (value) => typeof value === 'string' || redisOptions.fits(value),
+  ...(redisOptions.shape && { shape: redisOptions.shape }),
+};
+
+const rules = object(
+  { files: any, watch: flag, text: any, mergeDomains: flag, onLoad: action, tree: action },
+  { needs: ['files', 'text', 'tree'] },
+);
+
+const shape: Readonly<Record<keyof EngineOptions, OptionKind>> = {
+  rules: required(rules),
+  store: object(
+    { redis, perSecond: redis, memcached: any, tls, backend: any },
+    { needs: ['redis', 'memcached', 'backend'], or: ['memory'] },
+  ),
+  keys: object({
+    kind: oneOf('own', 'reference'),
+    prefix: text,
+    hashTag: oneOf('none', 'domain'),
+    jitterMaxSeconds: count,
+  }),
+  memory: object({ maxCounters: count, maxBytes: count }),
+  refusalCacheBytes: count,
+  keepRefusals: flag,
+  maxLeases: count,
+  storeTimeoutMs: count,
+  startup: object({ initialMs: count, maxMs: count }),
+  spend: oneOf(...spends),
+  consistency: oneOf('strict', 'leased'),
+  shadowMode: flag,
+  quotaMode: flag,
+  reportsEveryLimit: flag,
+  startWaitMs: count,
+  clock: action,
+  monotonicMs: action,
+  onStoreEvent: action,
+  usage: flag,
+  split: any,
+};
+
+/** @throws InvalidOptions  an option has an unknown name, or a value of another kind */
+export const checkOptions = (options: unknown): void => check(options, shape);
+
+/** The same for the option `rules` alone. */
+export const checkRules = (options: unknown): void => check({ rules: options }, { rules: required(rules) });
+
+function check(options: unknown, expected: OptionShape): void {
+  const wrong = findWrongOption(options, expected);
+  if (wrong) throw new InvalidOptions(wrong.option, wrong.problem);
+}
