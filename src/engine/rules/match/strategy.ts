@@ -29,8 +29,8 @@ export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.l
   if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
   if (limit.currency !== undefined) return unsupported('budget counts money, and a proxy counts requests');
   if (limit.requestsPerUnit === 0) return { kind: 'deny' };
-  const burst = isRateLimit(limit) ? rateFor(limit).bucketBurst(limit) : algorithmFor(limit).notARate;
-  return typeof burst === 'number' ? createPool(limit, burst) : unsupported(burst ?? '');
+  const burst = isRateLimit(limit) ? rateFor(limit).bucketBurst(limit) : `${algorithmFor(limit).notARate}`;
+  return typeof burst === 'number' ? createPool(limit, burst) : unsupported(burst);
 }
 
 const unsupported = (reason: string) => ({ kind: 'unsupported', reason }) as const;
