@@ -169,11 +169,11 @@ export function expectedViews(kind: Kind): Views {
     limit: shown,
     remaining: 0,
     spared: passes,
-    resets: kind.use === 'reserve' ? 'day' : wait,
+    resets: wait,
     headers: {
       limit: amount(shown),
       remaining: amount(0),
-      resets: kind.use === 'reserve' ? 'day' : wait,
+      resets: wait,
       retryAfter: refused === 'never' ? undefined : refused,
       policy,
       wouldRefuse: passes && `"${pathOf(kind)}";reason=${passes}`,

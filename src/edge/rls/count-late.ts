@@ -1,4 +1,5 @@
-import { type Decider, requestDebits } from '../../engine/decide/decide.ts';
+import type { Decider } from '../../engine/decide/decide.ts';
+import { requestDebits } from '../../engine/decide/plan.ts';
 import { fullCapacity, isRateLimit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';

@@ -25,11 +25,9 @@ import type { Unmet } from './unmet.ts';
 
 export {
   InvalidRequest,
-  matchDescriptors,
   type RateLimitRequest,
   type RequestDescriptor,
   RulesNotLoaded,
-  requestDebits,
 } from './plan.ts';
 
 /** The answer for one descriptor. */

@@ -125,7 +125,7 @@ export interface Arrival {
 /** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
 const HOLD_MARGIN_MS = 5;
 
-/** The rules for a request that is complete. @throws InvalidRequest @throws RulesNotLoaded */
+/** The rules for a request that is complete. @throws InvalidRequest @throws RulesNotLoaded @internal */
 export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: Pick<Planner, 'rules'>): RuleTree {
   if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');

@@ -1,12 +1,7 @@
 import type { Extras } from '../../edge/rls/service.ts';
 import { toStatus } from '../../edge/rls/service.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  matchDescriptors,
-  type RateLimitRequest,
-} from '../../engine/decide/decide.ts';
+import { type Answer, type Decider, decide, type RateLimitRequest } from '../../engine/decide/decide.ts';
+import { matchDescriptors } from '../../engine/decide/plan.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';

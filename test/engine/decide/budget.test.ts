@@ -8,13 +8,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { RedisUsage } from '../../../src/engine/backends/redis/usage.ts';
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  type RateLimitRequest,
-  requestDebits,
-} from '../../../src/engine/decide/decide.ts';
+import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
+import { requestDebits } from '../../../src/engine/decide/plan.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';

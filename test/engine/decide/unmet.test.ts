@@ -1,14 +1,9 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  type RequestDescriptor,
-  requestDebits,
-} from '../../../src/engine/decide/decide.ts';
+import { type Answer, type Decider, decide, type RequestDescriptor } from '../../../src/engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
+import { requestDebits } from '../../../src/engine/decide/plan.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createSlots } from '../../../src/engine/decide/slots.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
