@@ -189,19 +189,17 @@ function limited(
 ): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
   const levels = rule.named === 'by_rule' || !rules ? rule.levels : nameLevels(rule, sent, rules, work);
-  if (rule.sharedBelow !== undefined) return sharing(rule, rule.sharedBelow, entries, sent, levels);
-  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
-  return { kind: 'limited', rule, limits: rule.limits, entries, levels };
+  const found = { kind: 'limited', rule, limits: rule.limits, entries, levels } as const;
+  if (rule.sharedBelow !== undefined) return sharing(found, rule.sharedBelow, sent);
+  return rule.ids === undefined ? found : withoutIds(found, rule.ids, sent);
 }
 
 type LimitedMatch = Extract<Match, { kind: 'limited' }>;
 
 function withoutIds(
-  rule: Rule,
+  { rule, entries, levels }: LimitedMatch,
   ids: readonly IdEntry[],
-  entries: readonly Entry[],
   sent: readonly Entry[],
-  levels: readonly string[],
 ): LimitedMatch {
   const hold = ids.find(({ as }) => as === 'hold');
   const priority = ids.find(({ as }) => as === 'priority');
@@ -225,17 +223,11 @@ function withoutIds(
 }
 
 /** @param below  the number of entries of the node whose limit is shared */
-function sharing(
-  rule: Rule,
-  below: number,
-  entries: readonly Entry[],
-  sent: readonly Entry[],
-  levels: readonly string[],
-): Match {
+function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: readonly Entry[]): Match {
   const above = entries.slice(0, below);
   const children = entries.slice(below).map(({ value }) => value);
-  if (rule.ids === undefined) return { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
-  return { ...withoutIds(rule, rule.ids, above, sent, levels), children };
+  const found: LimitedMatch = { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
+  return rule.ids === undefined ? found : { ...withoutIds(found, rule.ids, sent), children };
 }
 
 /** The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request. */
