@@ -119,13 +119,9 @@ export function atTime(found: Match, clock: Clock): Match {
 }
 
 interface Search {
-  readonly observer?: MatchObserver | undefined;
-  readonly work?: RequestWork | undefined;
-}
-
-interface MatchObserver {
   /** Called when a level has been searched for an entry; the level is undefined if the tree has none there. */
-  onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
+  readonly onLevel?: (entry: Entry, level: Level | undefined, found: Node | undefined) => void;
+  readonly work?: RequestWork | undefined;
 }
 
 /**
@@ -143,7 +139,7 @@ function matchIn(
   domain: Domain,
   rules: RuleTree,
   { entries, requestLimit }: Descriptor,
-  { observer, work }: Search,
+  { onLevel, work }: Search,
 ): Match {
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
@@ -155,7 +151,7 @@ function matchIn(
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
     const node: Node | undefined = level && findNode(level, entry, work);
-    observer?.onLevel(entry, level, node);
+    onLevel?.(entry, level, node);
     if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
     const counted = node.sharedValue ?? (node.countsAddresses ? countedAddress(entry.value) : undefined);
     if (counted !== undefined) {

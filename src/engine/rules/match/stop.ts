@@ -35,9 +35,10 @@ export interface SearchedLevel {
  */
 export function search(rules: RuleTree, domain: string, descriptor: Descriptor, work?: RequestWork): Search {
   const levels: SearchedLevel[] = [];
-  const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
-    void levels.push({ entry, level, node });
-  const found = match(rules, domain, descriptor, { observer: { onLevel }, work });
+  const found = match(rules, domain, descriptor, {
+    onLevel: (entry, level, node) => void levels.push({ entry, level, node }),
+    work,
+  });
   return { rules, domain, entries: descriptor.entries, found, levels };
 }
 
