@@ -88,7 +88,7 @@ export async function simulateRefusals(traffic: SimulatedTraffic): Promise<numbe
       if (reply?.code !== 'OVER_LIMIT') continue;
       calls++;
       refusedCount++;
-      cache.remember(debit, reply, true, atMs);
+      cache.remember(debit, reply, { isCharged: true, calledAtMs: atMs });
     }
   }
   return calls / refusedCount;

@@ -130,7 +130,7 @@ class SharesWorld extends DataWorld<Body, SharesState> {
       leaves: false,
     });
     const before = this.state.poolUntilMs > nowMs ? this.state.pool : undefined;
-    const { state, share, ttlMs } = stepShares(pool, terms, before, nowMs, report);
+    const { state, share, ttlMs } = stepShares(before, report, { pool, terms, nowMs });
     this.state.pool = ttlMs > 0 ? state : [];
     this.state.poolUntilMs = nowMs + ttlMs;
     proxy.sinceMs = sinceMs;

@@ -1,8 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { ShareStore } from '../../engine/shares/share-store.ts';
 import type { ShareTerms } from '../../engine/shares/shares.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
@@ -22,19 +20,12 @@ const SILENCE_MS = 15_000;
 
 export const shareTerms = (ttlMs: number): ShareTerms => ({ ttlMs, transitMs: TRANSIT_MS, silenceMs: SILENCE_MS });
 
-interface QuotaServiceOptions {
-  readonly rules: () => RuleTree | undefined;
+interface QuotaServiceOptions extends Omit<QuotaContext, 'revision' | 'plan' | 'counts' | 'turns'> {
   /** Operators' overrides, which are sent to proxies at once. */
   readonly overrides?: Pick<Overrides, 'apply' | 'revision' | 'onChange'>;
   readonly keyOf: PoolKeys;
-  readonly unknown: 'allow' | 'deny';
   /** Domains; empty for all. */
   readonly domains: readonly string[];
-  readonly maxBuckets: number;
-  readonly shares: ShareStore;
-  readonly terms: ShareTerms;
-  readonly monotonicMs: () => number;
-  readonly onUnavailable: (reason: string) => void;
 }
 
 /** Names a pool in the store. */
@@ -49,16 +40,10 @@ export class QuotaService {
   #isClosed = false;
 
   constructor(options: QuotaServiceOptions) {
-    const { rules, overrides, domains, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
+    const { overrides, domains } = options;
     this.#context = {
-      rules,
+      ...options,
       revision: () => overrides?.revision ?? 0,
-      unknown,
-      maxBuckets,
-      shares,
-      terms,
-      monotonicMs,
-      onUnavailable,
       counts: this.counts,
       turns: new Turns(),
       plan: (tree, domain, pairs, work) =>

@@ -8,16 +8,22 @@ export interface Item {
 export interface SwapStore {
   get(key: string): Promise<Item | undefined>;
   /** Stores the value if it has not changed since it was read. */
-  cas(key: string, value: Buffer, exptime: number, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
+  cas(key: string, next: NewItem, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
   /** Stores a value if there is none. */
-  add(key: string, value: Buffer, exptime: number): Promise<'STORED' | 'NOT_STORED'>;
+  add(key: string, next: NewItem): Promise<'STORED' | 'NOT_STORED'>;
+}
+
+/** A value to be stored. */
+export interface NewItem {
+  readonly value: Buffer;
+  readonly exptime: number;
 }
 
 /** The result of a step. */
 interface Stepped<T> {
   readonly result: T;
   /** The new value; absent to leave it unchanged. */
-  readonly next?: { readonly value: Buffer; readonly exptime: number };
+  readonly next?: NewItem;
 }
 
 /** Maximum number of attempts to change a value that others keep changing. */
@@ -38,9 +44,7 @@ export async function swap<T>(
     const item = await store.get(key);
     const { result, next } = await step(item?.value);
     if (!next) return result;
-    const stored = item
-      ? await store.cas(key, next.value, next.exptime, item.cas)
-      : await store.add(key, next.value, next.exptime);
+    const stored = await (item ? store.cas(key, next, item.cas) : store.add(key, next));
     if (stored === 'STORED') return result;
   }
   throw new Error(`other writers changed the counter ${MAX_TRIES} times in a row`);

@@ -27,7 +27,7 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
   const copies = new Map(
     Array.from(snapshots, ([part, { nowMs, states }]) => [
       part,
-      createMemoryBackend(() => nowMs, createBounds(states), states),
+      createMemoryBackend(() => nowMs, createBounds(states), { states }),
     ]),
   );
   const findFailure = (key: CounterKey): string | undefined => {

@@ -99,8 +99,7 @@ export class Debts implements KeptForCounters {
   count(
     debits: readonly Debit[],
     spend: Spend,
-    isRefused: boolean,
-    isUnknown: (at: number) => boolean,
+    { isRefused, isUnknown }: { readonly isRefused: boolean; readonly isUnknown: (at: number) => boolean },
   ): readonly LedgerEntry[] {
     const requested = isRefused ? debits.map(peekAt) : debits;
     const decisions = this.#run(requested.map(this.#toLocal), spend);
@@ -127,8 +126,8 @@ export class Debts implements KeptForCounters {
     if (!debt) return;
     const unsettled = hitsIn(debit.limit, debt.unsettled, nowMs);
     const taken = Math.min(unsettled, debit.hits);
-    const left = stateAfter(debit.limit, debt.unsettled, nowMs, -taken);
-    this.#change(debt, left, stateAfter(debit.limit, debt.returned, nowMs, debit.hits - taken));
+    const left = this.#stateAfter(debt.unsettled, debit.limit, -taken);
+    this.#change(debt, left, this.#stateAfter(debt.returned, debit.limit, debit.hits - taken));
   }
 
   /** Takes back hits that were counted here. */
@@ -235,7 +234,7 @@ export class Debts implements KeptForCounters {
 
   #addDebt(debit: Debit, hits: number): void {
     const debt = this.#openDebt(debit);
-    if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
+    if (debt) this.#change(debt, this.#stateAfter(debt.unsettled, debit.limit, hits), debt.returned);
   }
 
   /** The counter's debt; undefined if there is no room for another one, whose hits are not settled. */
@@ -261,6 +260,14 @@ export class Debts implements KeptForCounters {
     debt.unsettled = unsettled;
     debt.returned = returned;
     debt.untilMs = Math.max(emptyAtMs(limit, unsettled, nowMs), emptyAtMs(limit, returned, nowMs));
+  }
+
+  /** @param hits  negative to give them back */
+  #stateAfter(state: State | undefined, limit: Limit, hits: number): State | undefined {
+    if (hits === 0) return state;
+    const charge = hits < 0 ? true : 'regardless';
+    const next = algorithmFor(limit).step(limit, state, this.#options.clock(), hits, charge);
+    return next.ttlMs > 0 ? next.state : undefined;
   }
 
   #remove(debts: readonly Debt[]): void {
@@ -339,13 +346,6 @@ function hitsIn(limit: Limit, state: State | undefined, nowMs: number): number {
   const { step, describe } = algorithmFor(limit);
   const { state: current, report = current } = step(limit, state, nowMs, 0, false);
   return describe(limit, report, nowMs, { hits: 0, accepted: true, charged: false }).hitsBefore;
-}
-
-/** @param hits  negative to give them back */
-function stateAfter(limit: Limit, state: State | undefined, nowMs: number, hits: number): State | undefined {
-  if (hits === 0) return state;
-  const next = algorithmFor(limit).step(limit, state, nowMs, hits, hits < 0 ? true : 'regardless');
-  return next.ttlMs > 0 ? next.state : undefined;
 }
 
 /** When a state has no hits left. */

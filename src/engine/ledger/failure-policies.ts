@@ -43,7 +43,7 @@ export class FailurePolicies {
     const answered = scatter(request, choosePolicy, (policy, debits, at) => {
       if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
       const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
-      if (policy === 'local') return this.#debts.count(debits, spend, isRefused, mayBeCounted);
+      if (policy === 'local') return this.#debts.count(debits, spend, { isRefused, isUnknown: mayBeCounted });
       return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
     });
     return 'then' in answered ? replies : answered; // nothing here is asynchronous

@@ -54,6 +54,14 @@ interface Lease {
   isEnded: boolean;
 }
 
+/** A debit for which the counter is asked. */
+interface Asked {
+  readonly lease: Lease;
+  readonly debit: Debit;
+  /** When its answer must have arrived, on the monotonic clock. */
+  readonly endMs: number;
+}
+
 /**
  * Answers hits of limits with `consistency: leased` from blocks that it has debited from the counter before. It never
  * admits more than the limit, even if this process fails; leased and unused hits only lower what passes. A block lasts
@@ -114,7 +122,7 @@ export class Leases implements KeptForCounters {
       if (decision) return decision;
       const leftMs = endMs - nowMs;
       if (leftMs <= 0) return { code: 'UNAVAILABLE', reason: `no lease within ${timeoutMs} ms` };
-      if (!lease.asking) return this.#ask(lease, debit, endMs, nowMs);
+      if (!lease.asking) return this.#ask({ lease, debit, endMs }, nowMs);
       const outcome = await within(leftMs, lease.asking); // then there may be enough for this debit
       if ('value' in outcome && outcome.value.code === 'UNAVAILABLE') return outcome.value;
     }
@@ -154,21 +162,22 @@ export class Leases implements KeptForCounters {
   }
 
   /** Requests the debit's own hits and a block. */
-  #ask(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
+  #ask(asked: Asked, nowMs: number): Promise<Reply> {
+    const { lease } = asked;
     const block = this.#options.isLive() && !lease.isEnded ? blockSize(lease, nowMs) : 0;
-    if (block === 0) return this.#askAlone(lease, debit, endMs, nowMs);
-    const pending = this.#askWithBlock(lease, debit, block, endMs, nowMs);
+    if (block === 0) return this.#askAlone(asked, nowMs);
+    const pending = this.#askWithBlock(asked, block, nowMs);
     lease.asking = pending;
     return this.#track(
       pending.then((reply) => {
         lease.asking = undefined;
         if (reply.code !== 'OVER_LIMIT') return reply;
-        return this.#askAlone(lease, debit, endMs, this.#options.monotonicMs()); // nothing was spent: fewer may fit
+        return this.#askAlone(asked, this.#options.monotonicMs()); // nothing was spent: fewer may fit
       }),
     );
   }
 
-  async #askWithBlock(lease: Lease, debit: Debit, block: number, endMs: number, nowMs: number): Promise<Reply> {
+  async #askWithBlock({ lease, debit, endMs }: Asked, block: number, nowMs: number): Promise<Reply> {
     const whole: Operation = { ...debit, hits: debit.hits + block, blocks: true };
     const how = { spend: 'all_or_nothing', timeoutMs: endMs - nowMs, receipts: true } as const;
     const got = await this.#options.run(whole, how);
@@ -187,7 +196,7 @@ export class Leases implements KeptForCounters {
     return { ...got, limitRemaining: got.limitRemaining + block };
   }
 
-  async #askAlone(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
+  async #askAlone({ lease, debit, endMs }: Asked, nowMs: number): Promise<Reply> {
     const timeoutMs = Math.max(endMs - nowMs, 0);
     const got = await this.#options.run(debit, { spend: 'each', timeoutMs, receipts: true });
     if (got.code !== 'UNAVAILABLE') learn(lease, got, nowMs);

@@ -184,14 +184,14 @@ export class Ledger {
     const known = this.refusals || this.leases ? this.#answerFromMemory(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
     const calledAtMs = this.#remembered ? this.#options.monotonicMs() : 0;
-    if (this.#isRefusedInSilence(request, calledAtMs))
-      return this.#conclude(request, request.map(inSilence), how, calledAtMs);
+    const asking = { ledger: this, request, how, calledAtMs };
+    if (this.#isRefusedInSilence(request, calledAtMs)) return this.#conclude(request.map(inSilence), asking);
     const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
-    return after(replies, Ledger.#concluded, { ledger: this, request, how, calledAtMs });
+    return after(replies, Ledger.#concluded, asking);
   }
 
-  static #concluded(this: void, replies: Entries, { ledger, request, how, calledAtMs }: Asking): Entries {
-    return ledger.#conclude(request, replies, how, calledAtMs);
+  static #concluded(this: void, replies: Entries, asking: Asking): Entries {
+    return asking.ledger.#conclude(replies, asking);
   }
 
   /** Takes the hits of a receipt back, once. */
@@ -352,10 +352,11 @@ export class Ledger {
     }
   }
 
-  #conclude(request: readonly Debit[], replies: Entries, how: RunOptions, calledAtMs: number): Entries {
+  #conclude(replies: Entries, asking: Asking): Entries {
+    const { request, how, calledAtMs } = asking;
     let decided: Entries = replies;
     if (!areAllOk(replies)) {
-      if (this.#remembered) this.#remember(request, replies, how, calledAtMs);
+      if (this.#remembered) this.#remember(replies, asking);
       if (this.#policies && replies.some(isUnavailable)) {
         this.pendingCommits?.keep(request, replies, calledAtMs);
         decided = this.#policies.answer(request, replies, how.spend);
@@ -366,7 +367,7 @@ export class Ledger {
   }
 
   /** If a request uses a counter more than once, its own hits may cause the refusal, which is then not remembered. */
-  #remember(request: readonly Debit[], replies: Entries, { spend }: RunOptions, calledAtMs: number): void {
+  #remember(replies: Entries, { request, how: { spend }, calledAtMs }: Asking): void {
     const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
     for (let at = 0; at < replies.length; at++) {
       const reply = replies[at] as LedgerEntry | Unavailable; // in range
@@ -375,7 +376,8 @@ export class Ledger {
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
       const counted = isPeeked ? asPeek(debit) : debit;
       // a refusal is charged with spare_others, too
-      this.#remembered?.remember(counted, reply, !isPeeked && spend !== 'all_or_nothing', calledAtMs);
+      const isCharged = !isPeeked && spend !== 'all_or_nothing';
+      this.#remembered?.remember(counted, reply, { isCharged, calledAtMs });
     }
   }
 }

@@ -13,6 +13,14 @@ interface RefusalsOptions {
   readonly isLive: () => boolean;
 }
 
+/** The call that a counter refused. */
+interface RefusingCall {
+  /** The hits, unless it was a peek, were passed to the counter, independent of the other limits. */
+  readonly isCharged: boolean;
+  /** On the monotonic clock. */
+  readonly calledAtMs: number;
+}
+
 /** All times are of the monotonic clock. */
 interface Remembered {
   /** The limit that refused: under another limit the same counter may have room. */
@@ -99,17 +107,15 @@ export class Refusals implements KeptForCounters {
       known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;
-    return refused(limit, hits, known, nowMs);
+    return refused(known, hits, nowMs);
   }
 
   /**
    * Remembers a counter's refusal.
    *
-   * @param debit      the only one of its request on this counter
-   * @param isCharged  the hits, unless it is a peek, were passed to the counter, independent of the other limits
-   * @param calledAtMs  when the call was made
+   * @param debit  the only one of its request on this counter
    */
-  remember(debit: Debit, decision: Decision, isCharged: boolean, calledAtMs: number): void {
+  remember(debit: Debit, decision: Decision, { isCharged, calledAtMs }: RefusingCall): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal extends the wait
     if (!isRateLimit(limit)) return; // others may have room again at any time
@@ -162,7 +168,7 @@ export class Refusals implements KeptForCounters {
 
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
-function refused(limit: Limit, hits: number, { untilMs, resetAtMs }: Remembered, nowMs: number): LedgerEntry {
+function refused({ limit, untilMs, resetAtMs }: Remembered, hits: number, nowMs: number): LedgerEntry {
   const capacity = fullCapacity(limit);
   const moreMs = hits > 1 ? waitForMoreMs(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));

@@ -19,7 +19,7 @@ export async function openBackends(options: CounterOptions, context: BackendCont
       throw new InvalidOptions('keys.kind', 'reference requires Redis or memcached');
     const bounds = memoryBounds(options);
     const usage = options.usage ? new MemoryUsage(context.clock, randomUUID) : undefined;
-    const main = createMemoryBackend(context.clock, bounds, undefined, usage);
+    const main = createMemoryBackend(context.clock, bounds, { usage });
     return {
       backends: { main },
       memory: main,

@@ -15,7 +15,7 @@ export async function openMemcachedBackend(
   const { memcached: servers } = store;
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
   const foreign = keyOptions(options).kind === 'reference' ? referenceCounters : undefined;
-  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, lateness, foreign);
+  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, { lateness, foreign });
   return { backends: { main }, description: `in memcached at ${names}` };
 }
 

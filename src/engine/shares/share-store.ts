@@ -79,7 +79,7 @@ export class MemoryShares implements ShareStore {
     const kept = this.#pools.get(key);
     const before = kept && kept.untilMs > nowMs ? kept : undefined;
     this.#expire(nowMs);
-    const { state, share, ttlMs } = stepShares(pool, this.#terms, before?.state, nowMs, report);
+    const { state, share, ttlMs } = stepShares(before?.state, report, { pool, terms: this.#terms, nowMs });
     if (ttlMs <= 0) {
       this.#forget(key);
       return share;

@@ -85,6 +85,14 @@ interface ShareStep {
   readonly ttlMs: number;
 }
 
+/** What a step on a pool goes by. */
+interface SharesNow {
+  readonly pool: Pool;
+  readonly terms: ShareTerms;
+  /** The store's clock. */
+  readonly nowMs: number;
+}
+
 /** Maximum number of holders of a pool; further ones get no share. */
 export const MAX_HOLDERS = 256;
 /** Minimum share of a holder as a fraction of an equal share, so that one with an unknown or new demand can start. */
@@ -104,31 +112,24 @@ export const MIN_ELAPSED_MS = 500;
  * expired: at any time, the shares in force add up to at most the rate.
  *
  * @param state  returned by the previous step; undefined for a new pool
- * @param nowMs  the store's clock
  */
-export function stepShares(
-  pool: Pool,
-  terms: ShareTerms,
-  state: ShareState | undefined,
-  nowMs: number,
-  report: ShareReport,
-): ShareStep {
-  const known = (state ?? []).filter((one) => isInForce(one, nowMs) || isActive(one, terms, nowMs));
+export function stepShares(state: ShareState | undefined, report: ShareReport, now: SharesNow): ShareStep {
+  const known = (state ?? []).filter((one) => isInForce(one, now) || isActive(one, now));
   const before = known.find(({ id }) => id === report.holder);
   if (!before && (report.leaves || known.length >= MAX_HOLDERS))
-    return finishStep(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
-  const holder = reported(before ?? { ...emptyHolder, id: report.holder }, pool, nowMs, report);
+    return finishStep(known, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 }, now);
+  const holder = reported(before ?? { ...emptyHolder, id: report.holder }, report, now);
   const others = known.filter((one) => one !== before);
-  if (report.leaves) return finishStep([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
-  const { target, units, burst } = computeShare(pool, terms, holder, others, nowMs);
-  const isWaiting = report.isResumed && holder.number === 0 && units < Math.min(target, holder.demand);
-  if (isWaiting || !mustSend(holder, units, burst, report, terms, nowMs))
-    return finishStep([...others, holder], terms, nowMs, undefined);
+  if (report.leaves) return finishStep([...others, { ...holder, reportedAtMs: 0 }], undefined, now);
+  const { target, units, burst } = computeShare(holder, others, now);
   const share = { number: holder.number + 1, units, burst };
-  return finishStep([...others, sent(holder, share, terms, nowMs)], terms, nowMs, share);
+  const isWaiting = report.isResumed && holder.number === 0 && units < Math.min(target, holder.demand);
+  if (isWaiting || (report.sent === holder.number && isAlike(holder, share, now)))
+    return finishStep([...others, holder], undefined, now);
+  return finishStep([...others, sent(holder, share, now)], share, now);
 }
 
-function finishStep(state: ShareState, terms: ShareTerms, nowMs: number, share: Share | undefined): ShareStep {
+function finishStep(state: ShareState, share: Share | undefined, { terms, nowMs }: SharesNow): ShareStep {
   let untilMs = nowMs;
   for (const one of state)
     untilMs = Math.max(untilMs, one.endsAtMs, one.earlierEndsAtMs, one.reportedAtMs + terms.silenceMs);
@@ -149,18 +150,17 @@ export const emptyHolder: ShareHolder = {
   earlierEndsAtMs: 0,
 };
 
-const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, nowMs: number): boolean =>
+const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, { nowMs }: SharesNow): boolean =>
   endsAtMs > nowMs || earlierEndsAtMs > nowMs;
 
-const isActive = ({ reportedAtMs }: ShareHolder, { silenceMs }: ShareTerms, nowMs: number): boolean =>
-  reportedAtMs + silenceMs > nowMs;
+const isActive = ({ reportedAtMs }: ShareHolder, { terms, nowMs }: SharesNow): boolean =>
+  reportedAtMs + terms.silenceMs > nowMs;
 
 /** The holder with its new demand, and without earlier shares that it can no longer use. */
 function reported(
   holder: ShareHolder,
-  pool: Pool,
-  nowMs: number,
   { requests, elapsedMs, sent, isConfirmed }: ShareReport,
+  { pool, nowMs }: SharesNow,
 ): ShareHolder {
   const isConfirming = isConfirmed && sent === holder.number;
   const earlier =
@@ -181,13 +181,12 @@ function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): n
 
 /** The fair share, and the part of it that is available now. */
 function computeShare(
-  pool: Pool,
-  terms: ShareTerms,
   holder: ShareHolder,
   others: ShareState,
-  nowMs: number,
+  now: SharesNow,
 ): { readonly target: number; readonly units: number; readonly burst: number } {
-  const active = others.filter((one) => isActive(one, terms, nowMs));
+  const { pool, nowMs } = now;
+  const active = others.filter((one) => isActive(one, now));
   const count = active.length + 1;
   const floor = Math.max(Math.floor(pool.units / (FLOOR_PART * count)), 1);
   const most = pool.units - Math.floor(pool.units / RESERVE_PART);
@@ -223,33 +222,21 @@ function nextPowerOfTwo(count: number): number {
   return power;
 }
 
-/**
- * Shares are sent if they differ, if half of their term is over, or if the last one was not sent on this connection.
- */
-function mustSend(
-  holder: ShareHolder,
-  units: number,
-  burst: number,
-  { sent }: ShareReport,
-  { ttlMs, transitMs }: ShareTerms,
-  nowMs: number,
-): boolean {
-  if (sent !== holder.number || sent === 0) return true;
-  if (holder.endsAtMs - transitMs - nowMs <= ttlMs / 2) return true;
-  if (burst !== holder.burst) return true;
-  return Math.abs(units - holder.units) * CHANGE_PART > Math.max(units, holder.units);
+/** Whether a share needs not be sent: the last one is much the same, and half of its term is not over. */
+function isAlike(holder: ShareHolder, { units, burst }: Share, { terms, nowMs }: SharesNow): boolean {
+  if (holder.number === 0 || burst !== holder.burst) return false;
+  if (holder.endsAtMs - terms.transitMs - nowMs <= terms.ttlMs / 2) return false;
+  return Math.abs(units - holder.units) * CHANGE_PART <= Math.max(units, holder.units);
 }
 
-function sent(holder: ShareHolder, share: Share, { ttlMs, transitMs }: ShareTerms, nowMs: number): ShareHolder {
-  return {
-    ...holder,
-    ...share,
-    earlierUnits: inForce(holder, nowMs, 'units'),
-    earlierBurst: inForce(holder, nowMs, 'burst'),
-    earlierEndsAtMs: Math.max(holder.endsAtMs, holder.earlierEndsAtMs),
-    endsAtMs: nowMs + ttlMs + transitMs,
-  };
-}
+const sent = (holder: ShareHolder, share: Share, { terms, nowMs }: SharesNow): ShareHolder => ({
+  ...holder,
+  ...share,
+  earlierUnits: inForce(holder, nowMs, 'units'),
+  earlierBurst: inForce(holder, nowMs, 'burst'),
+  earlierEndsAtMs: Math.max(holder.endsAtMs, holder.earlierEndsAtMs),
+  endsAtMs: nowMs + terms.ttlMs + terms.transitMs,
+});
 
 /** The division of units among demands. */
 interface FairLevel {

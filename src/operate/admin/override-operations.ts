@@ -94,7 +94,7 @@ function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: N
   const isMet = (one: readonly Entry[]): boolean =>
     'rule' in match(tree, name, { entries: one, requestLimit: undefined });
   if (withIds(tree, name, entries).some(isMet)) return undefined;
-  const stop = findStop(tree, { domain: name, entries }, search(tree, name, { entries, requestLimit: undefined }));
+  const stop = findStop(search(tree, name, { entries, requestLimit: undefined }));
   if (!stop) return undefined;
   const why = hash ? whyWithoutValues(stop, entries) : stop.why;
   return `it has no effect while the descriptor matches no rule: ${why}`;

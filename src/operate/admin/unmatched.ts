@@ -3,7 +3,7 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import { type Entry, findNode, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import type { Stop } from '../../engine/rules/match/shapes.ts';
-import { findStop, type Searched, search } from '../../engine/rules/match/stop.ts';
+import { findStop, type Search, search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
@@ -128,7 +128,7 @@ const keptStops = new WeakMap<RuleTree, Map<string, Stop | undefined>>();
 function findKeptStop(
   rules: RuleTree,
   key: string,
-  { domain, entries }: Searched,
+  { domain, entries }: Pick<Search, 'domain' | 'entries'>,
   nearest: NearestTexts,
 ): Stop | undefined {
   let kept = keptStops.get(rules);
@@ -138,13 +138,13 @@ function findKeptStop(
   }
   if (kept.has(key)) return kept.get(key);
   const found = search(rules, domain, { entries, requestLimit: undefined });
-  const stop = missingStop(rules, { domain, entries }) ?? findStop(rules, { domain, entries }, found, nearest);
+  const stop = missingStop(found) ?? findStop(found, nearest);
   if (!nearest.isUsedUp) kept.set(key, stop); // otherwise the next list compares it with more
   return stop;
 }
 
 /** For a descriptor that stands for requests without required keys: see `Unmet`. */
-function missingStop(rules: RuleTree, { domain, entries }: Searched): Stop | undefined {
+function missingStop({ rules, domain, entries }: Search): Stop | undefined {
   let level = rules.domains.get(domain)?.root;
   for (const [at, entry] of entries.entries()) {
     if (level?.required?.counts(entry)) {

@@ -61,7 +61,7 @@ const QUIET_INTERVAL_MS = 10_000;
 export class Live {
   readonly #options: AdminOptions;
   readonly #durations: ReadDurations;
-  readonly #startedAtMs: number;
+  readonly startedAtMs: number;
   readonly #readers = new Map<PageOutput, SeriesView>();
   readonly #stop: () => void;
   readonly service = new ServiceSeries();
@@ -77,16 +77,12 @@ export class Live {
     const { clock, hash, statistics } = options;
     this.#options = options;
     this.#durations = durations;
-    this.#startedAtMs = clock();
+    this.startedAtMs = clock();
     this.clients = new RefusedClients(hash);
-    this.timeline = new Timeline(this.#startedAtMs);
+    this.timeline = new Timeline(this.startedAtMs);
     this.service.begin(statistics);
     this.rules.begin(statistics.rules());
     this.#stop = every(INTERVAL_MS, () => this.tick());
-  }
-
-  get startedAtMs(): number {
-    return this.#startedAtMs;
   }
 
   get readers(): number {
@@ -132,7 +128,7 @@ export class Live {
     const nowMs = clock();
     return {
       atMs: nowMs,
-      startedAtMs: this.#startedAtMs,
+      startedAtMs: this.startedAtMs,
       rates: this.service.last,
       since: this.service.since(nowMs),
       undecidedBy: this.service.undecidedBy(),

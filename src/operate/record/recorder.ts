@@ -3,7 +3,8 @@ import { hashValue } from '../../base/hashed.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { type Entry, match } from '../../engine/rules/match/match.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
+import { search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
@@ -42,7 +43,14 @@ const MAX_WAITING = 65_536;
 /** The most lines made in one turn: about a millisecond of work. */
 const LINES_PER_TURN = 256;
 
-interface WaitingRequest extends AnsweredRequest {
+/** An answered request whose line is not written yet. */
+interface WaitingRequest {
+  readonly request: WireRequest;
+  readonly answer: Answer;
+  readonly timeMs: number;
+  readonly timeoutMs: number;
+  /** The rules that it was matched with. */
+  readonly rules: RuleTree | undefined;
   /** The overrides in force when it was answered: the same array until they change. */
   readonly overrides: readonly StandingOverride[];
 }
@@ -212,19 +220,9 @@ function findStoreTime({ verdicts }: Answer): number | undefined {
   return undefined;
 }
 
-/** An answered request whose line is not written yet. */
-interface AnsweredRequest {
-  readonly request: WireRequest;
-  readonly answer: Answer;
-  readonly timeMs: number;
-  readonly timeoutMs: number;
-  /** The rules that it was matched with. */
-  readonly rules: RuleTree | undefined;
-}
-
 /** The body of `/json` for a request, with its answer. */
-function requestLine(answered: AnsweredRequest, hashKey: string | undefined): string {
-  const { request, answer, timeMs, timeoutMs, rules } = answered;
+function requestLine(one: WaitingRequest, hashKey: string | undefined): string {
+  const { request, answer, timeMs, timeoutMs, rules } = one;
   const { domain, descriptors, hits_addend } = request;
   const hash = hashKey === undefined || !rules ? undefined : { key: hashKey, rules };
   const fields: RequestLineFields = {
@@ -238,8 +236,8 @@ function requestLine(answered: AnsweredRequest, hashKey: string | undefined): st
   };
   return JSON.stringify({
     domain,
-    descriptors: descriptors.map((one) =>
-      toRecordedDescriptor(one, hash ? hashedEntries(hash.rules, domain, one.entries, hash.key) : one.entries),
+    descriptors: descriptors.map((sent) =>
+      toRecordedDescriptor(sent, hash ? hashedEntries(hash.rules, domain, sent.entries, hash.key) : sent.entries),
     ),
     ...(hits_addend !== 0 && { hitsAddend: hits_addend }),
     ...fields,
@@ -289,21 +287,11 @@ export function hashedEntries(
   entries: readonly Entry[],
   hashKey: string,
 ): readonly Entry[] {
-  const hashed: Entry[] = [];
-  match(
-    rules,
-    domain,
-    { entries, requestLimit: undefined },
-    {
-      observer: {
-        onLevel(entry, level, found) {
-          hashed.push(needsValue(level, entry, found) ? entry : hashedEntry(entry, hashKey));
-        },
-      },
-    },
-  );
-  for (const entry of entries.slice(hashed.length)) hashed.push(hashedEntry(entry, hashKey)); // below the last rule
-  return hashed;
+  const { levels } = search(rules, domain, { entries, requestLimit: undefined });
+  return entries.map((entry, at) => {
+    const { level, node } = levels[at] ?? {}; // none below the last rule
+    return at < levels.length && needsValue(level, entry, node) ? entry : hashedEntry(entry, hashKey);
+  });
 }
 
 /** An empty value stays empty: `require` takes it for none. */

@@ -36,11 +36,11 @@ function storeChangedBy(others: number): SwapStore & { readonly value: () => str
   return {
     value: () => item?.value.toString(),
     get: async () => item,
-    async cas(_, value, __, cas) {
+    async cas(_, { value }, cas) {
       interfere();
       return item?.cas === cas ? put(value) : 'EXISTS';
     },
-    async add(_, value) {
+    async add(_, { value }) {
       interfere();
       return item ? 'NOT_STORED' : put(value);
     },

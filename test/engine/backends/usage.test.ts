@@ -123,7 +123,7 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
         clock.set(START_MS);
         const run = randomUUID(); // names its counters
         const inMemory = new MemoryUsage(clock, randomUUID);
-        const memory = createMemoryBackend(clock, { maxCounters: 100 }, undefined, inMemory);
+        const memory = createMemoryBackend(clock, { maxCounters: 100 }, { usage: inMemory });
         for (const request of requests) {
           clock.advance(request.waitMs);
           const operations = operationsOf(request, limit, `${prefix}${run}`);
@@ -144,7 +144,7 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
 const stores = {
   memory() {
     const usage = new MemoryUsage(() => START_MS, randomUUID);
-    const backend = createMemoryBackend(() => START_MS, { maxCounters: 1_000 }, undefined, usage);
+    const backend = createMemoryBackend(() => START_MS, { maxCounters: 1_000 }, { usage });
     return { backend, usage, prefix: '' };
   },
   Redis() {

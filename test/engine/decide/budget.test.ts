@@ -43,7 +43,7 @@ interface Store {
 const stores: Readonly<Record<string, (rules: RuleTree, clock: Clock) => Store>> = {
   memory(rules, clock) {
     const usage = new MemoryUsage(clock, randomUUID);
-    const backend = createMemoryBackend(clock, { maxCounters: 1_000 }, undefined, usage);
+    const backend = createMemoryBackend(clock, { maxCounters: 1_000 }, { usage });
     return { decider: deciderOf(rules, { ledger: ledgerOf(backend), clock, metersUsage: true }), usage };
   },
   Redis(rules, clock) {

@@ -242,7 +242,11 @@ describe('a refusal in transit', () => {
     const [debit, askedMs] = [on('a', limit, 3), of.clock()];
     const decision = { code: 'OVER_LIMIT', hitsBefore: 2, limitRemaining: 0, durationUntilResetMs: 60_000 } as const;
     change(of);
-    of.cache.remember(debit, { ...decision, retryAfterMs: 60_000, delayMs: 0, soft: false }, true, askedMs);
+    of.cache.remember(
+      debit,
+      { ...decision, retryAfterMs: 60_000, delayMs: 0, soft: false },
+      { isCharged: true, calledAtMs: askedMs },
+    );
     return of.cache.size();
   };
 

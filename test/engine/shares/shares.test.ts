@@ -176,10 +176,10 @@ test('a steady demand gets a new share only when half of the term is over', () =
 
 test('a pool has a maximum number of holders, and a further one gets nothing', () => {
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const now = { pool, terms, nowMs: 1_000 };
   let state: ShareState | undefined;
-  for (let at = 0; at < MAX_HOLDERS; at++)
-    state = stepShares(pool, terms, state, 1_000, { ...report, holder: `h${at}` }).state;
-  const { share, state: after } = stepShares(pool, terms, state, 1_000, { ...report, holder: 'late' });
+  for (let at = 0; at < MAX_HOLDERS; at++) state = stepShares(state, { ...report, holder: `h${at}` }, now).state;
+  const { share, state: after } = stepShares(state, { ...report, holder: 'late' }, now);
   expect(share?.units).toBe(0);
   expect(after).toHaveLength(MAX_HOLDERS);
 });

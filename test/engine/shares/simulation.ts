@@ -172,7 +172,7 @@ export class Simulation {
 
   #handle(proxy: Proxy, connection: Connection, report: ShareReport): void {
     const { pool, terms } = this.#options;
-    const { state, share } = stepShares(pool, terms, this.#state, this.nowMs, report);
+    const { state, share } = stepShares(this.#state, report, { pool, terms, nowMs: this.nowMs });
     this.#state = state;
     if (!share) return;
     this.sharesSent++;

@@ -40,16 +40,28 @@ export interface Clocks {
   readonly dateClock?: Clock;
 }
 
+interface MemcachedOptions {
+  /** The timer lag of this process. Default: none. */
+  readonly lateness?: Lateness;
+  /** Counters of other programs in addition to the service's own. */
+  readonly foreign?: ForeignStates | undefined;
+}
+
 /** Counters in another format than states, on which other programs count as well. */
 export interface ForeignStates {
   has(operation: Operation): boolean;
   /** Runs operations on one counter, one after another. */
   count(
-    server: () => MemcachedClient,
-    key: string,
+    counter: ForeignCounter,
     operations: readonly Operation[],
     clocks: Required<Clocks>,
   ): Promise<readonly Decision[]>;
+}
+
+export interface ForeignCounter {
+  readonly key: string;
+  /** The counter's server at present. @throws if none is known */
+  server(): MemcachedClient;
 }
 
 /**
@@ -67,8 +79,7 @@ export class MemcachedBackend implements Backend {
   /** The recent timer lag of this process. */
   readonly #lateness: Lateness;
 
-  /** @param foreign  counters of other programs in addition to the service's own */
-  constructor(servers: MemcachedServers, clocks: Clocks, lateness: Lateness = PUNCTUAL, foreign?: ForeignStates) {
+  constructor(servers: MemcachedServers, clocks: Clocks, { lateness = PUNCTUAL, foreign }: MemcachedOptions = {}) {
     this.#servers = servers;
     this.#lateness = lateness;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
@@ -154,7 +165,7 @@ export class MemcachedBackend implements Backend {
     if (!first) return [];
     const key = safeKey(first.key);
     if (this.#foreign?.has(first))
-      return this.#foreign.count(() => this.#findServer(key), key, operations, this.#clocks);
+      return this.#foreign.count({ key, server: () => this.#findServer(key) }, operations, this.#clocks);
     return this.#countOwn(key, operations, timeoutMs);
   }
 
@@ -179,13 +190,34 @@ export class MemcachedBackend implements Backend {
       const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
       const all = batch.flatMap(({ operations }) => operations);
       try {
-        const rest = [...(await stepAll((name) => this.#findServer(name), key, all, this.#clocks))];
+        const rest = [...(await this.#stepAll(key, all))];
         for (const { operations, resolve } of batch) resolve(rest.splice(0, operations.length));
       } catch (error) {
         for (const { reject } of batch) reject(error instanceof Error ? error : new Error(String(error)));
       }
     }
     this.#queues.delete(key);
+  }
+
+  /** Steps a counter by all operations in order, atomically despite other writers. */
+  async #stepAll(key: string, operations: readonly Operation[]): Promise<readonly Decision[]> {
+    if (operations.length === 0) return [];
+    const { clock, dateClock } = this.#clocks;
+    const resetKey = safeKey(`reset|${key}`);
+    const needsReset = operations.some(({ kind }) => kind === 'refund');
+    const resetAtMs = needsReset ? Number((await this.#findServer(resetKey).get(resetKey))?.value ?? 0) : 0;
+    const forgotten = operations.find(({ kind }) => kind === 'forget');
+    return swap(this.#findServer(key), key, async (value) => {
+      const nowMs = clock();
+      const before = value && unpackState(value);
+      const { decisions, state, ttlMs } = stepped(operations, before, { nowMs, resetAtMs });
+      if (forgotten) {
+        const keptS = toExptime(longestMemoryMs(forgotten.limit), dateClock());
+        await this.#findServer(resetKey).set(resetKey, Buffer.from(String(nowMs)), keptS);
+      }
+      if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
+      return { result: decisions, next: { value: packState(state ?? []), exptime: toExptime(ttlMs, dateClock()) } };
+    });
   }
 
   #findServer(key: string): MemcachedClient {
@@ -198,38 +230,20 @@ export class MemcachedBackend implements Backend {
 /** Nothing is sent to a server without a connection. */
 const isSent = (reason: string): boolean => !reason.startsWith('no connection') && reason !== 'no server is known yet';
 
-/** Steps a counter by all operations in order, atomically despite other writers. */
-async function stepAll(
-  serverOf: (key: string) => MemcachedClient,
-  key: string,
-  operations: readonly Operation[],
-  { clock, dateClock }: Required<Clocks>,
-): Promise<readonly Decision[]> {
-  if (operations.length === 0) return [];
-  const resetKey = safeKey(`reset|${key}`);
-  const needsReset = operations.some(({ kind }) => kind === 'refund');
-  const resetAtMs = needsReset ? Number((await serverOf(resetKey).get(resetKey))?.value ?? 0) : 0;
-  const forgotten = operations.find(({ kind }) => kind === 'forget');
-  return swap(serverOf(key), key, async (value) => {
-    const nowMs = clock();
-    const before = value && unpackState(value);
-    const { decisions, state, ttlMs } = stepped(operations, before, nowMs, resetAtMs);
-    if (forgotten) {
-      const keptS = toExptime(longestMemoryMs(forgotten.limit), dateClock());
-      await serverOf(resetKey).set(resetKey, Buffer.from(String(nowMs)), keptS);
-    }
-    if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
-    return { result: decisions, next: { value: packState(state ?? []), exptime: toExptime(ttlMs, dateClock()) } };
-  });
+interface StepTimes {
+  readonly nowMs: number;
+  /** Receipts of charges up to then are void. */
+  readonly resetAtMs: number;
 }
 
-function stepped(operations: readonly Operation[], before: State | undefined, nowMs: number, resetAtMs: number) {
+function stepped(operations: readonly Operation[], before: State | undefined, times: StepTimes) {
+  const { nowMs } = times;
   let state = before;
   let ttlMs = 0;
   const decisions = operations.map((operation) => {
     const { limit, kind } = operation;
     const { describe } = algorithmFor(limit);
-    const step = runStep(operation, state, nowMs, resetAtMs);
+    const step = runStep(operation, state, times);
     const isTakenBack = kind === 'refund' || kind === 'forget';
     if (kind !== 'peek' && !(kind === 'refund' && !state)) {
       state = kind === 'forget' ? [] : step.state;
@@ -242,7 +256,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
   return { decisions, state, ttlMs };
 }
 
-function runStep(operation: Operation, state: State | undefined, nowMs: number, resetAtMs: number): Step {
+function runStep(operation: Operation, state: State | undefined, { nowMs, resetAtMs }: StepTimes): Step {
   const { kind, limit, hits } = operation;
   const { step, refund } = algorithmFor(limit);
   if (kind === 'refund')

@@ -29,12 +29,12 @@ export function createMemcachedClient(settings: ConnectionSettings): MemcachedCl
       if (typeof reply === 'string') throw unexpected('gets', reply);
       return reply.get(key);
     },
-    async cas(key, value, exptime, cas) {
+    async cas(key, { value, exptime }, cas) {
       const reply = await connection.call(`cas ${key} 0 ${exptime} ${value.length} ${cas}\r\n`, value, '\r\n');
       if (reply === 'STORED' || reply === 'EXISTS' || reply === 'NOT_FOUND') return reply;
       throw unexpected('cas', reply);
     },
-    async add(key, value, exptime) {
+    async add(key, { value, exptime }) {
       const reply = await connection.call(`add ${key} 0 ${exptime} ${value.length}\r\n`, value, '\r\n');
       if (reply === 'STORED' || reply === 'NOT_STORED') return reply;
       throw unexpected('add', reply);

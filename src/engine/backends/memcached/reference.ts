@@ -2,7 +2,7 @@ import { type Decision, MAX_COUNT } from '../../algorithms/limit.ts';
 import { fullCapacity } from '../../holds/limits.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
-import type { Clocks, ForeignStates } from './backend.ts';
+import type { Clocks, ForeignCounter, ForeignStates } from './backend.ts';
 import { countIn, type MemcachedClient, toExptime } from './client.ts';
 
 /** Maximum number of attempts if a counter appears and disappears between two commands. */
@@ -19,8 +19,7 @@ export const referenceCounters: ForeignStates = {
 
 /** Adds hits to a decimal count that others modify as well, one operation after another. */
 async function addAll(
-  server: () => MemcachedClient,
-  key: string,
+  { key, server }: ForeignCounter,
   operations: readonly Operation[],
   { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
@@ -32,7 +31,8 @@ async function addAll(
     const nowMs = clock();
     if (kind === 'forget') await server().delete(key);
     const exptime = toExptime(shared.ttlMs, dateClock());
-    const counted = kind === 'forget' ? 0 : Math.min(await added(server(), key, count, exptime), MAX_COUNT);
+    const sum = kind === 'forget' ? 0 : await sumAfter(server(), key, { hits: count, exptime });
+    const counted = Math.min(sum, MAX_COUNT);
     const accepted = count < 0 || counted + (kind === 'peek' ? operation.hits : 0) <= fullCapacity(limit);
     decisions.push(describeShared(limit, shared, [counted], nowMs, { hits: count, accepted, charged: true }));
   }
@@ -40,13 +40,17 @@ async function addAll(
 }
 
 /** The count after adding hits. If a counter appears between the first two commands, the third one finds it. */
-async function added(server: MemcachedClient, key: string, hits: number, exptime: number): Promise<number> {
+async function sumAfter(
+  server: MemcachedClient,
+  key: string,
+  { hits, exptime }: { readonly hits: number; readonly exptime: number },
+): Promise<number> {
   if (hits === 0) return countIn((await server.get(key))?.value);
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const count = await server.change(key, hits);
     if (count !== undefined) return count;
     if (hits < 0) return 0;
-    if ((await server.add(key, Buffer.from(String(hits)), exptime)) === 'STORED') return hits;
+    if ((await server.add(key, { value: Buffer.from(String(hits)), exptime })) === 'STORED') return hits;
   }
   throw new Error(`the counter appeared and disappeared ${MAX_TRIES} times in a row`);
 }

@@ -40,24 +40,27 @@ export interface MemoryBackend extends Backend {
   fork(counters: readonly Pick<Operation, 'key' | 'share'>[]): Fork & { readonly backend: MemoryBackend };
 }
 
+interface MemoryOptions {
+  /** Initial states of counters. Default: none. */
+  readonly states?: ReadonlyMap<CounterKey, State>;
+  /** To which metered operations add; absent: no usage is counted. */
+  readonly usage?: MemoryUsage | undefined;
+}
+
 /** Time to live of a copied counter: longer than the state of any limit is relevant. */
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
 /**
  * Counters in this process, lost on restart. Atomic because nothing awaits between read and write; replies without a
  * promise.
- *
- * @param states  initial states of counters
- * @param usage   to which metered operations add; absent: no usage is counted
  */
 export function createMemoryBackend(
   clock: Clock,
   bounds: CounterBounds,
-  states: ReadonlyMap<CounterKey, State> = new Map(),
-  usage?: MemoryUsage,
+  { states, usage }: MemoryOptions = {},
 ): MemoryBackend {
   const counters = new BoundedCounters(bounds);
-  for (const [key, state] of states)
+  for (const [key, state] of states ?? [])
     counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
   const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
@@ -135,7 +138,7 @@ function forkAt(
     const state = readState(key);
     return state ? [[key, state] as const] : [];
   });
-  const copy = createMemoryBackend(() => nowMs, { maxCounters: keys.length + 1 }, new Map(known));
+  const copy = createMemoryBackend(() => nowMs, { maxCounters: keys.length + 1 }, { states: new Map(known) });
   const readCopy: Fork['readState'] = (counter) => readNodes(counter, copy.readState);
   return { backend: copy, nowMs: () => nowMs, readState: readCopy, findFailure: () => undefined };
 }

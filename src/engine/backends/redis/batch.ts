@@ -109,7 +109,9 @@ export function encodeBatch(
     for (const operation of group.operations) {
       const place = keys.intern(operation.key);
       runs.close(place);
-      packOperation(operation, spend, place, meteredPlace(operation, placeOfLimit(limits, operation)));
+      packedRequests.add(place);
+      packedRequests.add(meteredPlace(operation, placeOfLimit(limits, operation)));
+      packOperation(operation, spend);
       if (operation.kind !== 'refund' && operation.kind !== 'forget') continue;
       packedRequests.add(keys.intern(resetKeyOf(operation.key)));
       packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
@@ -151,12 +153,11 @@ export function encodeBatch(
   };
 }
 
-function packOperation(operation: Operation, spend: Spend, keyPlace: number, limitPlace: number): void {
+/** After the places of its key and of its limit. */
+function packOperation(operation: Operation, spend: Spend): void {
   const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
   const alone = spend !== 'each' && standsAlone(operation) ? ALONE : 0;
   const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
-  packedRequests.add(keyPlace);
-  packedRequests.add(limitPlace);
   packedRequests.add(signedHits(operation));
   packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
 }

@@ -80,7 +80,7 @@ export class RedisShares implements ShareStore {
         let state = readState(before);
         let ttlMs = 0;
         const shares = reports.map(({ pool, report }) => {
-          const step = stepShares(pool, terms, state, nowMs, report);
+          const step = stepShares(state, report, { pool, terms, nowMs });
           [state, ttlMs] = [step.state, step.ttlMs];
           return step.share;
         });

@@ -204,8 +204,7 @@ function readPolicy(
   { shadow, quota }: NodeModes,
   report: LimitProblem,
 ): LimitPolicy | undefined {
-  const read = <C extends string>(key: Key, choices: readonly [C, ...C[]]): C | undefined =>
-    choice(values[key]?.toString(), key, choices, report);
+  const read = choiceReader(values, report);
   const { requests_per_unit: requestsPerUnit = 0, soft = 0, max_delay: maxDelay, local_share: localShare } = values;
   const onStoreFailure = read('on_store_failure', fields.on_store_failure.choices);
   const onOverload = read('on_overload', fields.on_overload.choices);
@@ -286,23 +285,21 @@ function createLimitSource(
     values,
     hasId,
     report,
-    choice: (key, choices) => choice(values[key]?.toString(), key, choices, report),
+    choice: choiceReader(values, report),
     maxDelayMs: () => readMaxDelay(values, report),
     calendar: () => readCalendar(window, values, report),
     anchored: () => (typeof alignment === 'object' ? readAnchor(alignment, window, problems) : undefined),
   };
 }
 
-/** The choice that was written, or the first if the key is absent. Undefined if it is none of them. */
-function choice<const C extends string>(
-  written: string | undefined,
-  key: Key,
-  choices: readonly [C, ...C[]],
-  report: LimitProblem,
-): C | undefined {
-  const found = choices.find((one) => one === (written ?? choices[0]));
-  return found ?? report(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
-}
+/** Reads the choice that was written, or the first if the key is absent. Undefined if it is none of them. */
+const choiceReader =
+  (values: LimitBlock['values'], report: LimitProblem) =>
+  <const C extends string>(key: Key, choices: readonly [C, ...C[]]): C | undefined => {
+    const written = values[key]?.toString();
+    const found = choices.find((one) => one === (written ?? choices[0]));
+    return found ?? report(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
+  };
 
 function readMaxDelay({ max_delay: written }: LimitBlock['values'], report: LimitProblem): number | undefined {
   if (written === undefined) return 0;

@@ -34,9 +34,8 @@ export function explain(
   descriptor: Descriptor,
   { nearest, work }: ExplainBounds = {},
 ): Explanation {
-  const { entries } = descriptor;
   const found = search(rules, domain, descriptor, work);
-  const stopped = findStop(rules, { domain, entries }, found, nearest);
+  const stopped = findStop(found, nearest);
   if (stopped) return { reason: stopped.reason, text: stopped.why };
   if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };
   const { rule } = found.found;

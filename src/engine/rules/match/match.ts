@@ -119,13 +119,9 @@ export function atTime(found: Match, clock: Clock): Match {
 }
 
 interface Search {
-  readonly observer?: MatchObserver | undefined;
-  readonly work?: RequestWork | undefined;
-}
-
-interface MatchObserver {
   /** Called when a level has been searched for an entry; the level is undefined if the tree has none there. */
-  onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
+  readonly onLevel?: (entry: Entry, level: Level | undefined, found: Node | undefined) => void;
+  readonly work?: RequestWork | undefined;
 }
 
 /**
@@ -143,7 +139,7 @@ function matchIn(
   domain: Domain,
   rules: RuleTree,
   { entries, requestLimit }: Descriptor,
-  { observer, work }: Search,
+  { onLevel, work }: Search,
 ): Match {
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
@@ -155,7 +151,7 @@ function matchIn(
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
     const node: Node | undefined = level && findNode(level, entry, work);
-    observer?.onLevel(entry, level, node);
+    onLevel?.(entry, level, node);
     if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
     const counted = node.sharedValue ?? (node.countsAddresses ? countedAddress(entry.value) : undefined);
     if (counted !== undefined) {
@@ -189,19 +185,17 @@ function limited(
 ): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
   const levels = rule.named === 'by_rule' || !rules ? rule.levels : nameLevels(rule, sent, rules, work);
-  if (rule.sharedBelow !== undefined) return sharing(rule, rule.sharedBelow, entries, sent, levels);
-  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, sent, levels);
-  return { kind: 'limited', rule, limits: rule.limits, entries, levels };
+  const found = { kind: 'limited', rule, limits: rule.limits, entries, levels } as const;
+  if (rule.sharedBelow !== undefined) return sharing(found, rule.sharedBelow, sent);
+  return rule.ids === undefined ? found : withoutIds(found, rule.ids, sent);
 }
 
 type LimitedMatch = Extract<Match, { kind: 'limited' }>;
 
 function withoutIds(
-  rule: Rule,
+  { rule, entries, levels }: LimitedMatch,
   ids: readonly IdEntry[],
-  entries: readonly Entry[],
   sent: readonly Entry[],
-  levels: readonly string[],
 ): LimitedMatch {
   const hold = ids.find(({ as }) => as === 'hold');
   const priority = ids.find(({ as }) => as === 'priority');
@@ -225,17 +219,11 @@ function withoutIds(
 }
 
 /** @param below  the number of entries of the node whose limit is shared */
-function sharing(
-  rule: Rule,
-  below: number,
-  entries: readonly Entry[],
-  sent: readonly Entry[],
-  levels: readonly string[],
-): Match {
+function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: readonly Entry[]): Match {
   const above = entries.slice(0, below);
   const children = entries.slice(below).map(({ value }) => value);
-  if (rule.ids === undefined) return { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
-  return { ...withoutIds(rule, rule.ids, above, sent, levels), children };
+  const found: LimitedMatch = { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
+  return rule.ids === undefined ? found : { ...withoutIds(found, rule.ids, sent), children };
 }
 
 /** The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request. */

@@ -10,13 +10,17 @@ import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 
 const MAX_NEAREST = 3;
 
-interface Search {
+/** A search, and its result. */
+export interface Search {
+  readonly rules: RuleTree;
+  readonly domain: string;
+  readonly entries: readonly Entry[];
   readonly found: Match;
   readonly levels: readonly SearchedLevel[];
 }
 
 /** A level that was searched for an entry. */
-interface SearchedLevel {
+export interface SearchedLevel {
   readonly entry: Entry;
   /** The level; undefined if the tree has none there. */
   readonly level: Level | undefined;
@@ -31,32 +35,24 @@ interface SearchedLevel {
  */
 export function search(rules: RuleTree, domain: string, descriptor: Descriptor, work?: RequestWork): Search {
   const levels: SearchedLevel[] = [];
-  const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
-    void levels.push({ entry, level, node });
-  return { found: match(rules, domain, descriptor, { observer: { onLevel }, work }), levels };
-}
-
-/** The input of a search. */
-export interface Searched {
-  readonly domain: string;
-  readonly entries: readonly Entry[];
+  const found = match(rules, domain, descriptor, {
+    onLevel: (entry, level, node) => void levels.push({ entry, level, node }),
+    work,
+  });
+  return { rules, domain, entries: descriptor.entries, found, levels };
 }
 
 /** Why a search ended without a rule, in words, and the nearest rules; undefined if a rule matched. */
-export function findStop(
-  rules: RuleTree,
-  searched: Searched,
-  { found, levels }: Search,
-  nearest = new NearestTexts(),
-): Stop | undefined {
+export function findStop(searched: Search, nearest = new NearestTexts()): Stop | undefined {
+  const { found } = searched;
   switch (found.kind) {
     case 'no_domain':
-      return domainStop(rules, searched.domain, nearest);
+      return domainStop(searched, nearest);
     case 'invalid_request_limit':
       return { level: 0, reason: 'invalid_limit', why: found.problem, nearest: [] };
     case 'no_rule': {
-      const reordered = otherOrder(rules, searched, nearest);
-      const stop = ruleStop(rules, { ...searched, levels }, nearest);
+      const reordered = otherOrder(searched, nearest);
+      const stop = ruleStop(searched, nearest);
       if (!reordered) return stop;
       const hint = `in the order ${entriesText(reordered.descriptor)} they would match ${shown(reordered.rule)}`;
       return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
@@ -66,7 +62,7 @@ export function findStop(
   }
 }
 
-function domainStop(rules: RuleTree, domain: string, nearest: NearestTexts): Stop {
+function domainStop({ rules, domain }: Search, nearest: NearestTexts): Stop {
   const near = nearest.find(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
   const hint = near[0] === undefined ? '' : `; the nearest is '${shown(near[0])}'`;
   return {
@@ -77,11 +73,7 @@ function domainStop(rules: RuleTree, domain: string, nearest: NearestTexts): Sto
   };
 }
 
-function ruleStop(
-  rules: RuleTree,
-  { domain, entries, levels }: Searched & Pick<Search, 'levels'>,
-  nearest: NearestTexts,
-): Stop {
+function ruleStop({ rules, domain, entries, levels }: Search, nearest: NearestTexts): Stop {
   const last = levels.at(-1);
   const number = levels.length;
   if (!last || last.node) {
@@ -172,18 +164,18 @@ const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule
 const MAX_REORDERED = 5;
 
 /** The same entries in an order that matches a rule. */
-function otherOrder(rules: RuleTree, searched: Searched, nearest: NearestTexts): NearRule | undefined {
+function otherOrder(searched: Search, nearest: NearestTexts): NearRule | undefined {
   const { length } = searched.entries;
   if (length < 2 || length > MAX_REORDERED) return undefined;
   try {
-    return matchingOrder(rules, searched, nearest);
+    return matchingOrder(searched, nearest);
   } catch (error) {
     if (error instanceof TooCostly) return undefined; // no more orders are tried
     throw error;
   }
 }
 
-function matchingOrder(rules: RuleTree, { domain, entries }: Searched, nearest: NearestTexts): NearRule | undefined {
+function matchingOrder({ rules, domain, entries }: Search, nearest: NearestTexts): NearRule | undefined {
   for (const ordered of permutations(entries)) {
     if (!nearest.take()) return undefined;
     const found = match(rules, domain, { entries: ordered, requestLimit: undefined }, { work: nearest.work });

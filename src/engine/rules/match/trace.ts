@@ -5,7 +5,7 @@ import type { Descriptor, Entry, Match } from './match.ts';
 import type { Matcher } from './matcher.ts';
 import { isFixed } from './matchers.ts';
 import type { Candidate, Stop, TracedLevel } from './shapes.ts';
-import { findStop, search } from './stop.ts';
+import { findStop, type SearchedLevel, search } from './stop.ts';
 import type { Level, Node, RuleTree } from './tree.ts';
 
 export interface MatchTrace {
@@ -19,22 +19,20 @@ const MAX_PATTERNS = 20;
 
 /** Searches like `match`, and records the nodes that were tried. */
 export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): MatchTrace {
-  const { entries } = descriptor;
   const found = search(rules, domain, descriptor);
   const nearest = new NearestTexts();
-  const stopped = findStop(rules, { domain, entries }, found, nearest);
-  const path = found.levels.flatMap(({ entry, level, node }, at) =>
-    level ? [tracedLevel({ level: at + 1, entry }, level, node, nearest)] : [],
-  );
+  const stopped = findStop(found, nearest);
+  const path = found.levels.flatMap((searched, at) => tracedLevel(at + 1, searched, nearest) ?? []);
   return { found: found.found, path, ...(stopped && { stopped }) };
 }
 
+/** Undefined if the tree has no level there. */
 function tracedLevel(
-  { level: number, entry }: Pick<TracedLevel, 'level' | 'entry'>,
-  level: Level,
-  found: Node | undefined,
+  number: number,
+  { entry, level, node: found }: SearchedLevel,
   nearest: NearestTexts,
-): TracedLevel {
+): TracedLevel | undefined {
+  if (!level) return undefined;
   const compared = listCompared(level, entry);
   const chosen = compared.find(({ node }) => node === found);
   const listed = { exact: 0, addresses: 0, wildcard: 0, any_value: 0 };

@@ -152,7 +152,7 @@ function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[],
     if (files.length > 0) {
       const level = files.flatMap(({ values }) => values.descriptors ?? []);
       const [first] = files;
-      if (first) warnLevel(nodes, level, { path: domain, place: first.place() }, { nearest, problems });
+      if (first) warnLevel(nodes, { path: domain, place: first.place(), nodes: level }, { nearest, problems });
       continue;
     }
     const [found] = nearest.find(domain, rules, ({ values }) => values.domain ?? '', 1);
@@ -164,23 +164,25 @@ function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[],
 interface Parent {
   readonly path: string;
   readonly place: Place;
+  /** Its children. */
+  readonly nodes: readonly Block<'node'>[];
 }
 
 function warnLevel(
   level: OverlayLevel,
-  nodes: readonly Block<'node'>[],
   parent: Parent,
   report: { readonly nearest: NearestTexts; readonly problems: Problems },
 ): void {
   if (level.size === 0) return;
+  const { nodes } = parent;
   const byId = new Map(nodes.map((node) => [nodeId(node.values), node]));
   const named = nodes.map(({ values, place }) => ({ key: values.key ?? '', value: valueName(values), place }));
   for (const [id, over] of level) {
     const found = byId.get(id);
     const path = `${parent.path}.${compositeName(over)}`;
     if (found) {
-      const below = { path, place: found.place() };
-      warnLevel(over.children, found.values.descriptors ?? [], below, report);
+      const below = { path, place: found.place(), nodes: found.values.descriptors ?? [] };
+      warnLevel(over.children, below, report);
       continue;
     }
     const near = findNearest(report.nearest, over, named);

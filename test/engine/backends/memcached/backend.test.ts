@@ -3,7 +3,6 @@ import { connect, createServer } from 'node:net';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
-import { PUNCTUAL } from '../../../../src/engine/backends/lateness.ts';
 import { MemcachedBackend } from '../../../../src/engine/backends/memcached/backend.ts';
 import { referenceCounters } from '../../../../src/engine/backends/memcached/reference.ts';
 import { openServers } from '../../../../src/engine/backends/memcached/servers.ts';
@@ -37,8 +36,7 @@ async function ready(addresses: readonly string[], clock = Date.now): Promise<Ba
       onUp: () => {},
     }),
     { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
-    PUNCTUAL,
-    referenceCounters,
+    { foreign: referenceCounters },
   );
   await eventually(() => store.health().ready);
   return store;
