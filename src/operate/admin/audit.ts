@@ -2,6 +2,7 @@ import { write } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
+import { parseObject } from '../../base/json.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Records } from '../../engine/backends/records.ts';
@@ -42,7 +43,7 @@ export class Audit {
   /** The newest first. */
   async latest(count: number): Promise<readonly AuditLine[]> {
     const lines = await this.#options.records.latest(LIST, Math.min(count, MAX_KEPT));
-    return lines.map((line) => JSON.parse(line) as AuditLine); // as written here
+    return lines.flatMap((line) => (parseObject(line) as AuditLine | undefined) ?? []); // as written here, or foreign
   }
 
   async #write(change: Change & { readonly failed?: string }): Promise<void> {

@@ -20,6 +20,8 @@ interface CollectorOptions {
   readonly rules: () => RuleTree | undefined;
   readonly hash: Hash | undefined;
   readonly clock: Clock;
+  /** Called with what is left out because it cannot be kept, and the reason. */
+  readonly onLeftOut: (what: string) => void;
 }
 
 /** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
@@ -41,13 +43,14 @@ export class UsageCollector {
   }
 
   async #take(id: string): Promise<void> {
-    const { sources, store } = this.#options;
+    const { sources, store, onLeftOut } = this.#options;
     const entries = new Map<string, UsageEntry>(); // one may be on several pages
     const added = new Map<string, UsageEntry>();
     let after: string | undefined;
     do {
       const page = await sources.read(id, after);
       if (!page) return; // no decider has it, or has replied: the next round begins again
+      for (const name of page.foreign ?? []) onLeftOut(`${name}, which no instance of Weir has written`);
       for (const entry of page.entries) entries.set(nameEntry(entry), entry);
       for (const entry of page.added ?? []) addTo(added, entry);
       after = page.next;
