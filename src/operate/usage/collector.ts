@@ -56,7 +56,8 @@ export class UsageCollector {
       after = page.next;
     } while (after !== undefined);
     for (const entry of entries.values()) addTo(added, entry);
-    await store.add(id, Array.from(added.values(), this.#describe));
+    const leftOut = await store.add(id, Array.from(added.values(), this.#describe));
+    if (leftOut !== undefined) onLeftOut(leftOut);
     await sources.drop(id);
   }
 

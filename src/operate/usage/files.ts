@@ -82,7 +82,7 @@ export class FileUsage implements UsageStore {
     return new FileUsage(directory, '');
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<undefined> {
     for (const [hour, own] of byHour(rows)) await this.#write(hour, { id: batch, batches: [batch], rows: own });
   }
 
