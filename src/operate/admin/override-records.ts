@@ -72,17 +72,27 @@ export class OverrideRecords {
     const nowMs = clock();
     const found: StandingOverride[] = [];
     const foreign = new Map<string, string>();
+    const expired = new Map<string, number>();
     for (const [key, written] of await records.all(MAP)) {
       const override = parseOverride(written);
       if (typeof override === 'string') foreign.set(key, override);
       else if (override.untilMs > nowMs) found.push(override);
-      else await records.remove(MAP, key);
+      else expired.set(key, override.untilMs);
     }
+    await this.#remove(expired);
     this.#name(foreign);
     overrides.replace(found);
     if (found.length > 0 || !this.#isEmpty) await spread(found);
     this.#isEmpty = found.length === 0;
     return found;
+  }
+
+  /** Removes what has expired by the clock of the store: that of this process would remove it for all instances. */
+  async #remove(expired: ReadonlyMap<string, number>): Promise<void> {
+    if (expired.size === 0) return;
+    const { records } = this.#options;
+    const nowMs = await records.nowMs();
+    for (const [key, untilMs] of expired) if (untilMs <= nowMs) await records.remove(MAP, key);
   }
 
   #name(foreign: ReadonlyMap<string, string>): void {

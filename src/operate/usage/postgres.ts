@@ -126,10 +126,22 @@ export class PostgresUsage implements UsageStore {
     return rowCount ?? 0;
   }
 
-  async tidy(keptFromHour: number): Promise<void> {
+  async newestHour(): Promise<number | undefined> {
     await this.#migrate();
-    await this.#pool.query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
+    const { rows } = await this.#pool.query<{ hour: string | null }>('SELECT max(hour) AS hour FROM weir_usage');
+    return rows[0]?.hour == null ? undefined : Number(rows[0].hour);
+  }
+
+  async nowMs(): Promise<number> {
+    const { rows } = await this.#pool.query<{ ms: string }>('SELECT extract(epoch FROM now()) * 1000 AS ms');
+    return Number(rows[0]?.ms);
+  }
+
+  async tidy(keptFromHour: number): Promise<number> {
+    await this.#migrate();
+    const { rowCount } = await this.#pool.query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
     await this.#pool.query(`DELETE FROM weir_usage_batches WHERE added_at < now() - interval '${BATCHES_KEPT}'`);
+    return rowCount ?? 0;
   }
 
   close(): Promise<void> {

@@ -75,8 +75,12 @@ export interface UsageStore {
   report(query: UsageQuery): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;
-  /** Compacts what is kept, and deletes usage from before this hour. */
-  tidy(keptFromHour: number, nowHour: number): Promise<void>;
+  /** The last hour with usage; undefined if there is none. */
+  newestHour(): Promise<number | undefined>;
+  /** The clock of the store; undefined: it has none of its own. */
+  nowMs(): Promise<number | undefined>;
+  /** Compacts what is kept, and deletes usage from before this hour. @returns the number of deleted rows or files */
+  tidy(keptFromHour: number, nowHour: number): Promise<number>;
   close(): Promise<void>;
 }
 

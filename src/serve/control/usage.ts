@@ -39,6 +39,7 @@ export function openUsage(
       rules: core.rules.book.rules,
       hash: core.hash,
       clock,
+      onTidy: (what) => log.warn(what),
       onLeftOut: (what) => log.error(`usage leaves out ${what}`),
     });
     const state = new WorkState({ name: 'collecting usage', clock, log });
