@@ -213,7 +213,7 @@ const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count +
 /** What was seen of each proxy in each domain. */
 const perProxy = <T extends { readonly domain: string; readonly by: NamedProxy }>(
   all: readonly T[],
-): readonly T[][] => [...groupBy(all, ({ domain, by }) => nameIn(domain, by.proxy)).values()];
+): readonly (readonly T[])[] => [...groupBy(all, ({ domain, by }) => nameIn(domain, by.proxy)).values()];
 
 const addCalls = (all: readonly EmptyCalls[]): EmptyCalls =>
   all.reduce((one, other) => ({

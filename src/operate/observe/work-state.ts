@@ -6,7 +6,7 @@ interface WorkOptions {
   /** What the work does, as a sentence goes on: `collecting usage`. */
   readonly name: string;
   readonly clock: Clock;
-  readonly log: Pick<Logger, 'info' | 'error'>;
+  readonly log: Pick<Logger, 'warn' | 'error'>;
 }
 
 /** The state of work beside the answers, with one log line whenever it begins to fail or works again. */
@@ -26,7 +26,7 @@ export class WorkState {
   works(): void {
     if (this.#failing === undefined) return;
     this.#failing = undefined;
-    this.#options.log.info(`${this.#options.name} works again`);
+    this.#options.log.warn(`${this.#options.name} works again`);
   }
 
   failed(error: unknown): void {

@@ -60,7 +60,12 @@ export function openOperators(
       candidateRecords: followCandidates(settings, records, { book: rules.candidate, add, clock, log }),
       overrides: followOverrides(core, { standing, ask: responders.ask, add, log }),
       followed: core.overrides,
-      audit: new Audit({ sink: settings.admin.auditLog, clock, records }),
+      audit: new Audit({
+        sink: settings.admin.auditLog,
+        clock,
+        records,
+        state: new WorkState({ name: 'writing the audit log', clock, log }),
+      }),
       access: readAccess(settings, new Sessions(clock, settings.debug.address.port)),
       counters,
       requestsOfMinute: async () => {
