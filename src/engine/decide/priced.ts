@@ -1,6 +1,6 @@
 import { MAX_COUNT } from '../algorithms/limit.ts';
 import { ANONYMOUS } from '../holds/claim.ts';
-import { type Limit, nominalCapacity } from '../holds/limits.ts';
+import type { Limit } from '../holds/limits.ts';
 import type { LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
 
@@ -51,15 +51,10 @@ export function withPrices<A extends Asked>(all: readonly A[]): readonly A[] {
 /** Products and sums below 2^53 are exact. */
 const capped = (amount: number): number => Math.max(Math.min(amount, MAX_COUNT), -MAX_COUNT);
 
-/** The most that one request counts, in limits: a commit or a refund of more would have an effect for years. */
-const MAX_LIMITS = 100;
-
 /** What a descriptor counts under one of its limits. */
-export function amountUnder(limit: Limit, { hits, priced }: Pick<Asked, 'hits' | 'priced'>): number {
-  const amount = !priced ? hits : limit.currency === undefined ? priced.counted.hits : priced.counted.cost;
-  if (Math.abs(amount) <= MAX_LIMITS) return amount;
-  const max = MAX_LIMITS * Math.max(nominalCapacity(limit), 1);
-  return Math.max(Math.min(amount, max), -max);
+export function amountUnder({ currency }: Limit, { hits, priced }: Pick<Asked, 'hits' | 'priced'>): number {
+  if (!priced) return hits;
+  return currency === undefined ? priced.counted.hits : priced.counted.cost;
 }
 
 /** The holder of hits. A part that another one counts must not settle the reservation. */
