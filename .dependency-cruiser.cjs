@@ -17,7 +17,7 @@ const packageOf = {
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
-  '^ipaddr.js$': '^src/(engine/rules/read|lab/mapping)/',
+  '^ipaddr.js$': '^src/(base/address|engine/rules/read)',
   '^luxon$': '^src/engine/rules/time/',
   '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',
   '^@opentelemetry': '^src/operate/tracing/',
@@ -56,10 +56,10 @@ module.exports = {
       to: { path: '^src/operate/tracing/', dynamic: false },
     },
     {
-      name: 'the client shares nothing with the service but the encoding, how gRPC servers are known, and how options are checked',
+      name: 'the client shares nothing with the service but the encoding, how gRPC servers are known, how options are checked, and the spelling of addresses',
       severity: 'error',
       from: { path: '^client/src/' },
-      to: { path: '^src/', pathNot: '^src/(protobuf/|h2/identity/|base/options\\.ts)' },
+      to: { path: '^src/', pathNot: '^src/(protobuf/|h2/identity/|base/(address|options\\.ts))' },
     },
     {
       name: 'the service does not know the client',

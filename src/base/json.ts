@@ -19,5 +19,15 @@ function mergeTwo(one: JsonObject, other: JsonObject): JsonObject {
   return Object.fromEntries(merged); // a new object: theirs are immutable
 }
 
+/** The object of a text, or undefined if it has none. */
+export function parseObject(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 const isObject = (value: Json): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

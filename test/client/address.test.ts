@@ -20,6 +20,7 @@ test.each([
   [1, '10.0.0.1', 'unknown', '10.0.0.1'],
   [undefined, '::ffff:192.0.2.1', undefined, '192.0.2.1'],
   [undefined, '2001:db8:1:2:3:4:5:6', undefined, '2001:db8:1:2::/64'],
+  [undefined, '2001:0:0:2::3', undefined, '2001:0:0:2::/64'],
   [undefined, 'fe80::1%eth0', undefined, 'fe80::/64'],
   [undefined, '192.0.2.1:5000', undefined, '192.0.2.1'],
   [undefined, undefined, '203.0.113.9', 'unknown'],
@@ -36,6 +37,6 @@ test('the framework decides if no proxies are configured', () => {
 test('IPv6 networks have the configured size', () => {
   const origin = { peer: '2001:db8:1:2ff:3:4:5:6', forwardedFor: undefined };
   expect(createAddressOf(undefined, 56)(origin)).toBe('2001:db8:1:200::/56');
-  expect(createAddressOf(undefined, 128)(origin)).toBe('2001:db8:1:2ff:3:4:5:6/128');
+  expect(createAddressOf(undefined, 128)(origin)).toBe('2001:db8:1:2ff:3:4:5:6');
   expect(() => createAddressOf(undefined, 0)).toThrow('ipv6Prefix must be a number from 1 to 128, got 0');
 });

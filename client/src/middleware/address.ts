@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import proxyAddr from '@fastify/proxy-addr';
-import ipaddr from 'ipaddr.js';
+import { clientAddress } from '../../../src/base/address.ts';
 import { checkNumber, type Descriptor } from '../options.ts';
 import type { TrustProxy } from './options.ts';
 
@@ -30,10 +30,10 @@ export function createAddressOf(trust: TrustProxy | undefined, ipv6Prefix = DEFA
   checkNumber('ipv6Prefix', ipv6Prefix, [1, IPV6_BITS]);
   const isTrusted = trust === undefined ? undefined : createTrust(trust);
   return ({ peer, forwardedFor, resolved }) => {
-    if (!isTrusted) return toNetwork(resolved, ipv6Prefix) ?? toNetwork(peer, ipv6Prefix) ?? UNKNOWN;
+    if (!isTrusted) return clientAddress(resolved, ipv6Prefix) ?? clientAddress(peer, ipv6Prefix) ?? UNKNOWN;
     const request = { headers: { 'x-forwarded-for': forwardedFor }, socket: { remoteAddress: peer } };
     const client = proxyAddr(request as unknown as IncomingMessage, isTrusted); // it reads nothing else of a request
-    return toNetwork(client, ipv6Prefix) ?? toNetwork(peer, ipv6Prefix) ?? UNKNOWN;
+    return clientAddress(client, ipv6Prefix) ?? clientAddress(peer, ipv6Prefix) ?? UNKNOWN;
   };
 }
 
@@ -53,18 +53,5 @@ function createTrust(trust: TrustProxy): (address: string | undefined, hop: numb
   }
   if (trust.length === 0) return () => false;
   const isTrusted = proxyAddr.compile([...trust]);
-  return (address, hop) => address !== undefined && isTrusted(withoutPort(address), hop);
+  return (address, hop) => address !== undefined && isTrusted(clientAddress(address) ?? address, hop);
 }
-
-/** An IPv4 address unchanged, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */
-function toNetwork(text: string | undefined, ipv6Prefix: number): string | undefined {
-  if (text === undefined) return undefined;
-  const address = withoutPort(text);
-  if (!ipaddr.isValid(address)) return undefined;
-  const parsed = ipaddr.process(address); // IPv4-mapped IPv6 becomes IPv4
-  if (parsed.kind() === 'ipv4') return parsed.toString();
-  return `${ipaddr.IPv6.networkAddressFromCIDR(`${address.replace(/%.*$/, '')}/${ipv6Prefix}`)}/${ipv6Prefix}`;
-}
-
-const withoutPort = (text: string): string =>
-  /^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(text)?.[1] ?? /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? text;

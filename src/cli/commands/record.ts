@@ -30,7 +30,8 @@ export function addRecordCommand(program: Command, surroundings: Surroundings): 
   });
 }
 
-function describe({ recording, until }: Answers['GET /api/v1/recording']): string {
+function describe({ recording, until, failing }: Answers['GET /api/v1/recording']): string {
   if (!recording) return 'nothing is recorded';
-  return until === null ? 'requests are recorded' : `requests are recorded until ${until}`;
+  const recorded = until === null ? 'requests are recorded' : `requests are recorded until ${until}`;
+  return failing === undefined ? recorded : `${recorded}; failing ${failing}`;
 }

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../engine/rules/read/problem.ts';
 import { codeNumbers, maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
@@ -53,6 +52,9 @@ const passedOn: Readonly<Record<string, string>> = {
   ':authority': 'x-forwarded-host',
 };
 
+/** The network of a client with IPv6, which can use all of its addresses. */
+const IPV6_PREFIX = 64;
+
 /** @param block  the headers of a proxy that uses others */
 function readFields(block: MappingBlock | undefined): FieldReaders {
   const address = block?.text('remote_address')?.toLowerCase() ?? 'x-forwarded-for';
@@ -64,7 +66,8 @@ function readFields(block: MappingBlock | undefined): FieldReaders {
       const lower = name.toLowerCase();
       return readHeader(named.get(lower) ?? (Object.hasOwn(passedOn, lower) ? (passedOn[lower] ?? lower) : lower));
     },
-    address: (headers) => lastAddress(readHeader(address)(headers)),
+    address: (headers) => lastOf(readHeader(address)(headers)),
+    ipv6Prefix: IPV6_PREFIX,
     cluster: () => undefined,
   };
 }
@@ -76,11 +79,8 @@ const readHeader =
     return typeof value === 'string' ? value : Array.isArray(value) ? value.join(',') : undefined;
   };
 
-/** The last address of a list, which the proxy itself has added; undefined if it is none. */
-function lastAddress(list: string | undefined): string | undefined {
-  const last = list?.slice(list.lastIndexOf(',') + 1).trim() ?? '';
-  return isIP(last) === 0 ? undefined : last;
-}
+/** The last item of a list, which the proxy itself has added. */
+const lastOf = (list: string | undefined): string | undefined => list?.slice(list.lastIndexOf(',') + 1);
 
 function createRequest(domain: string, reads: readonly ReadDescriptor[], headers: HttpRequest['headers']): WireRequest {
   const found = reads.flatMap((read) => read(headers) ?? []);

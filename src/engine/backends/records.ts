@@ -9,6 +9,8 @@ export interface Records {
   putOnce(map: string, field: string, text: string): Promise<string>;
   remove(map: string, field: string): Promise<void>;
   all(map: string): Promise<ReadonlyMap<string, string>>;
+  /** The store's clock, without which nothing that is shared may be deleted: that of this process may be wrong. */
+  nowMs(): Promise<number>;
 }
 
 /** Records in this process: lost on restart. */
@@ -37,5 +39,6 @@ export function memoryRecords(): Records {
       openMap(map).delete(field);
     },
     all: async (map) => new Map(openMap(map)),
+    nowMs: async () => Number.POSITIVE_INFINITY, // nothing is shared: the clock of the process decides
   };
 }

@@ -25,6 +25,8 @@ export interface UsagePage {
   readonly entries: readonly UsageEntry[];
   /** Hits of counters to be added to those of other pages. */
   readonly added?: readonly UsageEntry[] | undefined;
+  /** Names of what another program has written there, which is left out. */
+  readonly foreign?: readonly string[] | undefined;
   /** Start of the next page; absent on the last one. */
   readonly next?: string | undefined;
 }

@@ -2,7 +2,7 @@ import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { ANONYMOUS, type Claim, type ShareClaim } from '../holds/claim.ts';
-import { hasHolders, type Limit, measures } from '../holds/limits.ts';
+import { hasHolders, type Limit, measures, nominalCapacity } from '../holds/limits.ts';
 
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
@@ -28,8 +28,17 @@ export function createDebit(
   blocks: boolean,
   charges = false,
 ): Debit {
-  return { kind: chooseKind(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
+  const kind = chooseKind(hits, charges);
+  const counted = kind === 'spend' ? hits : boundedHits(limit, hits);
+  return { kind, key, shared, limit, hits: counted, blocks, policy };
 }
+
+/** The most that one request charges or gives back, in limits: more would have an effect for years. */
+const MAX_LIMITS = 100;
+
+/** Hits that are counted even beyond the limit: those used by a request, or given back. The sign is ignored. */
+export const boundedHits = (limit: Limit, hits: number): number =>
+  Math.min(Math.abs(hits), MAX_LIMITS * Math.max(nominalCapacity(limit), 1));
 
 /** The claim of a request that has an id. */
 interface HeldClaim extends Pick<Claim, 'threshold'> {

@@ -1,6 +1,6 @@
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { fullCapacity, isReservation, type Limit } from '../holds/limits.ts';
-import { createDebit, type Debit } from './debit.ts';
+import { boundedHits, createDebit, type Debit } from './debit.ts';
 
 /** Maximum fraction of a limit that is reserved for one request based on other requests' use. */
 const LARGEST_SHARE = 0.5;
@@ -81,5 +81,6 @@ export function usedDebit(
   // 0 hits may be a failed request, which says nothing about the usage of others
   const learns = isReservation(one.limit) && one.limit.estimate === 'p95';
   if (hits !== 0 && learns) estimates?.note(counter.key, Math.abs(hits));
-  return { ...createDebit(counter, one, hits, false), kind: 'spend' }; // 0 hits are not a peek
+  const debit = createDebit(counter, one, hits, false);
+  return { ...debit, kind: 'spend', hits: boundedHits(one.limit, hits) }; // 0 hits are not a peek
 }

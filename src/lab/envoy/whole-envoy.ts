@@ -91,8 +91,8 @@ ${virtualHost}                      routes:
 `;
 };
 
-const DIRECT_CLIENTS =
-  "                # The client's address is that of its connection; clients can forge x-forwarded-for. Behind proxies: xff_num_trusted_hops.\n                use_remote_address: true\n";
+const IDENTITIES =
+  "                # The client's address is that of its connection; clients can forge x-forwarded-for. Behind proxies: xff_num_trusted_hops.\n                use_remote_address: true\n                # Other spellings of a path have no counters of their own.\n                normalize_path: true\n                merge_slashes: true\n";
 
 /** An Envoy that listens on port 10000, calls Weir, and routes everything to a cluster `upstream`; as YAML. */
 export const wholeEnvoy = ({ manager = '', filter, virtualHost, route }: EnvoyParts, weir: GrpcTarget): string =>
@@ -100,7 +100,7 @@ export const wholeEnvoy = ({ manager = '', filter, virtualHost, route }: EnvoyPa
   address: { socket_address: { address: 127.0.0.1, port_value: 9901 } }
 static_resources:
   listeners:
-${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager: DIRECT_CLIENTS + manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
+${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager: IDENTITIES + manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
     - ${grpcCluster(weir, 'weir', '      ')}
     - name: upstream # yours
       type: STRICT_DNS

@@ -1,8 +1,8 @@
-import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
+import { clientAddress, networkText } from '../../base/address.ts';
 import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { MappingBlock } from './mapping-block.ts';
+import { normalizePath } from './path.ts';
 
 /** The entry that stands for any request, so that `require` applies to requests without other descriptors. */
 export const everyRequest: Entry = { key: 'generic_key', value: 'every_request' };
@@ -17,8 +17,10 @@ export type ReadField = (fields: RequestFields) => string | undefined;
 export interface FieldReaders {
   /** A request header, or a pseudo-header such as `:path`. */
   header(name: string): ReadField;
-  /** The client's address without its port. */
+  /** The client's address, in any spelling. */
   readonly address: ReadField;
+  /** The leading bits by which `remote_address` counts IPv6 addresses unless it says otherwise. */
+  readonly ipv6Prefix: number;
   /** The upstream cluster. */
   readonly cluster: ReadField;
 }
@@ -36,7 +38,7 @@ type Action = (fields: RequestFields) => Entry | 'skip' | undefined;
 const actions: Readonly<Record<string, (block: MappingBlock, readers: FieldReaders) => Action | undefined>> = {
   request_headers: requestHeaders,
   query_parameters: queryParameters,
-  remote_address: (block, readers) => createEntry(block.text('descriptor_key') ?? 'remote_address', readers.address),
+  remote_address: remoteAddress,
   masked_remote_address: maskedRemoteAddress,
   header_value_match: headerValueMatch,
   generic_key: genericKey,
@@ -97,13 +99,23 @@ const createEntry =
     return value === undefined ? missing : { key, value };
   };
 
+/** Reads a header; the path has one spelling, since a client could choose among several otherwise. */
+function readHeader(readers: FieldReaders, name: string): ReadField {
+  const read = readers.header(name);
+  if (name.toLowerCase() !== ':path') return read;
+  return (fields) => {
+    const path = read(fields);
+    return path === undefined ? undefined : normalizePath(path);
+  };
+}
+
 function requestHeaders(block: MappingBlock, readers: FieldReaders): Action | undefined {
   const header = block.required('header_name');
   const key = block.required('descriptor_key');
   const missing = block.flag('skip_if_absent', false) ? 'skip' : undefined;
   const extract = extraction(block);
   if (header === undefined || key === undefined) return undefined;
-  return createEntry(key, extract(readers.header(header)), missing);
+  return createEntry(key, extract(readHeader(readers, header)), missing);
 }
 
 function queryParameters(block: MappingBlock, readers: FieldReaders): Action | undefined {
@@ -114,7 +126,7 @@ function queryParameters(block: MappingBlock, readers: FieldReaders): Action | u
   if (parameter === undefined || key === undefined) return undefined;
   const path = readers.header(':path');
   const queryParameter: ReadField = (fields) => {
-    const query = path(fields)?.split('?', 2)[1];
+    const [, query] = /\?([^#]*)/.exec(path(fields) ?? '') ?? [];
     return query === undefined ? undefined : (new URLSearchParams(query).get(parameter) ?? undefined);
   };
   return createEntry(key, extract(queryParameter), missing);
@@ -142,15 +154,20 @@ function extraction(block: MappingBlock): (read: ReadField) => ReadField {
   };
 }
 
+/** `v6_prefix_mask_len` is an addition to Envoy's action. */
+function remoteAddress(block: MappingBlock, readers: FieldReaders): Action {
+  const bits = block.integer('v6_prefix_mask_len', [1, 128]) ?? readers.ipv6Prefix;
+  const key = block.text('descriptor_key') ?? 'remote_address';
+  return createEntry(key, (fields) => clientAddress(readers.address(fields), bits));
+}
+
 function maskedRemoteAddress(block: MappingBlock, readers: FieldReaders): Action {
   const v4 = block.integer('v4_prefix_mask_len', [0, 32]) ?? 32;
   const v6 = block.integer('v6_prefix_mask_len', [0, 128]) ?? 128;
-  const read = readers.address;
-  return (fields) => {
-    const address = read(fields);
-    const value = address === undefined ? undefined : masked(address, v4, v6);
-    return value === undefined ? undefined : { key: 'masked_remote_address', value };
-  };
+  return createEntry('masked_remote_address', (fields) => {
+    const address = clientAddress(readers.address(fields));
+    return address && networkText(address, address.includes(':') ? v6 : v4);
+  });
 }
 
 function headerValueMatch(block: MappingBlock, readers: FieldReaders): Action | undefined {
@@ -169,18 +186,6 @@ function genericKey(block: MappingBlock): Action | undefined {
   if (value === undefined) return undefined;
   const entry: Entry = { key, value };
   return () => entry;
-}
-
-/**
- * An address reduced to its first bits in Envoy's format, such as `10.1.0.0/16` or `2001:db8::/32`; undefined if it is
- * no address.
- */
-function masked(address: string, v4Bits: number, v6Bits: number): string | undefined {
-  const [plain = ''] = address.split('%', 1);
-  const version = isIP(plain);
-  if (version === 4) return `${ipaddr.IPv4.networkAddressFromCIDR(`${plain}/${v4Bits}`)}/${v4Bits}`;
-  if (version === 6) return `${ipaddr.IPv6.networkAddressFromCIDR(`${plain}/${v6Bits}`).toRFC5952String()}/${v6Bits}`;
-  return undefined;
 }
 
 type Matcher = (fields: RequestFields) => boolean;
@@ -207,7 +212,7 @@ function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | unde
   ];
   const test = tests.find((one) => one !== undefined);
   if (name === undefined) return undefined;
-  const read = readers.header(name);
+  const read = readHeader(readers, name);
   if (isPresent !== undefined && !missingIsEmpty)
     return (fields) => ((read(fields) !== undefined) === isPresent) !== isInverted;
   return (fields) => {

@@ -57,7 +57,7 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
   if (reason !== undefined)
     throw new ApiProblem(
       403,
-      `without ADMIN_TOKEN only clients on this machine may read values from callers: ${reason}`,
+      `without ADMIN_TOKEN only clients on this machine may read values from callers: ${reason}; set ADMIN_TOKEN and send one of its tokens`,
     );
   return { name: 'loopback', seesValues: true, role: 'read' };
 }
@@ -92,13 +92,26 @@ const unauthorized = (detail: string): ApiProblem =>
 const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
+/** Headers of browsers, curl and `weir`; those of proxies are too many to list. */
+const OWN_HEADERS =
+  /^(host|connection|keep-alive|user-agent|accept|accept-(encoding|language|charset)|authorization|cache-control|content-(length|type|encoding)|cookie|dnt|expect|if-(none-match|modified-since)|last-event-id|origin|pragma|priority|referer|sec-.*|te|transfer-encoding|upgrade-insecure-requests|x-weir-.*|traceparent|tracestate|baggage)$/;
+
+/** Why a request may come from a proxy on this machine, whose clients may be elsewhere. */
+function proxyReason({ headers, httpVersion }: IncomingMessage): string | undefined {
+  if (httpVersion === '1.0') return 'it has HTTP/1.0, as of a proxy';
+  const foreign = Object.keys(headers).find((name) => !OWN_HEADERS.test(name));
+  return foreign === undefined ? undefined : `it has the header ${foreign}, as of a proxy`;
+}
+
 /**
  * Why a request does not count as one from a client on this machine. The Host is checked since a web page can reach
  * loopback by rebinding its own name.
  */
-function notLocalReason({ headers, socket }: IncomingMessage, hosts: readonly string[]): string | undefined {
+function notLocalReason(request: IncomingMessage, hosts: readonly string[]): string | undefined {
+  const { headers, socket } = request;
   if (!LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) return 'the client is on another machine';
-  if (headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined) return 'a proxy sent the request';
+  const proxied = proxyReason(request);
+  if (proxied !== undefined) return proxied;
   const host = (headers.host ?? '').toLowerCase();
   const name = host.replace(/:\d+$/, '');
   if (LOOPBACK_HOST.test(name) || hosts.includes(name) || hosts.includes(host)) return undefined;

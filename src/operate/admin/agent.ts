@@ -71,10 +71,18 @@ interface Questions {
   /** Take usage from the store. The reply has what each source returned. */
   readonly usage: Asked<readonly unknown[], { readonly call: MethodCall<UsageSource> }>;
   /**
-   * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The end of the recording;
-   * undefined: RECORD_TO is not set.
+   * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The recording; undefined:
+   * RECORD_TO is not set.
    */
-  readonly record: Asked<number | undefined, { readonly untilMs?: number | undefined }>;
+  readonly record: Asked<RecordingState | undefined, { readonly untilMs?: number | undefined }>;
+}
+
+/** The recording of one process. */
+export interface RecordingState {
+  /** Its end. */
+  readonly untilMs: number;
+  /** `since … because …`: requests are missing, since they cannot be written. */
+  readonly failing: string | undefined;
 }
 
 /** A question with these fields, and its reply. */
@@ -122,8 +130,8 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   readonly clock: Clock;
   /** The usage of the counters; absent: none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
-  /** Sets the end of the recording, if given, and returns it. Absent: RECORD_TO is not set. */
-  readonly record?: ((untilMs: number | undefined) => number) | undefined;
+  /** Sets the end of the recording, if given, and returns the recording. Absent: RECORD_TO is not set. */
+  readonly record?: ((untilMs: number | undefined) => RecordingState) | undefined;
   /** Takes the arrivals since the last call; absent: arrivals are not followed. */
   readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
   /** Absent: RLQS is off. */

@@ -2,10 +2,12 @@ import { write } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
+import { parseObject } from '../../base/json.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { AuditLine } from '../answers/service.ts';
+import type { WorkState } from '../observe/work-state.ts';
 import { ApiProblem } from './problem.ts';
 
 type Change = Omit<AuditLine, 'at' | 'failed'>;
@@ -15,12 +17,19 @@ const MAX_KEPT = 1_000;
 
 const LIST = 'audit';
 
+interface AuditOptions {
+  /** `stderr`, or the file to append to. */
+  readonly sink: string;
+  readonly clock: Clock;
+  readonly records: Records;
+  readonly state: WorkState;
+}
+
 /** Records every change before it is made. */
 export class Audit {
-  readonly #options: { readonly sink: string; readonly clock: Clock; readonly records: Records };
+  readonly #options: AuditOptions;
 
-  /** @param options.sink  `stderr`, or the file to append to */
-  constructor(options: { readonly sink: string; readonly clock: Clock; readonly records: Records }) {
+  constructor(options: AuditOptions) {
     this.#options = options;
   }
 
@@ -42,21 +51,23 @@ export class Audit {
   /** The newest first. */
   async latest(count: number): Promise<readonly AuditLine[]> {
     const lines = await this.#options.records.latest(LIST, Math.min(count, MAX_KEPT));
-    return lines.map((line) => JSON.parse(line) as AuditLine); // as written here
+    return lines.flatMap((line) => (parseObject(line) as AuditLine | undefined) ?? []); // as written here, or foreign
   }
 
   async #write(change: Change & { readonly failed?: string }): Promise<void> {
-    const { sink, clock, records } = this.#options;
+    const { sink, clock, records, state } = this.#options;
     const line = printableJson({ at: rfc3339(clock()), ...change } satisfies AuditLine, 0);
     try {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
       else await appendFile(sink, `${line}\n`, { flush: true });
     } catch (error) {
+      state.failed(error);
       throw new ApiProblem(
         503,
         `nothing was changed: the audit log cannot be written: ${error instanceof Error ? error.message : error}`,
       );
     }
+    state.works();
     await records.append(LIST, line, MAX_KEPT).catch(() => {}); // the line is in the sink already
   }
 }

@@ -60,8 +60,8 @@ export class CandidateRecords {
     if (id === undefined || id === this.#seen) return;
     const text = (await this.#records.all(TEXTS)).get(FIELD);
     if (text === undefined) return;
+    this.#seen = id; // also of a foreign text, which stays so
     const { id: found, posted } = JSON.parse(text) as SentCandidate; // as `put` wrote it
-    this.#seen = id;
     if (found !== id) {
       this.#textless = id; // the other text is not accepted before its id is stored
       return;

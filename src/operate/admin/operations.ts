@@ -1,6 +1,7 @@
 import { fields } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { adviceOperations } from './advice-operations.ts';
+import type { RecordingState } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { candidateOperations } from './candidate-operations.ts';
 import { counterOperations } from './counter-operations.ts';
@@ -64,8 +65,9 @@ function recordOperations(options: AdminOptions): readonly ApiOperation[] {
     operation('GET /api/v1/recording', {
       summary: 'whether requests are recorded (RECORD_TO), and until when',
       need: 'read',
-      answers: '`recording`, and `until`: null if the recording has no end.',
-      answer: async () => shown(await recordingEnd(options), options.clock()),
+      answers:
+        '`recording`, and `until`: null if the recording has no end. `failing`, since when and why, while a process cannot write it.',
+      answer: async () => shown(await recordingState(options), options.clock()),
     }),
     operation('PUT /api/v1/recording', {
       summary: 'records requests in every process until a time; a time in the past ends the recording',
@@ -77,8 +79,9 @@ function recordOperations(options: AdminOptions): readonly ApiOperation[] {
         if (untilMs === undefined)
           throw new ApiProblem(400, `until must be a time such as 2026-01-31T12:00:00Z, got '${body.until}'`);
         const nowMs = options.clock();
-        const before = shown(await recordingEnd(options), nowMs);
-        const after = shown(untilMs, nowMs);
+        const state = await recordingState(options);
+        const before = shown(state, nowMs);
+        const after = shown({ ...state, untilMs }, nowMs);
         const change = { who: client.name, change: 'recording', reason: body.reason, what: {}, before, after };
         await options.audit.change(change, () => options.ask({ kind: 'record', untilMs }));
         return after;
@@ -88,14 +91,16 @@ function recordOperations(options: AdminOptions): readonly ApiOperation[] {
 }
 
 /** @throws ApiProblem  404: RECORD_TO is not set */
-async function recordingEnd({ ask }: AdminOptions): Promise<number> {
+async function recordingState({ ask }: AdminOptions): Promise<RecordingState> {
   const replies = await ask({ kind: 'record' });
-  const ends = replies.flatMap(({ reply: untilMs }) => untilMs ?? []);
-  if (ends.length === 0) throw new ApiProblem(404, 'nothing can be recorded: RECORD_TO is not set');
-  return Math.max(...ends);
+  const states = replies.flatMap(({ reply }) => reply ?? []);
+  if (states.length === 0) throw new ApiProblem(404, 'nothing can be recorded: RECORD_TO is not set');
+  const failing = states.find((one) => one.failing !== undefined)?.failing;
+  return { untilMs: Math.max(...states.map(({ untilMs }) => untilMs)), failing };
 }
 
-const shown = (untilMs: number, nowMs: number) => ({
+const shown = ({ untilMs, failing }: RecordingState, nowMs: number) => ({
   recording: untilMs > nowMs,
   until: untilMs > nowMs && Number.isFinite(untilMs) ? rfc3339(untilMs) : null,
+  ...(failing !== undefined && untilMs > nowMs && { failing }),
 });

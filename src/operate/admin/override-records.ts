@@ -1,8 +1,11 @@
 import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
+import { fields, listOf, oneOf, text, whole } from '../../base/shape.ts';
+import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import { descriptorKey, type Overrides, type StandingOverride } from '../../engine/decide/overrides.ts';
 import { ApiProblem } from './problem.ts';
+import { valid } from './schema.ts';
 
 const MAP = 'overrides';
 
@@ -19,6 +22,8 @@ interface OverrideRecordsOptions {
   readonly clock: Clock;
   /** Has every process that answers requests follow these overrides. */
   readonly spread: (overrides: readonly StandingOverride[]) => Promise<unknown>;
+  /** Called once for a record that is not an override, which has no effect. */
+  readonly onForeign: (key: string, reason: string) => void;
   /** Those processes follow none yet. */
   readonly isEmpty: boolean;
 }
@@ -27,6 +32,8 @@ interface OverrideRecordsOptions {
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
   #isEmpty: boolean;
+  /** The records that are no overrides, which are named once. */
+  #foreign: ReadonlyMap<string, string> = new Map();
 
   constructor(options: OverrideRecordsOptions) {
     this.#options = options;
@@ -64,14 +71,58 @@ export class OverrideRecords {
     const { records, overrides, clock, spread } = this.#options;
     const nowMs = clock();
     const found: StandingOverride[] = [];
-    for (const [key, text] of await records.all(MAP)) {
-      const override = JSON.parse(text) as StandingOverride; // as `put` wrote it
-      if (override.untilMs > nowMs) found.push(override);
-      else await records.remove(MAP, key);
+    const foreign = new Map<string, string>();
+    const expired = new Map<string, number>();
+    for (const [key, written] of await records.all(MAP)) {
+      const override = parseOverride(written);
+      if (typeof override === 'string') foreign.set(key, override);
+      else if (override.untilMs > nowMs) found.push(override);
+      else expired.set(key, override.untilMs);
     }
+    await this.#remove(expired);
+    this.#name(foreign);
     overrides.replace(found);
     if (found.length > 0 || !this.#isEmpty) await spread(found);
     this.#isEmpty = found.length === 0;
     return found;
+  }
+
+  /** Removes what has expired by the clock of the store: that of this process would remove it for all instances. */
+  async #remove(expired: ReadonlyMap<string, number>): Promise<void> {
+    if (expired.size === 0) return;
+    const { records } = this.#options;
+    const nowMs = await records.nowMs();
+    for (const [key, untilMs] of expired) if (untilMs <= nowMs) await records.remove(MAP, key);
+  }
+
+  #name(foreign: ReadonlyMap<string, string>): void {
+    const known = this.#foreign;
+    this.#foreign = foreign;
+    for (const [key, reason] of foreign) if (known.get(key) !== reason) this.#options.onForeign(key, reason);
+  }
+}
+
+const record = fields({
+  domain: text,
+  entries: listOf(fields({ key: text, value: text })),
+  effect: fields(
+    { kind: oneOf('limit', 'block', 'exempt') },
+    { requestsPerUnit: whole, unit: oneOf(...(Object.keys(unitMs) as Unit[])) }, // unitMs has only units as keys
+  ),
+  untilMs: whole,
+  by: text,
+  reason: text,
+});
+
+/** An override, or the reason why a record is none: another program may have written it. */
+function parseOverride(written: string): StandingOverride | string {
+  try {
+    const override = valid(record, JSON.parse(written), 'the record');
+    const { kind, requestsPerUnit, unit } = override.effect;
+    if (kind !== 'limit') return { ...override, effect: { kind } };
+    if (requestsPerUnit === undefined || unit === undefined) return 'expected requestsPerUnit and unit, got no limit';
+    return { ...override, effect: { kind, requestsPerUnit, unit } };
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }

@@ -7,7 +7,10 @@ export type MethodCall<T> = {
 }[keyof T];
 
 /** All methods of `Records`: the compiler asks for each. */
-const methods = { append: 0, latest: 0, put: 0, putOnce: 0, remove: 0, all: 0 } satisfies Record<keyof Records, 0>;
+const methods = { append: 0, latest: 0, put: 0, putOnce: 0, remove: 0, all: 0, nowMs: 0 } satisfies Record<
+  keyof Records,
+  0
+>;
 
 /**
  * The records of a decider's store, for another process of the same service. Its calls fail with `ApiProblem`.

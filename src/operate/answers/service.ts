@@ -35,11 +35,15 @@ const auditLine = fields(
 );
 export type AuditLine = ValueOf<typeof auditLine>;
 
-const recording = fields({
-  recording: flag,
-  /** Null: the recording has no end. */
-  until: orNull(time),
-});
+const recording = fields(
+  {
+    recording: flag,
+    /** Null: the recording has no end. */
+    until: orNull(time),
+  },
+  /** Since when and why requests are missing. */
+  { failing: text },
+);
 
 const role = oneOf('read', 'operate');
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { parseObject } from '../../base/json.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Instance } from '../answers/service.ts';
 
@@ -39,8 +40,8 @@ export class Heartbeat {
     const nowMs = clock();
     const found: Instance[] = [{ ...this.#options.facts(), atMs: nowMs, isThis: true }];
     for (const [field, text] of await records.all(MAP)) {
-      const facts = JSON.parse(text) as Omit<Instance, 'isThis'>; // as written here
-      if (field === id) continue;
+      const facts = parseObject(text) as Omit<Instance, 'isThis'> | undefined; // as written here, or foreign
+      if (field === id || !facts) continue;
       if (nowMs - facts.atMs < SILENT_MS) found.push({ ...facts, isThis: false });
       else if (nowMs - facts.atMs > FORGOTTEN_MS) await records.remove(MAP, field);
     }

@@ -42,18 +42,19 @@ const MIN_VALUES = 50;
 const MIN_PART = 0.2;
 
 /**
- * Judges what all processes have seen, each by itself, except for calls that may reach different processes. Several of
- * them may have the same finding.
+ * Judges what all processes have seen together: the connections of one proxy may reach different ones. Several jumps
+ * may be the same finding.
  */
 export function judge(reports: readonly EvidenceReport[], nowMs: number): readonly Judged[] {
   const pairs = reports.flatMap((report) => report.pairs);
   const byRule = groupBy(pairs, ({ rule }) => rule);
   const rules = Array.from(byRule.values(), (ofRule) => [...groupBy(ofRule, ({ by }) => by.proxy).values()].map(addUp));
-  const traffic = reports.flatMap((report) => report.traffic);
+  const traffic = perProxy(reports.flatMap((report) => report.traffic)).map(addTraffic);
+  const calls = perProxy(reports.flatMap((report) => report.calls)).map(addCalls);
   const committed = new Set(reports.flatMap((report) => report.committed));
   const examples = new Map(reports.flatMap((report) => [...report.examples]));
   return [
-    ...reports.flatMap((report) => report.calls).flatMap(judgeCalls),
+    ...calls.flatMap(judgeCalls),
     ...rules.flatMap((ofRule) => judgeChecks(ofRule, committed)),
     ...rules.flatMap(judgeReleases),
     ...[...groupBy(traffic, ({ domain }) => domain).values()].flatMap((ofDomain) =>
@@ -208,6 +209,44 @@ const listKeys = (example: readonly Entry[]): string => example.map(({ key }) =>
 const shownRule = ({ rule, place }: PairedCalls): string => `rule '${rule}'${place ? ` (${formatLine(place)})` : ''}`;
 
 const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count + (other[at] ?? 0));
+
+/** What was seen of each proxy in each domain. */
+const perProxy = <T extends { readonly domain: string; readonly by: NamedProxy }>(
+  all: readonly T[],
+): readonly (readonly T[])[] => [...groupBy(all, ({ domain, by }) => nameIn(domain, by.proxy)).values()];
+
+const addCalls = (all: readonly EmptyCalls[]): EmptyCalls =>
+  all.reduce((one, other) => ({
+    ...other,
+    calls: plus(one.calls, other.calls),
+    sinceMs: Math.min(one.sinceMs, other.sinceMs),
+  }));
+
+const addTraffic = (all: readonly ProxyTraffic[]): ProxyTraffic =>
+  all.reduce((one, other) => ({
+    ...other,
+    requests: one.requests + other.requests,
+    shapes: merged(one.shapes, other.shapes, (count, more) => count + more),
+    keys: merged(one.keys, other.keys, (key, more) => ({
+      values: key.values + more.values,
+      placeholders: key.placeholders + more.placeholders,
+      placeholder: more.placeholder ?? key.placeholder,
+      sinceMs: Math.min(key.sinceMs ?? more.sinceMs ?? 0, more.sinceMs ?? key.sinceMs ?? 0) || undefined,
+    })),
+  }));
+
+function merged<T>(
+  one: ReadonlyMap<string, T>,
+  other: ReadonlyMap<string, T>,
+  add: (known: T, more: T) => T,
+): ReadonlyMap<string, T> {
+  const all = new Map(one);
+  for (const [name, more] of other) {
+    const known = all.get(name);
+    all.set(name, known === undefined ? more : add(known, more));
+  }
+  return all;
+}
 
 /** What several processes have seen of one rule and one proxy. */
 const addUp = (all: readonly PairedCalls[]): PairedCalls =>

@@ -17,9 +17,14 @@ interface RecordingFilesOptions {
   readonly clock: Clock;
   /** The first lines of a file. */
   readonly head: (part: number) => string;
-  /** Called if files cannot be written: nothing is written from then on. */
+  /** Called if files cannot be written: nothing is written until the next attempt. */
   readonly onFailure: (error: Error) => void;
+  /** Called while files are written. */
+  readonly onWritten: () => void;
 }
+
+/** Files that cannot be written are tried again after this time. */
+const RETRY_MS = 5_000;
 
 const ENDING = '.ndjson.gz';
 const PREFIX = 'weir-';
@@ -47,7 +52,7 @@ export class RecordingFiles {
   #open: OpenFile | undefined;
   #closing: Promise<unknown> = Promise.resolve();
   #isFull = false;
-  #hasFailed = false;
+  #failedUntilMs = 0;
   /** Called as soon as more data can be written. */
   #waiting: (() => void)[] = [];
 
@@ -62,12 +67,12 @@ export class RecordingFiles {
   }
 
   get hasFailed(): boolean {
-    return this.#hasFailed;
+    return this.#failedUntilMs > 0 && this.#options.clock() < this.#failedUntilMs;
   }
 
   /** @param text  whole lines */
   write(text: string): void {
-    if (this.#hasFailed) return;
+    if (this.hasFailed) return;
     if (this.#open && (this.#open.isGone || this.#open.bytes >= this.#options.fileBytes)) this.#end();
     this.#open ??= this.#begin();
     const { gzip } = this.#open;
@@ -87,6 +92,7 @@ export class RecordingFiles {
     if (!open) return;
     open.gzip.flush(constants.Z_SYNC_FLUSH);
     if (open.file.pending) return; // the file does not exist yet
+    if (open.file.bytesWritten > 0) this.#options.onWritten();
     const seconds = this.#options.clock() / 1_000;
     utimes(open.path, seconds, seconds).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') open.isGone = true;
@@ -109,10 +115,11 @@ export class RecordingFiles {
       open.bytes += chunk.length;
     });
     const fail = (error: Error): void => {
-      if (this.#hasFailed) return;
-      this.#hasFailed = true;
-      this.#open = undefined;
+      if (gzip.destroyed) return;
+      this.#failedUntilMs = this.#options.clock() + RETRY_MS;
+      if (this.#open === open) this.#open = undefined;
       gzip.destroy();
+      file.destroy();
       this.#options.onFailure(error);
       this.#resume();
     };

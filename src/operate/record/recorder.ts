@@ -203,7 +203,11 @@ export class Recorder {
   #writeLines(count: number): void {
     const lines = this.#waiting.slice(0, count);
     this.#waiting = this.#waiting.length > count ? this.#waiting.slice(count) : [];
-    if (lines.length === 0 || this.#files.hasFailed) return;
+    if (lines.length === 0) return;
+    if (this.#files.hasFailed) {
+      this.#dropped += lines.length;
+      return;
+    }
     const texts = lines.map((one) => (typeof one === 'string' ? one : this.#linesOf(one)));
     this.#files.write(`${texts.join('\n')}\n`);
     this.#writtenOverrides = this.#changedOverrides ?? this.#writtenOverrides;

@@ -1,6 +1,7 @@
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { shareRuns } from '../../base/later.ts';
+import { rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { counterCurrency } from '../../engine/algorithms/money.ts';
 import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
@@ -20,11 +21,20 @@ interface CollectorOptions {
   readonly rules: () => RuleTree | undefined;
   readonly hash: Hash | undefined;
   readonly clock: Clock;
+  /** Called with what is left out because it cannot be kept, and the reason. */
+  readonly onLeftOut: (what: string) => void;
+  /** Called with what was deleted, and once with the reason why nothing is. */
+  readonly onTidy: (what: string) => void;
 }
 
 /** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
 export class UsageCollector {
   readonly #options: CollectorOptions;
+
+  /** The end of the newest hour with usage when this process began to collect; infinite without usage. */
+  #knownUntilMs: number | undefined;
+  readonly #startedAtMs = monotonicMs();
+  #isRefusing = false;
 
   constructor(options: CollectorOptions) {
     this.#options = options;
@@ -34,26 +44,42 @@ export class UsageCollector {
   readonly collect = shareRuns(() => this.#collect());
 
   async #collect(): Promise<void> {
-    const { sources, store, settleMs, keepMs, clock } = this.#options;
+    const { sources, store, settleMs } = this.#options;
+    this.#knownUntilMs ??= await readNewest(store);
     for (const { id, ageMs } of await sources.setAside(store.collector)) if (ageMs >= settleMs) await this.#take(id);
-    const nowMs = clock();
-    await store.tidy(Math.floor((nowMs - keepMs) / unitMs.HOUR), Math.floor(nowMs / unitMs.HOUR));
+    await this.#tidy();
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, keepMs, clock, onTidy } = this.#options;
+    const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
+    const plausibleMs = (this.#knownUntilMs ?? 0) + monotonicMs() - this.#startedAtMs + MAX_JUMP_MS;
+    const isPlausible = nowMs <= plausibleMs;
+    if (!isPlausible && !this.#isRefusing)
+      onTidy(`no usage is deleted: the clock is ${rfc3339(nowMs)}, more than a week after the newest usage`);
+    this.#isRefusing = !isPlausible;
+    const keptFromHour = isPlausible ? Math.floor((nowMs - keepMs) / unitMs.HOUR) : 0;
+    const deleted = await store.tidy(keptFromHour, Math.floor(nowMs / unitMs.HOUR));
+    if (deleted > 0)
+      onTidy(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
   }
 
   async #take(id: string): Promise<void> {
-    const { sources, store } = this.#options;
+    const { sources, store, onLeftOut } = this.#options;
     const entries = new Map<string, UsageEntry>(); // one may be on several pages
     const added = new Map<string, UsageEntry>();
     let after: string | undefined;
     do {
       const page = await sources.read(id, after);
       if (!page) return; // no decider has it, or has replied: the next round begins again
+      for (const name of page.foreign ?? []) onLeftOut(`${name}, which no instance of Weir has written`);
       for (const entry of page.entries) entries.set(nameEntry(entry), entry);
       for (const entry of page.added ?? []) addTo(added, entry);
       after = page.next;
     } while (after !== undefined);
     for (const entry of entries.values()) addTo(added, entry);
-    await store.add(id, Array.from(added.values(), this.#describe));
+    const leftOut = await store.add(id, Array.from(added.values(), this.#describe));
+    if (leftOut !== undefined) onLeftOut(leftOut);
     await sources.drop(id);
   }
 
@@ -62,6 +88,13 @@ export class UsageCollector {
     return { hour, ...describeCounter(key, rules(), hash), hits };
   };
 }
+
+/** The clock may be this far after the newest usage: service may have been down, or the clock may be wrong. */
+const MAX_JUMP_MS = unitMs.WEEK;
+
+/** The end of the newest hour with usage; without any, nothing can be deleted wrongly. */
+const readNewest = async (store: UsageStore): Promise<number> =>
+  ((await store.newestHour()) ?? Number.POSITIVE_INFINITY) * unitMs.HOUR + unitMs.HOUR;
 
 const nameEntry = ({ hour, key }: UsageEntry): string => `${hour}|${key}`;
 

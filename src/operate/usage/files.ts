@@ -82,7 +82,7 @@ export class FileUsage implements UsageStore {
     return new FileUsage(directory, '');
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<undefined> {
     for (const [hour, own] of byHour(rows)) await this.#write(hour, { id: batch, batches: [batch], rows: own });
   }
 
@@ -114,14 +114,25 @@ export class FileUsage implements UsageStore {
     return forgotten;
   }
 
-  async tidy(keptFromHour: number, nowHour: number): Promise<void> {
+  async newestHour(): Promise<number | undefined> {
+    const hours = (await this.#list()).map(({ hour }) => hour);
+    return hours.length === 0 ? undefined : Math.max(...hours);
+  }
+
+  async nowMs(): Promise<undefined> {}
+
+  async tidy(keptFromHour: number, nowHour: number): Promise<number> {
+    let deleted = 0;
     for (const [hour, parts] of byHour(await this.#list())) {
-      if (hour < keptFromHour) for (const { path } of parts) await rm(path, { force: true });
-      else if (parts.length > MAX_PARTS || (parts.length > 1 && hour < nowHour))
+      if (hour < keptFromHour) {
+        for (const { path } of parts) await rm(path, { force: true });
+        deleted += parts.length;
+      } else if (parts.length > MAX_PARTS || (parts.length > 1 && hour < nowHour))
         await this.#merge(hour, parts).catch((error: unknown) => {
           if (!isMissing(error)) throw error; // else an instance that is being replaced merges them
         });
     }
+    return deleted;
   }
 
   async close(): Promise<void> {}

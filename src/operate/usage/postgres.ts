@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Pool, type PoolClient, type QueryResult, type QueryResultRow } from 'pg';
 import {
+  MAX_SUM,
   RowSums,
+  saturated,
   type UsageGroup,
   type UsagePeriod,
   type UsageQuery,
@@ -17,6 +19,7 @@ const MIGRATIONS = [
      id bytea NOT NULL, PRIMARY KEY (hour, id))`,
   `CREATE TABLE weir_usage_batches (batch text PRIMARY KEY, added_at timestamptz NOT NULL DEFAULT now())`,
   `ALTER TABLE weir_usage ADD COLUMN currency text NOT NULL DEFAULT ''`,
+  `CREATE TABLE weir_usage_quarantine (batch text NOT NULL, reason text NOT NULL, row text NOT NULL)`,
 ] as const;
 
 /** The lock of migrations, in the database. */
@@ -50,16 +53,19 @@ export class PostgresUsage implements UsageStore {
     this.#pool.on('error', onError);
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<string | undefined> {
     const sums = sumRows(rows);
+    let refused = 0;
     await this.#migrate();
     await this.#inTransaction(async (client) => {
       const known = await client.query('INSERT INTO weir_usage_batches (batch) VALUES ($1) ON CONFLICT DO NOTHING', [
         batch,
       ]);
       if (known.rowCount === 0) return;
-      for (let at = 0; at < sums.length; at += SLICE) await insert(client, sums.slice(at, at + SLICE));
+      for (let at = 0; at < sums.length; at += SLICE)
+        refused += await insertAll(client, batch, sums.slice(at, at + SLICE));
     });
+    return refused === 0 ? undefined : `${refused} rows, which are in the table weir_usage_quarantine`;
   }
 
   async report({ fromHour, toHour, by, per, count, ...only }: UsageQuery): Promise<UsageReport> {
@@ -84,7 +90,7 @@ export class PostgresUsage implements UsageStore {
         ? rows.map(({ currency, hits }) => ({ currency, hits, rows: 1 }))
         : await this.#total(`SELECT currency, sum(hits) AS hits ${from}`, values);
     const spent: Record<string, number> = {};
-    for (const { currency, hits } of totals) spent[currency] = (spent[currency] ?? 0) + Number(hits);
+    for (const { currency, hits } of totals) spent[currency] = saturated((spent[currency] ?? 0) + Number(hits));
     const { '': hits = 0, ...ofBudgets } = spent;
     return {
       rows: rows.map(({ hour, domain, rule = '', key = '', currency, hits }) => ({
@@ -92,7 +98,7 @@ export class PostgresUsage implements UsageStore {
         domain,
         rule,
         key,
-        hits: Number(hits),
+        hits: saturated(Number(hits)),
         currency: currency === '' ? undefined : currency,
       })),
       more: totals.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
@@ -119,10 +125,22 @@ export class PostgresUsage implements UsageStore {
     return rowCount ?? 0;
   }
 
-  async tidy(keptFromHour: number): Promise<void> {
+  async newestHour(): Promise<number | undefined> {
     await this.#migrate();
-    await this.#query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
+    const { rows } = await this.#query<{ hour: string | null }>('SELECT max(hour) AS hour FROM weir_usage');
+    return rows[0]?.hour == null ? undefined : Number(rows[0].hour);
+  }
+
+  async nowMs(): Promise<number> {
+    const { rows } = await this.#query<{ ms: string }>('SELECT extract(epoch FROM now()) * 1000 AS ms');
+    return Number(rows[0]?.ms);
+  }
+
+  async tidy(keptFromHour: number): Promise<number> {
+    await this.#migrate();
+    const { rowCount } = await this.#query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
     await this.#query(`DELETE FROM weir_usage_batches WHERE added_at < now() - interval '${BATCHES_KEPT}'`);
+    return rowCount ?? 0;
   }
 
   close(): Promise<void> {
@@ -159,6 +177,9 @@ export class PostgresUsage implements UsageStore {
     }
   }
 }
+
+/** The sum of two saturated sums is within 64 bits. */
+const MAX_ADDED = BigInt(MAX_SUM);
 
 interface ReportedRow {
   readonly hour: string | null;
@@ -211,17 +232,43 @@ function sumRows(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
     .sort((one, other) => one.hour - other.hour || one.id.compare(other.id));
 }
 
+/** Sets aside the rows that the database refuses, one by one, so that the others are kept. @returns their number */
+async function insertAll(client: PoolClient, batch: string, rows: readonly IdentifiedRow[]): Promise<number> {
+  await client.query('SAVEPOINT rows');
+  try {
+    await insert(client, rows);
+    return 0;
+  } catch (error) {
+    if (!refusesData(error)) throw error;
+    await client.query('ROLLBACK TO SAVEPOINT rows');
+    if (rows.length > 1) {
+      const middle = rows.length >> 1;
+      return (
+        (await insertAll(client, batch, rows.slice(0, middle))) + (await insertAll(client, batch, rows.slice(middle)))
+      );
+    }
+    const { id: _, ...row } = rows[0] as IdentifiedRow; // the only one
+    const values = [batch, error.message, withoutNul(JSON.stringify(row))];
+    await client.query('INSERT INTO weir_usage_quarantine (batch, reason, row) VALUES ($1, $2, $3)', values);
+    return 1;
+  }
+}
+
+/** Whether an error is about the values: classes 22 (data), 23 (constraints) and 54 (limits of the database). */
+const refusesData = (error: unknown): error is Error =>
+  error instanceof Error && 'code' in error && /^(22|23|54)/.test(String(error.code));
+
 async function insert(client: PoolClient, rows: readonly IdentifiedRow[]): Promise<void> {
   await client.query(
     `INSERT INTO weir_usage (hour, domain, rule, key, hits, id, currency)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::text[])
-     ON CONFLICT (hour, id) DO UPDATE SET hits = weir_usage.hits + excluded.hits`,
+     ON CONFLICT (hour, id) DO UPDATE SET hits = greatest(least(weir_usage.hits + excluded.hits, ${MAX_ADDED}), -${MAX_ADDED})`,
     [
       rows.map(({ hour }) => hour),
       rows.map(({ domain }) => withoutNul(domain)),
       rows.map(({ rule }) => withoutNul(rule)),
       rows.map(({ key }) => withoutNul(key)),
-      rows.map(({ hits }) => hits),
+      rows.map(({ hits }) => BigInt(hits)),
       rows.map(({ id }) => id),
       rows.map(({ currency = '' }) => currency),
     ],

@@ -12,6 +12,11 @@ export interface UsageRow {
   readonly currency?: string | undefined;
 }
 
+/** The largest sum that is kept and reported, in either direction; each store has room for the sum of two. */
+export const MAX_SUM = 2 ** 62;
+
+export const saturated = (sum: number): number => Math.max(Math.min(sum, MAX_SUM), -MAX_SUM);
+
 /** What rows of a report are sums of. */
 export const usageGroups = ['domain', 'rule', 'key'] as const;
 export type UsageGroup = (typeof usageGroups)[number];
@@ -61,13 +66,21 @@ export interface UsageReport {
 export interface UsageStore {
   /** Identifies this store to the deciders, also after a restart. */
   readonly collector: string;
-  /** Adds the rows of a batch, once: a batch with a known id has no effect. */
-  add(batch: string, rows: readonly UsageRow[]): Promise<void>;
+  /**
+   * Adds the rows of a batch, once: a batch with a known id has no effect.
+   *
+   * @returns where rows are that could not be stored, and their number; undefined: all are stored
+   */
+  add(batch: string, rows: readonly UsageRow[]): Promise<string | undefined>;
   report(query: UsageQuery): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;
-  /** Compacts what is kept, and deletes usage from before this hour. */
-  tidy(keptFromHour: number, nowHour: number): Promise<void>;
+  /** The last hour with usage; undefined if there is none. */
+  newestHour(): Promise<number | undefined>;
+  /** The clock of the store; undefined: it has none of its own. */
+  nowMs(): Promise<number | undefined>;
+  /** Compacts what is kept, and deletes usage from before this hour. @returns the number of deleted rows or files */
+  tidy(keptFromHour: number, nowHour: number): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -106,10 +119,10 @@ export class UsageSums {
     const key = by === 'key' ? row.key : '';
     const name = `${hour} ${currency} ${domain.length} ${rule.length} ${domain}${rule}${key}`;
     const known = this.#sums.get(name);
-    if (known) known.hits += hits;
-    else this.#sums.set(name, { domain, rule, key, hour, hits, currency });
-    if (currency === undefined) this.#hits += hits;
-    else this.#spent[currency] = (this.#spent[currency] ?? 0) + hits;
+    if (known) known.hits = saturated(known.hits + hits);
+    else this.#sums.set(name, { domain, rule, key, hour, hits: saturated(hits), currency });
+    if (currency === undefined) this.#hits = saturated(this.#hits + hits);
+    else this.#spent[currency] = saturated((this.#spent[currency] ?? 0) + hits);
   }
 
   report(): UsageReport {

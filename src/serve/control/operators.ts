@@ -15,6 +15,7 @@ import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
 import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
+import { WorkState } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, CannotStart, openParts, type Part } from '../parts/start-up.ts';
@@ -43,7 +44,7 @@ interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 
 export function openOperators(
   settings: Settings,
   { core, responders, metrics, refreshed, standing, ...others }: OperatorSources,
-  { clock }: ProcessContext,
+  { clock, log }: ProcessContext,
 ): Promise<Operators> {
   return openParts(async (add) => {
     const { records, rules, counters, hash } = core;
@@ -56,10 +57,15 @@ export function openOperators(
       rules: rules.book.rules,
       sourced: rules,
       candidate: rules.candidate,
-      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add }),
-      overrides: followOverrides(core, { standing, ask: responders.ask, add }),
+      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add, clock, log }),
+      overrides: followOverrides(core, { standing, ask: responders.ask, add, log }),
       followed: core.overrides,
-      audit: new Audit({ sink: settings.admin.auditLog, clock, records }),
+      audit: new Audit({
+        sink: settings.admin.auditLog,
+        clock,
+        records,
+        state: new WorkState({ name: 'writing the audit log', clock, log }),
+      }),
       access: readAccess(settings, new Sessions(clock, settings.debug.address.port)),
       counters,
       requestsOfMinute: async () => {
@@ -91,19 +97,29 @@ function readAccess({ admin }: Settings, sessions: Sessions): AdminOptions['acce
   return { tokens, hosts: admin.hosts.map((host) => host.toLowerCase()), sessions };
 }
 
+/** What following records needs. */
+interface Following extends Pick<ProcessContext, 'log'> {
+  readonly add: Add;
+}
+
 function followOverrides(
-  { records, overrides: followed, clock, hasOwnRecords }: ControlCore,
-  { standing, ask, add }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & { readonly add: Add },
+  { records, overrides: followed, clock, hasOwnRecords, hash }: ControlCore,
+  { standing, ask, add, log }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & Following,
 ): OverrideRecords {
   const overrides = new OverrideRecords({
     records,
     clock,
     overrides: followed,
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
+    onForeign: (key, reason) =>
+      log.error(
+        `the override under ${hash ? hash(key) : key} has no effect, others do: ${reason}; remove it from the store`,
+      ),
     isEmpty: standing === undefined || standing.length === 0,
   });
   if (hasOwnRecords && standing) void overrides.restore(standing);
-  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  const state = new WorkState({ name: 'reading overrides', clock, log }); // while it fails, the last ones apply
+  const follow = () => void state.run(() => overrides.follow());
   add({ close: every(FOLLOW_INTERVAL_MS, follow) });
   return overrides;
 }
@@ -112,11 +128,12 @@ function followOverrides(
 function followCandidates(
   { rules: { candidate }, counters }: Settings,
   records: Records,
-  { book, add }: { readonly book: SourcedRules['candidate']; readonly add: Add },
+  { book, add, clock, log }: Following & Pick<ProcessContext, 'clock'> & { readonly book: SourcedRules['candidate'] },
 ): CandidateRecords {
   const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
   const candidates = new CandidateRecords(isShared ? records : memoryRecords(), book);
-  const follow = () => void candidates.follow().catch(() => {}); // if it fails, the last candidate stays
+  const state = new WorkState({ name: 'reading the candidate', clock, log }); // while it fails, the last one stays
+  const follow = () => void state.run(() => candidates.follow());
   if (isShared) add({ close: every(CANDIDATE_INTERVAL_MS, follow) });
   return candidates;
 }

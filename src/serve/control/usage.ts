@@ -2,6 +2,7 @@ import { every } from '../../base/clock.ts';
 import type { UsageBatch, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
 import type { Responders } from '../../operate/admin/options.ts';
 import type { MethodCall } from '../../operate/admin/remote-records.ts';
+import { WorkState } from '../../operate/observe/work-state.ts';
 import { UsageCollector } from '../../operate/usage/collector.ts';
 import { FileUsage } from '../../operate/usage/files.ts';
 import type { UsageStore } from '../../operate/usage/usage-store.ts';
@@ -38,19 +39,11 @@ export function openUsage(
       rules: core.rules.book.rules,
       hash: core.hash,
       clock,
+      onTidy: (what) => log.warn(what),
+      onLeftOut: (what) => log.error(`usage leaves out ${what}`),
     });
-    let isFailing = false;
-    const collect = async (): Promise<void> => {
-      try {
-        await collector.collect();
-        if (isFailing) log.warn('usage is collected again');
-        isFailing = false;
-      } catch (error) {
-        if (!isFailing) log.error({ err: error }, 'usage cannot be collected; retrying');
-        isFailing = true;
-      }
-    };
-    add({ close: every(settings.intervalMs, () => void collect()) }); // what is left is collected after the next start
+    const state = new WorkState({ name: 'collecting usage', clock, log });
+    add({ close: every(settings.intervalMs, () => void state.run(() => collector.collect())) }); // what is left is collected after the next start
     return { store };
   });
 }

@@ -1,8 +1,10 @@
 import { uptime } from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { AdminAgent } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
+import { WorkState } from '../../operate/observe/work-state.ts';
 import { RequestClock } from '../../operate/record/request-clock.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
@@ -68,6 +70,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store, uptime() * 1_000).then(onNeverReached);
       return { grpc, http, counters: core.store.description };
     });
+  const questions = watchQuestions(clock, log);
   return {
     receive(message) {
       switch (message.kind) {
@@ -79,9 +82,10 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
           const { number, question } = message;
           const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open
           return void answer
-            .catch((error: unknown): undefined => {
-              log.error({ err: error }, `the operators' question '${question.kind}' has no answer`);
-            })
+            .then(
+              (reply) => questions.answered(question.kind, reply),
+              (error: unknown): undefined => questions.failed(question.kind, error),
+            )
             .then((reply) => send({ kind: 'reply', number, reply }));
         }
         case 'operators_served':
@@ -99,6 +103,24 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       if (!hasRules) return; // nothing is open
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
       await reports.sendLast();
+    },
+  };
+}
+
+/** Logs questions of operators that have no answer: a failure of the store once until it ends. */
+function watchQuestions(clock: Clock, log: Logger) {
+  const states = new Map<string, WorkState>();
+  return {
+    answered<R>(kind: string, reply: R): R {
+      states.get(kind)?.works();
+      return reply;
+    },
+    failed(kind: string, error: unknown): undefined {
+      const what = `answering the operators' question '${kind}'`;
+      if (!(error instanceof StoreUnavailable)) return void log.error({ err: error }, `${what} has failed`);
+      const state = states.get(kind) ?? new WorkState({ name: what, clock, log });
+      states.set(kind, state);
+      state.failed(error);
     },
   };
 }

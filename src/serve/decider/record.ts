@@ -4,6 +4,7 @@ import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import { RECORDING_VERSION } from '../../lab/record/format.ts';
+import { WorkState } from '../../operate/observe/work-state.ts';
 import { RecordingFiles } from '../../operate/record/files.ts';
 import { Recorder } from '../../operate/record/recorder.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -15,6 +16,7 @@ export interface Recording extends Part {
   /** The decider for requests: its answers contain the time at which the store charged them. */
   readonly decider: Decider;
   readonly recorder: Recorder;
+  readonly state: WorkState;
 }
 
 const FLUSH_INTERVAL_MS = 1_000;
@@ -38,6 +40,7 @@ export async function openRecording(
   await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true, mode: OWNER_ONLY }));
   const stream = randomUUID();
   const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
+  const state = new WorkState({ name: 'recording requests', clock, log });
   const recorder = new Recorder({
     decider,
     clock: requestClock,
@@ -52,7 +55,8 @@ export async function openRecording(
         maxBytes,
         head,
         clock,
-        onFailure: (error) => log.error(`requests are no longer recorded: ${error.message}`),
+        onFailure: (error) => state.failed(error),
+        onWritten: () => state.works(),
       }),
     onRecorded,
     untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,
@@ -63,6 +67,7 @@ export async function openRecording(
   return {
     decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
     recorder,
+    state,
     async close() {
       stopFlushing();
       await recorder.close();

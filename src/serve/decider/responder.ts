@@ -75,7 +75,9 @@ export function openResponder(
         clock,
         every,
         ...settings.agent,
-        record: recording && ((untilMs) => recording.recorder.record(untilMs)),
+        record:
+          recording &&
+          ((untilMs) => ({ untilMs: recording.recorder.record(untilMs), failing: recording.state.failing })),
         ledger: store.ledger,
         records: store.records,
         usage: store.usage,

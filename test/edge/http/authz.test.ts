@@ -132,6 +132,29 @@ test.each([
   ]);
 });
 
+test('other spellings of a path and of an address have no counters of their own', () => {
+  const text = MAPPING.replace('[^?]', '[^?;]');
+  const parsed = parseAuthzMapping('mapping.yaml', text, compileRegExp);
+  if (!('mapping' in parsed)) throw new Error(JSON.stringify(parsed.problems));
+  const entries = (address: string, uri: string) =>
+    parsed.mapping(traefik(address, uri)).descriptors.map((one) => one.entries.map(({ value }) => value));
+  for (const uri of [
+    '/login',
+    '/%6cogin',
+    '//login',
+    '/a/..//login',
+    '/login;x',
+    '/login#x',
+    '/a\\..\\login',
+    'http://shop/login',
+  ])
+    expect([uri, entries('10.0.0.1', uri)]).toEqual([uri, [['/login', '10.0.0.1']]]);
+  for (const address of ['203.0.113.1:4711', '6.6.6.6, ::ffff:203.0.113.1', '[::ffff:203.0.113.1]:80'])
+    expect(entries(address, '/login')).toEqual([['/login', '203.0.113.1']]);
+  for (const address of ['2001:db8::1', '[2001:db8::2]:4711', '2001:0DB8::ffff%eth0'])
+    expect(entries(address, '/login')).toEqual([['/login', '2001:db8::/64']]);
+});
+
 test('other proxies name the headers that they set', () => {
   const text = `domain: d
 fields: { remote_address: X-Real-IP, headers: { ":path": x-original-uri } }

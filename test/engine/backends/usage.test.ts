@@ -111,6 +111,36 @@ function operationsOf({ operations, spend }: AnyRequest, limit: Limit, prefix: s
   });
 }
 
+test('values of another program change no answer, and cost no usage but their own', async () => {
+  const prefix = `${randomUUID()}:`;
+  const backend = openRedis(prefix, fakeClock(START_MS), true);
+  const limit = fixedWindowOf(20, YEAR_MS);
+  const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value: 'a' }]);
+  const spend = () => backend.run([{ key, limit, kind: 'spend', hits: 1, blocks: true, metered: true }], how);
+  const usage = new RedisUsage(redis, prefix);
+  const [hash, log] = usageKeys(prefix);
+  await redis.set(hash, 'x');
+  expect((await spend())[0]).toMatchObject({ code: 'OK' });
+  await expect(usage.setAside('test')).rejects.toThrow(`${hash} is a string, not a hash: delete it`);
+  await redis.del(hash);
+  await redis.set(log, 'x');
+  expect((await spend())[0]).toMatchObject({ code: 'OK' });
+  await redis.del(log);
+  await spend();
+  await redis.hset(hash, { junk: '1', '7|': 'x', [`x|${key}`]: '1' });
+  await redis.rpush(log, 'junk', Buffer.alloc(40, 255));
+  const [batch] = await usage.setAside('test');
+  expect(await readAll(usage, batch?.id ?? '')).toEqual([`${HOUR} ${key} 2`]);
+  const pages = [await usage.read(batch?.id ?? '', undefined), await usage.read(batch?.id ?? '', 'h0')];
+  expect(pages.flatMap((page) => page?.foreign ?? []).sort()).toEqual([
+    `field "7|" of ${hash}|aside`,
+    `field "junk" of ${hash}|aside`,
+    `field "x|${key}" of ${hash}|aside`,
+    `item 1 of ${log}|aside`,
+    `item 2 of ${log}|aside`,
+  ]);
+});
+
 test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, unitMs.HOUR))])(
   'Redis and memory count the same usage, by $algorithm',
   async (limit) => {

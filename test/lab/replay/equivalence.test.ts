@@ -116,6 +116,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
         onFailure: (error) => {
           throw error;
         },
+        onWritten: () => {},
       }),
     onRecorded: (requests) => {
       recorded += requests;

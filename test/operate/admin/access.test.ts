@@ -24,6 +24,17 @@ const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOpti
 const tokens = parseTokens('anna:operate:s1,ben:read:s2') ?? [];
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 
+const BROWSER = {
+  accept: 'text/html',
+  'accept-language': 'en',
+  'cache-control': 'max-age=0',
+  cookie: 'a=b',
+  'sec-ch-ua': '"Chromium"',
+  'sec-fetch-site': 'same-origin',
+  'upgrade-insecure-requests': '1',
+  'user-agent': 'Mozilla/5.0',
+};
+
 test.each<[string, IncomingMessage, Need, string | number]>([
   ['reads everything on this machine', request(), 'read', 'loopback'],
   ['reads everything over IPv6 on this machine', request({ host: '[::1]:6070' }, '::1'), 'read', 'loopback'],
@@ -42,6 +53,15 @@ test.each<[string, IncomingMessage, Need, string | number]>([
     'read',
     403,
   ],
+  ['reads no values through a proxy that only adds its name', request({ via: '1.1 proxy' }), 'read', 403],
+  ['reads no values through a proxy that adds an address', request({ 'x-real-ip': '10.0.0.7' }), 'read', 403],
+  [
+    'reads no values through a proxy that adds nothing, as old NGINX',
+    Object.assign(request(), { httpVersion: '1.0' }),
+    'read',
+    403,
+  ],
+  ['reads everything with the headers of a browser', request(BROWSER), 'read', 'loopback'],
   [
     'reads no values under a name that may have been bound to this machine',
     request({ host: 'evil.example:6070' }),

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -86,6 +86,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
         maxBytes,
         head,
         onFailure: () => {},
+        onWritten: () => {},
       }),
     onRecorded: (recorded, dropped) => {
       counted.recorded += recorded;
@@ -230,6 +231,7 @@ describe('files of several processes', () => {
       onFailure: (error) => {
         throw error;
       },
+      onWritten: () => {},
     });
 
   test('a file that another process has open is kept, regardless of its age', async () => {
@@ -340,14 +342,15 @@ test('with a key, a limit sent in a request is recorded without its rule, whose 
 });
 
 /** A service that records to a folder that does not exist, after the request that shows it. */
-async function failedRecording() {
+async function failedRecording(clock = Date.now) {
   const failures: string[] = [];
   const started = recording({
     options: {
       openFiles: (head) =>
         new RecordingFiles({
-          ...{ directory: join(folder, 'missing'), name: 'test', clock: Date.now, fileBytes: 1e6, maxBytes: 1e9, head },
+          ...{ directory: join(folder, 'missing'), name: 'test', clock, fileBytes: 1e6, maxBytes: 1e9, head },
           onFailure: ({ message }) => failures.push(message),
+          onWritten: () => failures.push('written'),
         }),
     },
   });
@@ -362,6 +365,25 @@ test('a disk that cannot be written only ends the recording', async () => {
   await recorder.close();
   expect(failures).toEqual([expect.stringContaining('ENOENT')]);
   expect(counted).toEqual({ recorded: 1, dropped: 1 });
+});
+
+test('recording goes on when the disk can be written again, and says how many requests are missing', async () => {
+  const clock = fakeClock();
+  const { recorder, ask, counted, failures } = await failedRecording(clock);
+  await ask(requestOf(['user', 'anna']));
+  mkdirSync(join(folder, 'missing'));
+  clock.advance(5_000);
+  await ask(requestOf(['user', 'bob']));
+  await eventually(() => {
+    recorder.flush();
+    return failures.includes('written');
+  });
+  await recorder.close();
+  const [name = ''] = readdirSync(join(folder, 'missing'));
+  const lines = gunzipSync(readFileSync(join(folder, 'missing', name))).toString();
+  expect(lines).toContain('{"dropped":1}');
+  expect(lines).toContain('bob');
+  expect(counted).toEqual({ recorded: 2, dropped: 1 });
 });
 
 test('after a failure of the disk, overrides are no longer recorded', async () => {

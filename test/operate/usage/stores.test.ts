@@ -1,9 +1,16 @@
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client } from 'pg';
 import { FileUsage } from '../../../src/operate/usage/files.ts';
 import { PostgresUsage } from '../../../src/operate/usage/postgres.ts';
-import { type UsageQuery, type UsageRow, type UsageStore, UsageSums } from '../../../src/operate/usage/usage-store.ts';
+import {
+  MAX_SUM,
+  type UsageQuery,
+  type UsageRow,
+  type UsageStore,
+  UsageSums,
+} from '../../../src/operate/usage/usage-store.ts';
 import { type Postgres, startPgBouncer, startPostgres } from '../../helpers/postgres.ts';
 import fc from '../../helpers/property.ts';
 
@@ -16,6 +23,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([postgres.stop(), rm(folder, { recursive: true })]);
 });
+
+const MAX = Number.MAX_SAFE_INTEGER;
 
 let opened = 0;
 const open: Readonly<Record<string, () => Promise<UsageStore>>> = {
@@ -76,6 +85,25 @@ describe.each(Object.entries(open))('usage in %s', (_, openStore) => {
       ),
       { numRuns: 15 },
     );
+  });
+
+  test('sums stop at the largest one, and block no other row', async () => {
+    const store = await openStore();
+    for (let at = 0; at < 3; at++)
+      await store.add(
+        `batch-${at}`,
+        Array.from({ length: 600 }, (_, row) =>
+          rowOf(100, row < 300 ? 'user=most' : 'user=least', row < 300 ? MAX : -MAX),
+        ),
+      );
+    await store.add('others', [rowOf(100, 'user=alice', 1)]);
+    const { rows } = await store.report(all);
+    expect(rows.map(({ key, hits }) => [key, hits])).toEqual([
+      ['user=most', MAX_SUM],
+      ['user=alice', 1],
+      ['user=least', -MAX_SUM],
+    ]);
+    await store.close();
   });
 
   test('deletes what is older than it is kept', async () => {
@@ -151,6 +179,22 @@ test('a merge that ended before it deleted its parts counts nothing twice', asyn
   await store.tidy(0, 101);
   expect(await readdir(path)).toHaveLength(2);
   expect((await store.report(all)).hits).toBe(111);
+});
+
+test('a row that PostgreSQL refuses is set aside and counted, and the others are kept', async () => {
+  const url = await postgres.createDatabase();
+  const store = new PostgresUsage(url, () => {});
+  await store.add('first', []);
+  const client = new Client(url);
+  await client.connect();
+  await client.query("ALTER TABLE weir_usage ADD CHECK (key <> 'user=bad')");
+  const rows = ['user=a', 'user=bad', 'user=b', 'user=c'].map((key) => rowOf(100, key, 1));
+  expect(await store.add('second', rows)).toBe('1 rows, which are in the table weir_usage_quarantine');
+  expect((await store.report(all)).hits).toBe(3);
+  const { rows: kept } = await client.query('SELECT row FROM weir_usage_quarantine');
+  expect(JSON.parse(kept[0].row)).toMatchObject({ key: 'user=bad', hits: 1 });
+  await client.end();
+  await store.close();
 });
 
 test('several instances may add to one database at the same time', async () => {

@@ -100,12 +100,13 @@ local function refunded_hits(limit, hits)
   return is_reservation and 0 or -hits
 end
 
--- Adds hits to the usage of a counter in this hour. New counters beyond the maximum are summed up.
+-- Adds hits to the usage of a counter in this hour. New counters beyond the maximum are summed up. Errors, of values that
+-- another program wrote and of sums beyond 64 bits, leave the usage as it is: they must not change an answer.
 local function add_usage(usage_key, now_ms, key, hits)
   local hour = string.format('%d|', math.floor(now_ms / 3600000))
-  if call('HINCRBY', usage_key, hour .. key, hits) == hits and call('HLEN', usage_key) > MAX_USAGE_ENTRIES then
+  if redis.pcall('HINCRBY', usage_key, hour .. key, hits) == hits and call('HLEN', usage_key) > MAX_USAGE_ENTRIES then
     call('HDEL', usage_key, hour .. key)
-    call('HINCRBY', usage_key, hour, hits)
+    redis.pcall('HINCRBY', usage_key, hour, hits)
   end
 end
 
@@ -128,8 +129,8 @@ local function log_usage(usage_key, log_key, now_ms, used)
   end
   numbers[2] = #names
   local entry = pack_numbers(numbers) .. table.concat(names)
-  if call('HINCRBY', usage_key, '#log', #entry) <= MAX_LOG_BYTES then
-    call('RPUSH', log_key, entry)
+  local size = redis.pcall('HINCRBY', usage_key, '#log', #entry)
+  if type(size) == 'number' and size <= MAX_LOG_BYTES and type(redis.pcall('RPUSH', log_key, entry)) == 'number' then
     return
   end
   for at = 1, #names do

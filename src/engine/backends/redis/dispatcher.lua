@@ -49,7 +49,7 @@ local now_ms = clock_ms()
 local settlement = ARGV[3] and tonumber(ARGV[3])
 local counter_keys = ARGV[5] and #keys - 2 or #keys -- with that of the settlement
 local settlement_key = keys[counter_keys]
-if settlement and settlement <= (tonumber(call('GET', settlement_key) or '0') or 0) then
+if settlement and settlement <= (tonumber(call('MGET', settlement_key)[1] or '0') or 0) then
   return pack_numbers({ now_ms })
 end
 local input, at = unpack_numbers(ARGV[1]), 1

@@ -38,6 +38,10 @@ export class RedisRecords {
     return new Map(Object.entries(await answered(this.#redis.hgetall(this.#key(map)))));
   }
 
+  async nowMs(): Promise<number> {
+    return Number((await answered(this.#redis.time()))[0]) * 1_000;
+  }
+
   #key(name: string): string {
     return `${this.#prefix}weir|${name}`;
   }

@@ -97,7 +97,11 @@ local function decide_requests(batch)
 
   -- Reads the nodes of all operations, of each shared limit in one call.
   for key, hash in pairs(hashes) do
-    local read = redis.call('HMGET', KEYS[key], unpack(hash.wanted))
+    local read = redis.pcall('HMGET', KEYS[key], unpack(hash.wanted))
+    if read.err then -- another program's value
+      redis.call('DEL', KEYS[key])
+      read = {}
+    end
     for i = 1, #hash.wanted do
       hash.nodes[hash.wanted[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
     end

@@ -10,6 +10,12 @@
   Returns  to set aside: the id of the batch and the time since it was set aside (ms), or nil
 ]]
 local counted, log, aside, log_aside = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+for i = 1, #KEYS do
+  local kind, expected = redis.call('TYPE', KEYS[i]).ok, i % 2 == 1 and 'hash' or 'list'
+  if kind ~= 'none' and kind ~= expected then
+    return redis.error_reply('WEIR ' .. KEYS[i] .. ' is a ' .. kind .. ', not a ' .. expected .. ': delete it')
+  end
+end
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local known = redis.call('HMGET', aside, '#id', '#collector', '#since')
@@ -30,7 +36,7 @@ if not known[1] then
   redis.call('HSET', aside, '#id', ARGV[1], '#collector', ARGV[2], '#since', string.format('%.0f', now_ms))
   return { ARGV[1], '0' }
 end
-local age_ms = now_ms - tonumber(known[3])
+local age_ms = now_ms - (tonumber(known[3]) or 0)
 if known[2] ~= ARGV[2] and age_ms < tonumber(ARGV[3]) then
   return false
 end

@@ -99,9 +99,11 @@ export class RedisUsage implements UsageSource {
   async #readLog(log: string, from: number): Promise<UsagePage> {
     const to = from + PAGE_LOGGED;
     const logged = await answered(this.#redis.lrangeBuffer(log, from, to - 1));
+    const read = logged.map(readLogged);
     return {
-      added: logged.flatMap(readLogged),
+      added: read.flatMap((entries) => entries ?? []),
       entries: [],
+      foreign: read.flatMap((entries, at) => (entries ? [] : [`item ${from + at} of ${log}`])),
       next: logged.length === PAGE_LOGGED ? String(to) : `${IN_HASH}0`,
     };
   }
@@ -109,14 +111,17 @@ export class RedisUsage implements UsageSource {
   async #readHash(hash: string, cursor: string): Promise<UsagePage> {
     const [next, found] = await answered(this.#redis.hscan(hash, cursor, 'COUNT', PAGE_ENTRIES));
     const entries: UsageEntry[] = [];
+    const foreign: string[] = [];
     for (let at = 0; at < found.length; at += 2) {
       const [field = '', hits] = [found[at], found[at + 1]];
       if (field.startsWith('#')) continue;
       const bar = field.indexOf('|');
       const key = field.slice(bar + 1) as CounterKey | ''; // as the script stores it
-      entries.push({ hour: Number(field.slice(0, bar)), key, hits: Number(hits) });
+      const entry = { hour: Number(field.slice(0, bar)), key, hits: Number(hits) };
+      if (bar > 0 && isCounted(entry)) entries.push(entry);
+      else foreign.push(`field ${JSON.stringify(field.slice(0, MAX_NAMED))} of ${hash}`);
     }
-    return { entries, next: next === '0' ? undefined : `${IN_HASH}${next}` };
+    return { entries, foreign, next: next === '0' ? undefined : `${IN_HASH}${next}` };
   }
 }
 
@@ -128,12 +133,28 @@ function readTag(id: string): string {
   return end < 0 ? '' : `{${id.slice(0, end)}}`;
 }
 
-/** Reads an entry of the log, whose format is described in counters.lua. */
-function readLogged(entry: Buffer): readonly UsageEntry[] {
+/** Characters of a foreign field that its name in the log has. */
+const MAX_NAMED = 100;
+
+const isCounted = ({ hour, hits }: UsageEntry): boolean =>
+  Number.isSafeInteger(hour) && hour >= 0 && Number.isFinite(hits);
+
+/** Reads an entry of the log, whose format is described in counters.lua; undefined if another program wrote it. */
+function readLogged(entry: Buffer): readonly UsageEntry[] | undefined {
+  try {
+    const entries = readEntries(entry);
+    return entries.every(isCounted) ? entries : undefined;
+  } catch {
+    return undefined; // it is too short
+  }
+}
+
+function readEntries(entry: Buffer): readonly UsageEntry[] {
   const view = dataView(entry);
   const numberAt = (at: number): number => view.getFloat64(at * DOUBLE_BYTES, true);
   const [hour, count] = [numberAt(0), numberAt(1)];
   let from = (2 + 2 * count) * DOUBLE_BYTES;
+  if (!(count >= 0 && from <= entry.length)) throw new RangeError('expected a log of usage');
   return Array.from({ length: count }, (_, at): UsageEntry => {
     const to = from + numberAt(3 + 2 * at);
     const key = entry.toString('utf8', from, to) as CounterKey; // as the script stores it

@@ -1,6 +1,6 @@
-import type { Stats } from 'node:fs';
-import { lstat, readdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
+import { FilesBelow, type FoundFile } from './files-below.ts';
 import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
@@ -15,6 +15,7 @@ export interface RuleSource {
   list(): Promise<readonly RuleFileState[]>;
   /** Notes for operators, one text each. */
   notes?(): readonly string[];
+  close?(): void;
 }
 
 /**
@@ -37,12 +38,14 @@ export async function listFiles(
  * One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped.
  */
 export function plainPath(path: string): RuleSource {
+  const below = new FilesBelow((name) => !name.startsWith('.'));
   return {
     description: path,
+    close: () => below.close(),
     async list() {
       const stats = await stat(path);
       if (!stats.isDirectory()) return [fileState({ path, stats })];
-      const found = await filesBelow(path, (name) => !name.startsWith('.'));
+      const found = await below.list(path);
       const files = found.filter((file) => /\.ya?ml$/.test(file.path));
       if (files.length === 0) throw new Error('the directory holds no .yaml or .yml file');
       return files.map(fileState);
@@ -74,14 +77,14 @@ export function runtimeDirectory({
   const top = join(root, subdirectory);
   const isRead = (name: string): boolean => !(ignoreDotFiles && name.startsWith('.'));
   const volumes = new Set<string>();
-  const listFrom = (directory: string): Promise<readonly FoundFile[]> =>
-    filesBelow(directory, isRead, (volume) => volumes.add(volume));
+  const below = new FilesBelow(isRead, (volume) => volumes.add(volume));
   const isOfApp = ({ path }: FoundFile): boolean =>
     relative(top, path).split(sep).join('.').startsWith(`${appDirectory}.`);
   return {
     description: join(top, appDirectory),
+    close: () => below.close(),
     async list() {
-      const found = watchRoot ? (await listFrom(top)).filter(isOfApp) : await listFrom(join(top, appDirectory));
+      const found = watchRoot ? (await below.list(top)).filter(isOfApp) : await below.list(join(top, appDirectory));
       return found.map(fileState);
     },
     notes: () =>
@@ -93,42 +96,9 @@ export function runtimeDirectory({
   };
 }
 
-interface FoundFile {
-  readonly path: string;
-  readonly stats: Stats;
-}
-
 /** A write in place, a rename and a swapped link change at least one of these. */
 const fileState = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile): RuleFileState => ({
   path,
   name: path,
   state: `${path} ${ino} ${size} ${mtimeMs} ${ctimeMs}`,
 });
-
-/** The link by which Kubernetes replaces all files of a volume at once. */
-const VOLUME_DATA = '..data';
-
-/**
- * All files below a directory, sorted by path. Follows links.
- *
- * @param onVolume  called with each Kubernetes volume, in which names that begin with `..` are skipped. Default: volumes
- * are read like other directories.
- */
-async function filesBelow(
-  directory: string,
-  isRead: (name: string) => boolean,
-  onVolume?: (directory: string) => void,
-): Promise<readonly FoundFile[]> {
-  const files: FoundFile[] = [];
-  const all = (await readdir(directory)).filter(isRead).sort();
-  const isVolume =
-    onVolume && all.includes(VOLUME_DATA) && (await lstat(join(directory, VOLUME_DATA))).isSymbolicLink();
-  if (isVolume) onVolume(directory);
-  for (const name of isVolume ? all.filter((one) => !one.startsWith('..')) : all) {
-    const path = join(directory, name);
-    const stats = await stat(path);
-    if (!stats.isDirectory()) files.push({ path, stats });
-    else for (const file of await filesBelow(path, isRead, onVolume)) files.push(file);
-  }
-  return files;
-}

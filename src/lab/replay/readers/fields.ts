@@ -45,16 +45,16 @@ export class LogReaders implements FieldReaders {
   readonly #headers: ReadonlyMap<string, string>;
   /** The raw value of the time field, which may be a number. */
   readonly time: (fields: LogFields) => unknown;
-  /** The client's address without its port. */
   readonly address: ReadField;
+  /** Envoy sends whole addresses. */
+  readonly ipv6Prefix = 128;
   readonly status: ReadField;
   readonly cluster = readFirst(CLUSTER_NAMES);
 
   constructor({ time, remoteAddress, status, headers }: FieldNames) {
     this.#headers = headers;
     this.time = rawField(time === undefined ? TIME_NAMES : [time]);
-    const address = readFirst(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
-    this.address = (fields) => withoutPort(address(fields));
+    this.address = readFirst(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
     this.status = readFirst(status === undefined ? STATUS_NAMES : [status]);
   }
 
@@ -82,13 +82,6 @@ export function headerAliases(name: string): readonly string[] {
   if (known) return known;
   const underscored = name.replaceAll('-', '_');
   return [...new Set([name, underscored, `http_${underscored}`])];
-}
-
-/** Removes the port of `10.0.0.7:4242` and `[::1]:4242`; leaves `::1` unchanged. */
-function withoutPort(address: string | undefined): string | undefined {
-  if (address?.startsWith('[')) return address.slice(1, address.indexOf(']'));
-  const colon = address?.indexOf(':') ?? -1;
-  return colon >= 0 && colon === address?.lastIndexOf(':') ? address.slice(0, colon) : address;
 }
 
 /** Reads the first of several fields with a value; Envoy and nginx write `-` for an absent one. */

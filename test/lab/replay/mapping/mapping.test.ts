@@ -45,8 +45,10 @@ test('a part of a value is extracted with a regular expression', () => {
   expect(descriptors(part("regex: '^/(\\w+)/(\\w+)', substitution: '\\2 of \\1'"), { path: '/v1/users' })).toEqual([
     'part=users of v1',
   ]);
+  expect(descriptors(part("regex: '^([^?;]*)'"), { path: '//v1/x/../%6cogin;a?b' })).toEqual(['part=/v1/login']);
   const query = each("{query_parameters: {query_parameter_name: key, descriptor_key: key, regex: '^.{3}'}}");
   expect(descriptors(query, { path: '/?a=1&key=abc%20def' })).toEqual(['key=abc']);
+  expect(descriptors(query, { path: '/?a=?&key=abc' })).toEqual(['key=abc']);
 });
 
 test('the address of the client is read without its port, and masked', () => {
@@ -56,13 +58,18 @@ test('the address of the client is read without its port, and masked', () => {
     ['10.1.2.3', '10.1.2.3'],
     ['[2001:db8::1]:80', '2001:db8::1'],
     ['2001:db8::1', '2001:db8::1'],
+    ['2001:DB8:0::1', '2001:db8::1'],
+    ['::ffff:10.1.2.3', '10.1.2.3'],
   ])
     expect(descriptors(address, { downstream_remote_address: written })).toEqual([`remote_address=${read}`]);
+  expect(
+    descriptors(each('{remote_address: {v6_prefix_mask_len: 64}}'), { downstream_remote_address: '[2001:db8::1]:80' }),
+  ).toEqual(['remote_address=2001:db8::/64']);
   const mask = each('{masked_remote_address: {v4_prefix_mask_len: 20, v6_prefix_mask_len: 33}}');
   for (const [written, read] of [
     ['10.1.255.3', '10.1.240.0/20'],
     ['2001:db8:ffff:1::1', '2001:db8:8000::/33'],
-    ['::ffff:10.0.0.1', '::/33'],
+    ['::ffff:10.0.0.1', '10.0.0.0/20'],
     ['1:0:0:2:0:0:0:3', '1::/33'],
   ])
     expect(descriptors(mask, { remote_addr: written })).toEqual([`masked_remote_address=${read}`]);
