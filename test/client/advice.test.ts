@@ -41,6 +41,27 @@ test.each<[string, number, Readonly<Record<string, string>>, number | undefined]
   ['seconds until the reset', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '5' }, 5_000],
   ['the time of the reset', 403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW_SECONDS + 5) }, 5_000],
   ['the same in ms', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW_MS + 50) }, 50],
+  [
+    'the same with decimals',
+    200,
+    { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${NOW_SECONDS + 5}.25` },
+    5_250,
+  ],
+  ['seconds with decimals', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '0.6089' }, 609],
+  [
+    'two filters, the second limit spent',
+    200,
+    { 'x-ratelimit-remaining': '2, 0', 'x-ratelimit-reset': '10, 30' },
+    30_000,
+  ],
+  [
+    'two filters, the first limit spent',
+    200,
+    { 'x-ratelimit-remaining': '0, 5', 'x-ratelimit-reset': '10, 30' },
+    10_000,
+  ],
+  ['two filters, none spent', 200, { 'x-ratelimit-remaining': '2, 5', 'x-ratelimit-reset': '10, 30' }, undefined],
+  ['draft 6 by two filters', 200, { 'ratelimit-remaining': '0,0', 'ratelimit-reset': '4,6' }, 6_000],
   ['neither of these', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '99999999' }, undefined],
   ['a duration with a unit', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6m0s' }, 360_000],
   ['no duration', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6q' }, undefined],
@@ -87,7 +108,7 @@ test('no header field causes an error, or a negative or infinite pause', () => {
   const value = fc.oneof(
     fc.stringMatching(/^[ -~]{0,20}$/),
     fc.stringMatching(/^"[a-z]";r=0;t=-?\d{0,16}$/),
-    fc.stringMatching(/^\d{1,17}$/),
+    fc.stringMatching(/^\d{1,17}(\.\d{1,9})?(, \d{1,17})?$/),
     fc.stringMatching(/^(\d{1,9}(ms|[dhms])){1,4}$/),
   );
   fc.assert(

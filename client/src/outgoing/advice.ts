@@ -1,4 +1,4 @@
-import { type Item, parseDictionary, parseItem, parseList } from 'structured-headers';
+import { type Item, parseDictionary, parseList } from 'structured-headers';
 
 const SECOND_MS = 1_000;
 
@@ -55,17 +55,15 @@ function ietf(headers: Headers): number | undefined {
 
 const isString = (member: { readonly 0: unknown }): boolean => typeof member[0] === 'string';
 
-/** Earlier drafts: `RateLimit: limit=10, remaining=0, reset=30` and, before that, a separate field for each. */
+/** Draft 7: `RateLimit: limit=10, remaining=0, reset=30`. */
 function draft(headers: Headers): number | undefined {
   const fields = parsed(parseDictionary, headers.get('ratelimit'));
-  const single = (name: string) => parsed(parseItem, headers.get(name))?.[0];
-  const remaining = fields?.get('remaining')?.[0] ?? single('ratelimit-remaining');
-  const reset = fields?.get('reset')?.[0] ?? single('ratelimit-reset');
-  return remaining === 0 ? asSeconds(reset) : undefined;
+  return fields?.get('remaining')?.[0] === 0 ? asSeconds(fields.get('reset')?.[0]) : undefined;
 }
 
 /** The names of fields with what is left of a limit, and with the time until it is reset. */
 const legacyFields: readonly (readonly [remaining: string, reset: string])[] = [
+  ['ratelimit-remaining', 'ratelimit-reset'],
   ['x-ratelimit-remaining', 'x-ratelimit-reset'],
   ['x-rate-limit-remaining', 'x-rate-limit-reset'],
   ...['requests', 'tokens'].map((unit) => [`x-ratelimit-remaining-${unit}`, `x-ratelimit-reset-${unit}`] as const),
@@ -74,20 +72,25 @@ const legacyFields: readonly (readonly [remaining: string, reset: string])[] = [
   ),
 ];
 
+/** Each filter of a chain, such as two rate limit filters of Envoy 1.40, appends its own value to both fields. */
 function legacy(headers: Headers, nowMs: number): number | undefined {
-  const waits = legacyFields.map(([remaining, reset]) => {
-    const isSpent = /^0+$/.test(headers.get(remaining) ?? '');
-    return isSpent ? untilReset(headers.get(reset) ?? '', nowMs) : undefined;
+  const valuesOf = (name: string): readonly string[] => (headers.get(name) ?? '').split(/\s*,\s*/);
+  const waits = legacyFields.flatMap(([remaining, reset]) => {
+    const resets = valuesOf(reset);
+    return valuesOf(remaining).map((left, i) => (/^0+$/.test(left) ? untilReset(resets[i] ?? '', nowMs) : undefined));
   });
   return longest(waits);
 }
 
-/** Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or an RFC 3339 date. */
+/**
+ * Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or an RFC 3339 date.
+ * Seconds may have decimals, as those of koa-ratelimit 6.0 in memory and slowapi 0.1.10.
+ */
 function untilReset(text: string, nowMs: number): number | undefined {
-  if (!/^\d{1,15}$/.test(text)) return duration(text) ?? untilDate(text, nowMs);
+  if (!/^\d{1,15}(\.\d{1,9})?$/.test(text)) return duration(text) ?? untilDate(text, nowMs);
   const reset = Number(text);
-  if (reset <= MAX_RESET_SECONDS) return reset * SECOND_MS; // the size shows the format
-  for (const untilMs of [reset * SECOND_MS, reset])
+  if (reset <= MAX_RESET_SECONDS) return Math.ceil(reset * SECOND_MS); // the size shows the format
+  for (const untilMs of [Math.ceil(reset * SECOND_MS), Math.ceil(reset)])
     if (Math.abs(untilMs - nowMs) <= MAX_RESET_SECONDS * SECOND_MS) return Math.max(0, untilMs - nowMs);
   return undefined;
 }
