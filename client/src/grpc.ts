@@ -1,4 +1,5 @@
 import {
+  type Deadline,
   Metadata,
   ServerInterceptingCall,
   type ServerInterceptor,
@@ -40,7 +41,7 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
           const waitMs = passage.decision.retryAfterMs;
-          if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(waitMs));
+          if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', pushback(waitMs, call.getDeadline()));
           const code = codes[passage.status] ?? status.UNAVAILABLE;
           const details = String(passage.problem.title);
           call.sendStatus({ code, details, metadata: trailers, ...options.onRefused?.(passage, request) });
@@ -52,6 +53,15 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 }
+
+/**
+ * The time after which a client may retry, or -1, "do not retry", if its deadline is sooner: grpc-js 1.14 and grpcio
+ * 1.85 would wait until the deadline, and then report DEADLINE_EXCEEDED without the trailers of the refusal.
+ *
+ * @see https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+ */
+const pushback = (waitMs: number, deadline: Deadline): string =>
+  Date.now() + waitMs < Number(deadline) ? String(waitMs) : '-1';
 
 /** The codes of refusals by HTTP status; UNAVAILABLE for others. */
 const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };
