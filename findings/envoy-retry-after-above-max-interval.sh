@@ -46,7 +46,7 @@ EOF
 cat > probe.mjs <<'EOF'
 import http from 'node:http';
 const attempts = [];
-let retryAfter;
+let retryAfter = 1;
 const upstream = http.createServer((_, response) => {
   attempts.push(performance.now());
   response.writeHead(429, { 'retry-after': retryAfter }).end();

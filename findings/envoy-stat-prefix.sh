@@ -16,6 +16,7 @@ filter() { # NAME [STAT_PREFIX]
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
                       domain: demo
+                      timeout: 2s
                       ${2:+stat_prefix: $2}
                       rate_limit_service:
                         transport_api_version: V3
@@ -64,6 +65,7 @@ import http2 from 'node:http2';
 http.createServer((_, response) => response.end()).listen('upstream');
 const limits = http2.createServer();
 limits.on('stream', (stream) => {
+  stream.on('error', () => undefined);
   stream.respond({ 'content-type': 'application/grpc' }, { waitForTrailers: true });
   stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
   stream.end(Buffer.from([0, 0, 0, 0, 2, 8, 1])); // overall_code: OK
