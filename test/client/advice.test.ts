@@ -61,6 +61,22 @@ test.each<[string, number, Readonly<Record<string, string>>, number | undefined]
     10_000,
   ],
   ['two filters, none spent', 200, { 'x-ratelimit-remaining': '2, 5', 'x-ratelimit-reset': '10, 30' }, undefined],
+  [
+    'a limit of 0, by a middleware that only delays',
+    200,
+    { 'x-ratelimit-limit': '0', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '9' },
+    undefined,
+  ],
+  [
+    'the spent one of two filters of Envoy',
+    200,
+    {
+      'x-ratelimit-limit': '3, 3;w=60, 10, 10;w=60',
+      'x-ratelimit-remaining': '0, 5',
+      'x-ratelimit-reset': '10, 30',
+    },
+    10_000,
+  ],
   ['draft 6 by two filters', 200, { 'ratelimit-remaining': '0,0', 'ratelimit-reset': '4,6' }, 6_000],
   ['neither of these', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '99999999' }, undefined],
   ['a duration with a unit', 200, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '6m0s' }, 360_000],

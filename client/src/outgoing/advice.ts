@@ -72,15 +72,22 @@ const legacyFields: readonly (readonly [remaining: string, reset: string])[] = [
   ),
 ];
 
-/** Each filter of a chain, such as two rate limit filters of Envoy 1.40, appends its own value to both fields. */
+/**
+ * Each filter of a chain, such as two rate limit filters of Envoy 1.40, appends its own value to both fields. Nothing is
+ * ever left of a limit of 0, which express-slow-down 3.1 reports although it refuses no request.
+ */
 function legacy(headers: Headers, nowMs: number): number | undefined {
   const valuesOf = (name: string): readonly string[] => (headers.get(name) ?? '').split(/\s*,\s*/);
   const waits = legacyFields.flatMap(([remaining, reset]) => {
-    const resets = valuesOf(reset);
-    return valuesOf(remaining).map((left, i) => (/^0+$/.test(left) ? untilReset(resets[i] ?? '', nowMs) : undefined));
+    const [resets, limits] = [valuesOf(reset), valuesOf(remaining.replace('remaining', 'limit'))];
+    return valuesOf(remaining).map((left, i) =>
+      isZero(left) && !isZero(limits[i]) ? untilReset(resets[i] ?? '', nowMs) : undefined,
+    );
   });
   return longest(waits);
 }
+
+const isZero = (text: string | undefined): boolean => /^0+$/.test(text ?? '');
 
 /**
  * Some servers send seconds, others a time since 1970 in seconds or milliseconds, a duration, or an RFC 3339 date.
