@@ -13,7 +13,7 @@ is one. Code, tables, headings, pictures and long links are exempt.
 `);
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
-const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'client/README.md'];
+const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'client/README.md', 'findings/README.md'];
 
 const pages = [
   ...PAGES,

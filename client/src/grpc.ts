@@ -1,4 +1,5 @@
 import {
+  type Deadline,
   Metadata,
   ServerInterceptingCall,
   type ServerInterceptor,
@@ -41,7 +42,7 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
           const waitMs = retryWait(passage.decision);
-          if (waitMs !== undefined) trailers.set(PUSHBACK, waitMs === 'never' ? NO_RETRY : String(waitMs));
+          if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', pushback(waitMs, call.getDeadline()));
           const code = codes[passage.status] ?? status.UNAVAILABLE;
           const details = String(passage.problem.title);
           call.sendStatus({ code, details, metadata: trailers, ...options.onRefused?.(passage, request) });
@@ -54,9 +55,15 @@ export function rateLimit(options: GrpcLimitOptions): ServerInterceptor {
   };
 }
 
-/** @see https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback */
-const PUSHBACK = 'grpc-retry-pushback-ms';
-const NO_RETRY = '-1';
+/**
+ * The time after which a client may retry, or -1, "do not retry", if the call can never pass, or its deadline is
+ * sooner: grpc-js 1.14 and grpcio 1.85 would wait until the deadline, and then report DEADLINE_EXCEEDED without the
+ * trailers of the refusal.
+ *
+ * @see https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+ */
+const pushback = (waitMs: number | 'never', deadline: Deadline): string =>
+  waitMs !== 'never' && Date.now() + waitMs < Number(deadline) ? String(waitMs) : '-1';
 
 /** The codes of refusals by HTTP status; UNAVAILABLE for others. */
 const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };

@@ -1,4 +1,6 @@
 import {
+  type CallOptions,
+  type ChannelOptions,
   credentials,
   Client as GrpcClient,
   Metadata as GrpcMetadata,
@@ -28,6 +30,7 @@ async function startServer(
   client: Client,
   options: Partial<LimitOptions<GrpcCall>> = {},
   [bound, called] = ['127.0.0.1', '127.0.0.1'],
+  channel: ChannelOptions = {},
 ) {
   const interceptor = rateLimit({
     client,
@@ -56,28 +59,31 @@ async function startServer(
     );
   });
   closeLater(() => server.forceShutdown());
-  const caller = new GrpcClient(`${called}:${port}`, credentials.createInsecure());
+  const caller = new GrpcClient(`${called}:${port}`, credentials.createInsecure(), channel);
   closeLater(() => caller.close());
-  return (headers: Readonly<Record<string, string>>) => {
+  return (headers: Readonly<Record<string, string>>, callOptions: CallOptions = {}) => {
     const metadata = new GrpcMetadata();
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
     return new Promise<string>((resolve, reject) => {
       const done = (error: ServiceError | null, answer?: Buffer) =>
         answer ? resolve(answer.toString()) : reject(error);
-      caller.makeUnaryRequest(PATH, same, same, Buffer.from('hello'), metadata, done);
+      caller.makeUnaryRequest(PATH, same, same, Buffer.from('hello'), metadata, callOptions, done);
     });
   };
 }
+
+const failureOf = (call: Promise<string>): Promise<ServiceError> =>
+  call.then(
+    () => new Error('no error'),
+    (thrown) => thrown,
+  );
 
 const trailersOf = ({ metadata }: { readonly metadata: Metadata }) => metadata.getMap();
 
 test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and sends the retry time in trailers', async () => {
   const call = await startServer(await openClient({ target: service.grpc }));
   for (let calls = 0; calls < 5; calls++) expect(await call({ 'x-user': 'a' })).toBe('hello');
-  const error: ServiceError = await call({ 'x-user': 'a' }).then(
-    () => new Error('no error'),
-    (thrown) => thrown,
-  );
+  const error = await failureOf(call({ 'x-user': 'a' }));
   expect(error.code).toBe(status.RESOURCE_EXHAUSTED);
   const trailers = trailersOf(error);
   expect(Number(trailers['retry-after'])).toBeGreaterThan(0);
@@ -98,6 +104,29 @@ test('a gRPC server tells clients not to retry a call that can never pass', asyn
   expect(error.code).toBe(status.RESOURCE_EXHAUSTED);
   expect(trailersOf(error)['grpc-retry-pushback-ms']).toBe('-1');
   expect(trailersOf(error)).not.toHaveProperty('retry-after');
+});
+
+test('a client that retries is told of a refusal at once if its deadline is before the retry time', async () => {
+  const retryPolicy = {
+    maxAttempts: 3,
+    initialBackoff: '0.01s',
+    maxBackoff: '0.01s',
+    backoffMultiplier: 1,
+    retryableStatusCodes: ['RESOURCE_EXHAUSTED'],
+  };
+  const config = JSON.stringify({ methodConfig: [{ name: [{}], retryPolicy }] });
+  const users: string[] = [];
+  const key = ({ metadata }: GrpcCall) => {
+    users.push(String(metadata.get('x-user')));
+    return { user: 'b' };
+  };
+  const client = await openClient({ target: service.grpc });
+  const call = await startServer(client, { key }, undefined, { 'grpc.service_config': config });
+  for (let calls = 0; calls < 5; calls++) await call({ 'x-user': 'b' });
+  const error = await failureOf(call({ 'x-user': 'refused' }, { deadline: Date.now() + 3_000 }));
+  expect(error.code).toBe(status.RESOURCE_EXHAUSTED);
+  expect(trailersOf(error)).toMatchObject({ 'grpc-retry-pushback-ms': '-1', ratelimit: expect.any(String) });
+  expect(users.filter((user) => user === 'refused')).toHaveLength(1);
 });
 
 test('a gRPC server fails calls with UNAVAILABLE if the client denies unanswered calls', async () => {

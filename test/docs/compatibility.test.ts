@@ -31,3 +31,23 @@ test('every key of a counter whose state has changed is listed', () => {
     if (version > 1) expect(page).toContain(`became \`${name}.${version}|…\``);
   }
 });
+
+test('the matrix of what was run has the versions that tests install', () => {
+  const tools = read('test/helpers/tools.ts');
+  const pinned = ['ENVOY', 'GRPCIO', 'NEWEST_NODE'].map(
+    (name) => new RegExp(`${name}_VERSION = '(.+)'`).exec(tools)?.[1],
+  );
+  const sources = Array.from(tools.matchAll(/(?:gateway|istio\.io\/api)': \['v([\d.]+)'/g), ([, version]) => version);
+  const modules = ['ghz', 'grpcurl', 'helm', 'kubeconform', 'kustomize', 'compose', 'h2spec'].map(
+    (name) => /^require \S+ v([\d.]+)/m.exec(read(`test/tools/${name}/go.mod`))?.[1],
+  );
+  const frameworks = Array.from(
+    read('test/client/package.long.test.ts').matchAll(
+      /(?:'(?:express|fastify|koa|bullmq)@|nestOf\(')(\d+\.\d+\.\d+)'/g,
+    ),
+    ([, version]) => version,
+  );
+  const versions = [...pinned, ...sources, ...modules, ...frameworks];
+  expect(versions.length).toBeGreaterThan(18);
+  expect(versions.filter((version) => !version || !page.includes(version))).toEqual([]);
+});

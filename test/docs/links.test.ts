@@ -6,7 +6,15 @@ import { githubSlug } from '../../site/slug.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 const pages = [
-  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md', 'CHANGELOG.md', 'client/README.md'],
+  ...[
+    'README.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    'CODE_OF_CONDUCT.md',
+    'CHANGELOG.md',
+    'client/README.md',
+    'findings/README.md',
+  ],
   ...readdirSync(join(ROOT, 'docs'), { recursive: true, withFileTypes: true }).flatMap((entry) =>
     entry.isFile() && entry.name.endsWith('.md') ? [relative(ROOT, join(entry.parentPath, entry.name))] : [],
   ),

@@ -275,7 +275,7 @@ type StatsdNames = (name: string) => StatsdTarget;
  */
 export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames {
   const suffix = sorted(extraTags).map(([tag, value]) => `.__${tag}=${asTagValue(value)}`);
-  return (name) => ({ name: `${name}${suffix.join('')}`, tags: new Map() });
+  return (name) => ({ name: withoutTags(`${name}${suffix.join('')}`), tags: new Map() });
 }
 
 /** DogStatsD has tags: the extra tags, overridden by those of mogrifiers. */
@@ -284,9 +284,15 @@ export function dogStatsdNames(extraTags: ReadonlyMap<string, string>, mogrifier
   const mogrify = createMogrify(mogrifiers);
   return (full) => {
     const { name, tags } = mogrify(full);
-    return { name, tags: new Map(sorted([...extra, ...tags])) };
+    return { name: withoutTags(name), tags: new Map(sorted([...extra, ...tags])) };
   };
 }
+
+/**
+ * A name without what begins tags in the dialects of Librato (`#`), InfluxDB (`,`), Graphite (`;`) and SignalFx (`[`):
+ * statsd_exporter 0.31 cuts it there, and adds up all counters of a rule.
+ */
+const withoutTags = (name: string): string => name.replaceAll(/[#,;[\]]/g, '_');
 
 const sorted = (tags: Iterable<readonly [string, string]>): readonly (readonly [string, string])[] =>
   [...tags].sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));

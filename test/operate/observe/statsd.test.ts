@@ -197,6 +197,13 @@ test('a host is resolved by name', async () => {
   await server.until((lines) => lines.includes('a:1|c'));
 });
 
+test('names have nothing that a daemon takes for the beginning of tags', () => {
+  const full = 'ratelimit.service.rate_limit.shop.path_/cart,#1;[a].total_hits';
+  const name = 'ratelimit.service.rate_limit.shop.path_/cart__1__a_.total_hits';
+  expect(statsdNames(new Map())(full)).toEqual({ name, tags: new Map() });
+  expect(dogStatsdNames(new Map(), [])(full)).toEqual({ name, tags: new Map() });
+});
+
 describe('tags', () => {
   const extraTags = new Map([
     ['foo', 'bar'],
