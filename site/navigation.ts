@@ -33,7 +33,7 @@ export const navigation: readonly NavigationGroup[] = [
   },
   {
     title: 'Move and connect',
-    pages: ['migrating-from-envoyproxy-ratelimit', 'gateways', 'proxies', 'overlay'],
+    pages: ['migrating-from-envoyproxy-ratelimit', 'from-node-limiters', 'gateways', 'proxies', 'overlay'],
   },
   { title: 'Try rules', pages: ['replay', 'advise'] },
   {

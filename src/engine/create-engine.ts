@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts';
+import { count, flag, type OptionKind, required } from '../base/options.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, type Verdict } from './decide/decide.ts';
@@ -8,7 +9,7 @@ import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
 import { openCounters } from './open/backends.ts';
-import { checkOptions, checkRules } from './open/option-shapes.ts';
+import { checkOptions, counterOptions, rules } from './open/option-shapes.ts';
 import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
 import type { CurrentRules } from './open/rules.ts';
@@ -29,6 +30,15 @@ export interface EngineOptions extends CounterOptions {
   /** How long `createEngine` waits for the store; it resolves without it, too. Default: 1,000. */
   readonly startWaitMs?: number;
 }
+
+const shape: Readonly<Record<keyof EngineOptions, OptionKind>> = {
+  rules: required(rules),
+  ...counterOptions,
+  shadowMode: flag,
+  quotaMode: flag,
+  reportsEveryLimit: flag,
+  startWaitMs: count,
+};
 
 /** Rules that the engine loads, or the current rules of the caller. */
 export type EngineRules = RuleOptions | { readonly tree: () => RuleTree | undefined };
@@ -90,7 +100,7 @@ export interface Engine {
  * @throws InvalidRules    with all problems of the rules
  */
 export async function createEngine(given: EngineOptions): Promise<Engine> {
-  checkOptions(given);
+  checkOptions(given, shape);
   const options = { ...given, clock: given.clock ?? Date.now };
   const traits = storeTraits(options);
   const store = await openStore(options);
@@ -118,7 +128,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
   const decider = createDecider(options, store, () => current.tree());
   const next = inTurn();
   const replace = async (other: EngineRules): Promise<void> => {
-    checkRules(other);
+    checkOptions({ rules: other }, { rules: shape.rules });
     const opened = await openRules(other, traits);
     const closed = closing ? opened : current;
     if (!closing) current = opened;

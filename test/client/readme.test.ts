@@ -15,7 +15,7 @@ const snippetsOf = (page: string): readonly string[] =>
 const snippets = snippetsOf('client/README.md');
 
 /** Programs that do not end, so that only their types are checked. */
-const endless = ['docs/deferral.md', 'docs/good-client.md'].flatMap(snippetsOf);
+const endless = ['docs/deferral.md', 'docs/good-client.md', 'docs/from-node-limiters.md'].flatMap(snippetsOf);
 
 /** A new folder in which the project's packages are found, and which no tool searches. */
 function newFolder(): string {

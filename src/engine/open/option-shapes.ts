@@ -8,12 +8,10 @@ import {
   type OptionShape,
   object,
   oneOf,
-  required,
   text,
 } from '../../base/options.ts';
 import { spends } from '../algorithms/limit.ts';
-import type { EngineOptions } from '../create-engine.ts';
-import { InvalidOptions } from './options.ts';
+import { type CounterOptions, InvalidOptions } from './options.ts';
 
 const tls = object({ caFile: text, certFile: text, keyFile: text, skipHostnameVerification: flag });
 
@@ -28,13 +26,13 @@ const redis: OptionKind = {
   ...(redisOptions.shape && { shape: redisOptions.shape }),
 };
 
-const rules = object(
+/** The option `rules`. */
+export const rules = object(
   { files: any, watch: flag, text: any, mergeDomains: flag, onLoad: action, tree: action },
   { needs: ['files', 'text', 'tree'] },
 );
 
-const shape: Readonly<Record<keyof EngineOptions, OptionKind>> = {
-  rules: required(rules),
+export const counterOptions: Readonly<Record<keyof CounterOptions, OptionKind>> = {
   store: object(
     { redis, perSecond: redis, memcached: any, tls, backend: any },
     { needs: ['redis', 'memcached', 'backend'], or: ['memory'] },
@@ -53,10 +51,6 @@ const shape: Readonly<Record<keyof EngineOptions, OptionKind>> = {
   startup: object({ initialMs: count, maxMs: count }),
   spend: oneOf(...spends),
   consistency: oneOf('strict', 'leased'),
-  shadowMode: flag,
-  quotaMode: flag,
-  reportsEveryLimit: flag,
-  startWaitMs: count,
   clock: action,
   monotonicMs: action,
   onStoreEvent: action,
@@ -65,12 +59,7 @@ const shape: Readonly<Record<keyof EngineOptions, OptionKind>> = {
 };
 
 /** @throws InvalidOptions  an option has an unknown name, or a value of another kind */
-export const checkOptions = (options: unknown): void => check(options, shape);
-
-/** The same for the option `rules` alone. */
-export const checkRules = (options: unknown): void => check({ rules: options }, { rules: required(rules) });
-
-function check(options: unknown, expected: OptionShape): void {
+export function checkOptions(options: unknown, expected: OptionShape): void {
   const wrong = findWrongOption(options, expected);
   if (wrong) throw new InvalidOptions(wrong.option, wrong.problem);
 }
