@@ -56,11 +56,9 @@ export function heldBy(debit: Debit, { holder, commits = false, threshold }: Hel
 /** Releases of at least this many hits, as proxies send them, state the status of the response. */
 const MIN_STATUS = 100;
 
-/** The same debit, whose hits are the status of the response if the limit measures it. */
-export const withStatus = <O extends RequestOperation>(debit: O): O =>
-  debit.kind === 'give_back' && debit.hits >= MIN_STATUS && measures(debit.limit)
-    ? { ...debit, hits: 1, status: debit.hits }
-    : debit;
+/** The same debit; if the limit measures it, the hits of the request are the status of the response. */
+export const withStatus = <O extends RequestOperation>(debit: O, hits: number): O =>
+  hits <= -MIN_STATUS && measures(debit.limit) ? { ...debit, hits: 1, status: -hits } : debit;
 
 /** The same debit for a child of a shared limit. */
 export function sharedBy(debit: Debit, share: ShareClaim): Debit {

@@ -335,12 +335,13 @@ function prepare(limits: readonly Limit[]) {
           const own = low ? lowered(limit) : limit;
           const plain = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
           const held = heldBy(plain, holder);
-          const asked = withStatus({
+          const claimed = {
             ...held,
             ...(own.algorithm === 'adaptive' && { threshold: thresholds[holder % 4] }),
             ...(own.algorithm === 'reservation' && { commits }),
             ...moveOn(own, transfer),
-          });
+          };
+          const asked = withStatus(claimed, hit.hits);
           return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // a commit of 0 hits is no peek
         }),
       ),

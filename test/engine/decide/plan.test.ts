@@ -1,6 +1,7 @@
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
+import { requestDebits } from '../../../src/engine/decide/plan.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -109,4 +110,17 @@ test('a report of a request that lacks keys leaves the limits that it would have
 test('no quota lets a request pass that lacks keys, even if every rule is a quota', async () => {
   const decider = { ...newDecider('request', required), quotaMode: true };
   expect(await decide(requestOf(['open', 'other']), decider, 1_000)).toMatchObject({ overallCode: 'OVER_LIMIT' });
+});
+
+test('the status of a response is not bounded as hits are', () => {
+  const few = rulesFrom(`
+domain: demo
+descriptors:
+  ${held('few', 'rate_limit: {algorithm: in_flight, ttl: 30s, adapt: {min: 1, max: 2}}')}
+`);
+  const [descriptor] = requestOf(['few'], '1').descriptors;
+  const request = { domain: 'demo', descriptors: descriptor ? [{ ...descriptor, hits: -503 }] : [] };
+  expect(requestDebits(request, newDecider('request', few))).toMatchObject([
+    { kind: 'give_back', hits: 1, status: 503 },
+  ]);
 });
