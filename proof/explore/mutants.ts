@@ -132,7 +132,7 @@ export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'site-buckets',
     file: 'src/engine/holds/site-share.ts',
-    changes: [["if (isBucket(limit)) share.used += given * siteTokenMs(limit);", '']],
+    changes: [['if (isBucket(limit)) share.used += given * siteTokenMs(limit);', '']],
   },
   {
     protocol: 'shares',
