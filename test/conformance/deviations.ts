@@ -66,5 +66,6 @@ export const processDeviations: Readonly<Record<string, string>> = {
   '132e xDS: after a reconnect the first request names the last received version, even a refused one':
     'it names the last version that was taken',
   'T4 Prometheus: built-in mapping': 'profiles are on the debug port alone, for who has the token',
-  'T5 Prometheus: depth 3, local cache and odd characters': 'every level has a label of its own, counted once',
+  'T5 Prometheus: depth 3, local cache and odd characters':
+    'over_limit_with_local_cache has a metric of its own, so that refusals are counted once',
 };

@@ -7,9 +7,8 @@ import { promisify } from 'node:util';
 import type { Case } from '../../conformance/src/case.ts';
 import { loadCases } from '../../conformance/src/cases.ts';
 import { asBadge, asJunit, asTap } from '../../conformance/src/reports.ts';
-import { findProgram } from '../../proof/bench/peers/peer.ts';
-import { referencePeer } from '../../proof/bench/peers/reference.ts';
 import { startReferenceUnderTest, startWeirUnderTest, testServer } from '../../proof/conformance/servers.ts';
+import { referenceProgram } from '../helpers/reference.ts';
 import { applyChange } from '../mutants/mutants.ts';
 import { faults } from './faults.ts';
 
@@ -26,9 +25,7 @@ test('Weir passes all profiles', async () => {
 });
 
 test('envoyproxy/ratelimit passes all profiles that it claims', async () => {
-  const binary = findProgram(referencePeer, process.env);
-  if (binary === undefined) await referencePeer.build();
-  const server = await startReferenceUnderTest(binary ?? referencePeer.cached);
+  const server = await startReferenceUnderTest(await referenceProgram());
   const isClaimed = (one: Case): boolean => isPlayed(one) && !['recent', 'give-back', 'kuadrant'].includes(one.profile);
   expect(failedOf(await testServer(server, isClaimed))).toEqual([]);
 });

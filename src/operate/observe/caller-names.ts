@@ -8,7 +8,7 @@ export const MAX_NAME_LENGTH = 256;
 export const MAX_NAME_LEVELS = 32;
 export const OTHER = '(other)';
 
-/** What envoyproxy/ratelimit's Prometheus format adds to each level: `,key12=""`. */
+/** At least what a level adds to a name that is written for Prometheus: `,key2=""`. */
 const LEVEL_BYTES = 9;
 
 /** Bounds the memory of names of one kind that callers create. */

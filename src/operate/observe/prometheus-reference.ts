@@ -33,7 +33,7 @@ interface ReferenceMetrics {
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * Omits counters that are 0, and renders each level of a rule as a label, `key1`, `key2` and so on.
+ * Omits counters that are 0.
  *
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  */
@@ -77,8 +77,13 @@ function* writeCounters(statistics: Statistics, extra: Labels): Iterable<string>
   for (const [name, series] of metrics) yield* writeMetric({ kind: 'counter', name }, series);
 }
 
+/** The labels of a rule are its key up to the third dot, so that all rules below it are counted together. */
 function referenceLabels({ reference: { label, values }, of }: Parameters<typeof statsdName>[0]): Labels {
-  if (typeof of === 'object')
-    return [['domain', of.domain], ...of.levels.map((level, at) => [`key${at + 1}`, level] as const)];
+  if (typeof of === 'object') {
+    const levels = of.key.split('.', RULE_LABELS.length);
+    return levels.map((level, at) => [RULE_LABELS[at] ?? '', level]);
+  }
   return label === undefined || of === undefined ? [] : [[label, values?.[of] ?? of]];
 }
+
+const RULE_LABELS = ['domain', 'key1', 'key2'];
