@@ -40,9 +40,11 @@ const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (written) => {
 
 const renamed = <S extends Rows[string]>(formerName: string, row: S) => ({ ...row, formerName });
 
+const EVERY_ADDRESS = '0.0.0.0: every address, IPv4 and IPv6';
+
 /** Addresses, limits and processes of the servers. */
 export const serverRows = {
-  GRPC_HOST: setting(text, '0.0.0.0', 'address of the gRPC server'),
+  GRPC_HOST: setting(text, '0.0.0.0', `address of the gRPC server; ${EVERY_ADDRESS}`),
   GRPC_PORT: setting(port, '8081', 'port of the gRPC server'),
   GRPC_TRANSPORT: setting(
     choice('h2', 'grpc-js'),
@@ -76,7 +78,7 @@ export const serverRows = {
     '20s',
     'a connection is closed if a ping is not answered within this time',
   ),
-  HOST: setting(text, '0.0.0.0', 'address of the HTTP server (/json, /healthcheck)'),
+  HOST: setting(text, '0.0.0.0', `address of the HTTP server (/json, /healthcheck); ${EVERY_ADDRESS}`),
   PORT: setting(port, '8080', 'port of the HTTP server'),
   HTTP_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
@@ -88,7 +90,7 @@ export const serverRows = {
     '',
     "file that maps headers to descriptors for /authz on the HTTP port, which Traefik's forwardAuth and NGINX's auth_request may ask (docs/proxies.md); empty: no such endpoint",
   ),
-  DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
+  DEBUG_HOST: setting(text, '0.0.0.0', `address of the debug server (/rlconfig, /metrics, /stats); ${EVERY_ADDRESS}`),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
   DEBUG_TLS_CERT: setting(
     text,

@@ -16,7 +16,7 @@ import { tooLate } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
-import { listen, type PeerAddress } from '../../h2/listen/listener.ts';
+import { listen, type PeerAddress, peerAddress } from '../../h2/listen/listener.ts';
 import { type GrpcServer, IDLE_CONNECTION, shutDown, TOO_MANY_CONNECTIONS } from '../../h2/server.ts';
 import { createBatch, readBatchRequest } from '../rls/batch.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
@@ -133,7 +133,7 @@ function handlers({ overload, clock, onCallFinished }: GrpcServerOptions) {
 /** @param peer  `10.0.0.3:51234`, `[::1]:51234`, or the path of a socket */
 function parsePeer(peer: string): PeerAddress | undefined {
   const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(peer) ?? [];
-  return port === undefined ? undefined : { host, port: Number(port) };
+  return port === undefined ? undefined : peerAddress({ remoteAddress: host, remotePort: Number(port) });
 }
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */

@@ -87,7 +87,7 @@ export async function listen(
   const accounts = createAccounts(options, tls !== undefined);
   const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts, options.takeSocket);
   if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
-  server.listen(address);
+  server.listen('host' in address && EVERY_ADDRESS.has(address.host) ? { port: address.port } : address);
   await once(server, 'listening'); // rejects on 'error'
   return {
     target: 'path' in address ? `unix:${address.path}` : formatTarget(address.host, tcpPort(server)),
@@ -98,6 +98,9 @@ export async function listen(
     },
   };
 }
+
+/** Without a host, Node listens on IPv6 and IPv4, or on IPv4 only where there is no IPv6. */
+const EVERY_ADDRESS: ReadonlySet<string> = new Set(['', '0.0.0.0', '::']);
 
 /** The memory account of each socket, opened as soon as it is accepted. */
 function createAccounts(
@@ -263,8 +266,10 @@ export interface PeerAddress {
   readonly port: number;
 }
 
+type SocketPeer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
+
 /** The client of a connection; undefined on unix sockets, and after its end. */
-export function peerAddress({ remoteAddress, remotePort: port = 0 }: Socket): PeerAddress | undefined {
+export function peerAddress({ remoteAddress, remotePort: port = 0 }: SocketPeer): PeerAddress | undefined {
   if (remoteAddress === undefined) return undefined;
   const host = remoteAddress.includes('.') ? remoteAddress.slice(remoteAddress.lastIndexOf(':') + 1) : remoteAddress;
   return { host, port };

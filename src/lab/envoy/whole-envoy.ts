@@ -16,12 +16,12 @@ export const headerlessKeys: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Prefers IPv4, since Envoy's resolver returns ::1 for localhost on every machine, where a server on 0.0.0.0 does not
- * listen. `ALL` does not help, since each address is then a host of its own and half the calls fail.
+ * Prefers IPv4, since Envoy's resolver returns ::1 for localhost on every machine, also without IPv6. `ALL` does not help, since each address is then a host of its own and half the calls fail.
  *
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/cluster.proto
  */
-const DNS_FAMILY = 'dns_lookup_family: V4_PREFERRED # the default resolves localhost to ::1; Weir listens on 0.0.0.0';
+const DNS_FAMILY =
+  'dns_lookup_family: V4_PREFERRED # the default resolves localhost to ::1, even where there is no IPv6';
 
 /** Limits on waiting requests, beyond which Envoy treats requests as undecided without calling Weir. */
 const THRESHOLDS =
