@@ -138,13 +138,14 @@ interface ReadinessSources {
 const READY_POLL_MS = 50;
 
 /**
- * Whether requests can be decided, because rules are loaded and the store has been reached. Unless `requiresStore` is
- * set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
+ * Whether requests can be decided, because all ports are open, rules are loaded and the store has been reached. Unless
+ * `requiresStore` is set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
  */
 export class ReadinessCheck {
   readonly #required: ReadinessTerms;
   readonly #sources: ReadinessSources;
   readonly #poll = setInterval(() => this.#checkStore(), READY_POLL_MS).unref(); // also without health checks
+  #arePortsOpen = false;
   #wasReached = false;
   #isClosing = false;
 
@@ -161,11 +162,17 @@ export class ReadinessCheck {
     const isEmpty = (rules?.domains.size ?? 0) === 0;
     const reasons = [
       ...(this.#isClosing ? ['shutting down'] : []),
+      ...(this.#arePortsOpen ? [] : ['not all ports are open']),
       ...(rules || !requiresRules ? [] : ['no rate limit configuration loaded']),
       ...(rules && isEmpty && requiresDomain ? ['the rules have no domain'] : []),
       ...(isReached || store.ready ? [] : [`store unavailable: ${store.reason}`]),
     ];
     return { ready: reasons.length === 0, reasons, notes: notesOn(this.#sources) };
+  }
+
+  /** To be called when the ports of callers and of operators are open. */
+  portsOpened(): void {
+    this.#arePortsOpen = true;
   }
 
   /** Makes the service permanently not ready, for shutting down. */

@@ -46,6 +46,10 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const agent = new Promise<AdminAgent>((resolve) => {
     answerQuestions = resolve;
   });
+  let noteOperators = (): void => {};
+  const operatorsServed = new Promise<void>((resolve) => {
+    noteOperators = resolve;
+  });
   let opening: Promise<Listening & Part> | undefined;
   let hasRules = false;
   const openAll = () =>
@@ -60,6 +64,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       reports.take = (since) => reporter.take(since, state);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
+      void operatorsServed.then(() => core.readiness.portsOpened());
       void whenNeverReached(settings.counters.startup.maxElapsedMs, core.store, uptime() * 1_000).then(onNeverReached);
       return { grpc, http, counters: core.store.description };
     });
@@ -79,6 +84,8 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
             })
             .then((reply) => send({ kind: 'reply', number, reply }));
         }
+        case 'operators_served':
+          return noteOperators();
         default:
           return rules.receive(message);
       }

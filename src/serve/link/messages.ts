@@ -47,11 +47,13 @@ export type RulesMessage =
   | { readonly kind: 'rules_part'; readonly part: PackedDomain }
   | { readonly kind: 'rules_end'; readonly areLoaded: boolean };
 
-/** Rules for all deciders, which the supervisor keeps for those that start later. */
+/** Messages for all deciders, which the supervisor keeps for those that start later. */
 export type SpreadMessage =
   | { readonly kind: 'rules'; readonly message: RulesMessage }
   /** The candidate; an end without rules: there is none. */
-  | { readonly kind: 'candidate'; readonly message: RulesMessage };
+  | { readonly kind: 'candidate'; readonly message: RulesMessage }
+  /** The ports of operators are open. */
+  | { readonly kind: 'operators_served' };
 
 /** A question of the control process to one decider. */
 export type DeciderQuestion =

@@ -39,15 +39,17 @@ class KeptVersion {
   }
 }
 
+type VersionMessage = Exclude<SpreadMessage, { readonly kind: 'operators_served' }>;
+
 /** Keeps what deciders have been sent, for those that start later. */
 export class KeptRules {
   readonly #versions = { rules: new KeptVersion(), candidate: new KeptVersion() };
 
-  keep({ kind, message }: SpreadMessage): void {
+  keep({ kind, message }: VersionMessage): void {
     this.#versions[kind].keep(message, kind === 'candidate'); // a control process starts without rules
   }
 
-  *messages(): Generator<SpreadMessage> {
+  *messages(): Generator<VersionMessage> {
     for (const kind of ['rules', 'candidate'] as const)
       for (const message of this.#versions[kind].messages) yield { kind, message };
   }
@@ -58,7 +60,7 @@ export interface ReceivedRules {
   readonly book: RuleBook;
   /** The candidate: rules that are evaluated in addition to the current ones. */
   readonly candidate: PackedSource;
-  receive(message: SpreadMessage): void;
+  receive(message: VersionMessage): void;
   /** Resolves when the first rules have been received: a decider must not listen without the current rules. */
   readonly arrived: Promise<void>;
 }

@@ -23,7 +23,7 @@ export interface DeciderProcesses {
    */
   listen(): Promise<Listening>;
   listening(): Iterable<ListeningDecider>;
-  /** Sends rules to every decider. */
+  /** Sends a message to every decider. */
   spread(message: SpreadMessage): void;
   send(id: number, message: DeciderQuestion): void;
   /** The number of deciders that replaced one that ended. */
@@ -34,8 +34,8 @@ export interface DeciderProcesses {
 
 /** What a worker that starts needs. */
 export interface KeptState {
-  /** The current rules and the candidate, as they were spread. */
-  rules(): Iterable<SpreadMessage>;
+  /** The current rules and the candidate, as they were spread, and whether operators are served. */
+  messages(): Iterable<SpreadMessage>;
   /** The overrides; undefined if none have been set. */
   overrides(): readonly StandingOverride[] | undefined;
 }

@@ -75,6 +75,7 @@ class Supervisor {
   readonly #log: Logger;
   readonly #kept = new KeptRules();
   #overrides: readonly StandingOverride[] | undefined;
+  #areOperatorsServed = false;
   /** The number of control processes that have been started. */
   #controls = 0;
   readonly #control: ReturnType<typeof spawnControl>;
@@ -109,15 +110,21 @@ class Supervisor {
     };
     const { workers } = this.#settings;
     const kept = {
-      rules: () => this.#kept.messages(),
+      messages: () => [...this.#kept.messages(), ...(this.#areOperatorsServed ? [OPERATORS_SERVED] : [])],
       overrides: () => this.#overrides,
     };
     this.#deciders =
       workers > 1
         ? (await import('./pool.ts')).openPool(this.#settings, { kept, events, log: this.#log })
         : openOwnDecider(this.#settings, { clock: this.#options.clock, events, log: this.#log });
+    void this.#control.opened.then(() => this.#operatorsServed()).catch(() => {}); // then the start fails
     const [about, at] = await Promise.all([this.#control.opened, this.#deciders.listen()]);
     return { about, at };
+  }
+
+  #operatorsServed(): void {
+    this.#areOperatorsServed = true;
+    this.#deciders?.spread(OPERATORS_SERVED);
   }
 
   async close(): Promise<void> {
@@ -145,6 +152,8 @@ class Supervisor {
     }
   }
 }
+
+const OPERATORS_SERVED = { kind: 'operators_served' } as const;
 
 const OWN_ID = 1;
 

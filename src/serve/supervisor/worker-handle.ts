@@ -90,12 +90,12 @@ class SpawnedWorker {
 
   #sendKept(): void {
     this.#takesRules = true;
-    for (const message of this.#kept.rules()) this.send(message);
+    for (const message of this.#kept.messages()) this.send(message);
     const overrides = this.#kept.overrides();
     if (overrides) this.send({ kind: 'ask', number: UNNUMBERED, question: { kind: 'overrides', overrides } });
   }
 
-  /** Sends a part of rules, if the worker is ready to receive them. */
+  /** Sends a message, if the worker is ready to receive rules: it is kept for others. */
   spread(message: SpreadMessage): void {
     if (this.#takesRules) this.send(message);
   }

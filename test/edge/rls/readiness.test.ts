@@ -9,7 +9,12 @@ const none = { ...rules, domains: new Map(), rules: [] };
 
 /** The reasons against readiness with these settings; each call may change the state. */
 function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessCheck>[0]> = {}) {
-  const now = { state: { ready: true } as BackendHealth, rules: rules as typeof rules | undefined, isClosing: false };
+  const now = {
+    state: { ready: true } as BackendHealth,
+    rules: rules as typeof rules | undefined,
+    areOpen: true,
+    isClosing: false,
+  };
   const none = { requiresRules: true, requiresDomain: false, requiresStore: false };
   const readiness = new ReadinessCheck(
     { ...none, ...settings },
@@ -25,6 +30,7 @@ function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessChe
   );
   return (changes: Partial<typeof now> = {}) => {
     Object.assign(now, changes);
+    if (now.areOpen) readiness.portsOpened();
     if (now.isClosing) readiness.close();
     const { ready, reasons } = readiness.state();
     expect(ready).toBe(reasons.length === 0);
@@ -32,9 +38,10 @@ function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessChe
   };
 }
 
-test('a service is ready once it has rules and has reached the counters, and remains ready in a later outage', () => {
+test('a service is ready once its ports are open, it has rules and has reached the counters, and remains ready in a later outage', () => {
   const reasons = reasonsWith();
-  expect(reasons({ rules: undefined, state: away })).toEqual([
+  expect(reasons({ areOpen: false, state: away })).toEqual(['not all ports are open', 'store unavailable: away']);
+  expect(reasons({ areOpen: true, rules: undefined, state: away })).toEqual([
     'no rate limit configuration loaded',
     'store unavailable: away',
   ]);

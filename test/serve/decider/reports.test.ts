@@ -2,6 +2,7 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openRuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { plainPath } from '../../../src/engine/rules/reload/files.ts';
 import { createLogger } from '../../../src/operate/observe/log.ts';
@@ -42,6 +43,17 @@ async function openDecider() {
   const { grpc } = await decider.open();
   return { decider, sent, grpc };
 }
+
+test('a decider is healthy once it listens and operators are served', async () => {
+  const { decider, grpc } = await openDecider();
+  const client = createClient(grpc);
+  expect(await client.check()).toEqual({ status: 'NOT_SERVING' });
+  decider.receive({ kind: 'operators_served' });
+  await nextTurn();
+  expect(await client.check()).toEqual({ status: 'SERVING' });
+  client.close();
+  await decider.close();
+});
 
 const hitsOf = (sent: readonly DeciderReply[]): number =>
   sent
