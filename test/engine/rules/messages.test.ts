@@ -36,11 +36,11 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 6, count_denied: true':
     'count_denied: count_denied cannot be used with sliding_window_buckets, only with sliding_window_log',
   'unit: minute, requests_per_unit: -1':
-    "requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '-1'",
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `-1` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
   'unit: minute, requests_per_unit: "5"':
-    "requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the text '5'",
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!str `5` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
   'unit: minute, requests_per_unit: 9007199254740991':
-    "requests_per_unit: error loading config file: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '9007199254740991'",
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `9007199...` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
   'unit: year, requests_per_unit: 4294967295, algorithm: sliding_window_counter':
     'requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088615120000000; take a smaller limit or window',
   'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_store_failure: local':
@@ -197,9 +197,10 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 1001, ttl: 30s } }':
     'descriptors[0].rate_limit.requests_per_unit: in_flight with ids has at most 1000 slots (soft ones included), got 1001; without not_counted: hold it may have more',
   '{ key: user, on: true }': 'descriptors[0]: config error, key is not of type string: true; put the key in quotes',
-  '{ <<: per_minute, key: user }': 'error loading config file: map merge requires map or sequence of maps as the value',
+  '{ <<: per_minute, key: user }':
+    'error loading config file: yaml: map merge requires map or sequence of maps as the value',
   '{ key: user, metadata: team-a }':
-    "descriptors[0].metadata: error loading config file: expected a mapping, got the text 'team-a'",
+    'descriptors[0].metadata: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!str `team-a` into map[string]interface {}; expected a mapping',
   '{ value: alice }': 'descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
   '{ key: id, value: "a*", share_threshold: true, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
     'descriptors[0].not_counted: not_counted: hold and share_threshold are mutually exclusive: remove one of them',
@@ -214,7 +215,7 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: user, rate_limit: { unit: day, requests_per_unit: 5 }, rate_limits: [{ unit: minute, requests_per_unit: 5 }] }':
     'descriptors[0].rate_limits: rate_limit and rate_limits are mutually exclusive: remove one of them',
   '{ key: user, rate_limit: 5 }':
-    "descriptors[0].rate_limit: error loading config file: expected a mapping, got the number '5'",
+    'descriptors[0].rate_limit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `5` into config.YamlRateLimit; expected a mapping',
   '{ key: user, rate_limits: { unit: day, requests_per_unit: 5 } }':
     'descriptors[0].rate_limits: error loading config file: expected a list, got a mapping',
   '{ key: user, rate_limits: [] }': 'descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 0',
@@ -250,7 +251,8 @@ const ofNodes: Readonly<Record<string, string>> = {
     "descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
   '{ key: user, spend: each }': "descriptors[0].spend: config error, unknown key 'spend'; it goes into the file itself",
   '{ key: version, value: 1.5 }': `descriptors[0].value: error checking config: expected text, got the number '1.5'; put it in quotes: "1.5"`,
-  '{ key: user, value: [alice, bob] }': 'descriptors[0].value: error loading config file: expected text, got a list',
+  '{ key: user, value: [alice, bob] }':
+    'descriptors[0].value: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!seq into string; expected text',
   '{ key: user, ratelimit: { unit: minute, requests_per_unit: 5 } }':
     "descriptors[0].ratelimit: config error, unknown key 'ratelimit'; did you mean 'rate_limit'?",
   '{ key: user, rate_limits: [{ unit: day, requests_per_unit: 5 }, { unlimited: true }] }':
@@ -313,14 +315,15 @@ const ofFiles: Readonly<Record<string, string>> = {
   'domain: demo\ndescriptors:\n  - key: user\n    rate_limit:\n      unit: minute\n      requests_per_unit: 5.0\n':
     "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '5.0'",
   'domain: demo\ndescriptors:\n  key: user\n':
-    '3: descriptors: error loading config file: expected a list, got a mapping',
+    '3: descriptors: error loading config file: yaml: unmarshal errors: line 3: cannot unmarshal !!map into []config.YamlDescriptor; expected a list',
   'domain: demo\ndescriptors:\n  - key: user\n    shadow_mode: "true"\n':
-    "4: descriptors[0].shadow_mode: error loading config file: expected true or false, got the text 'true'",
+    '4: descriptors[0].shadow_mode: error loading config file: yaml: unmarshal errors: line 4: cannot unmarshal !!str `true` into bool; expected true or false',
   'descriptors:\n  - key: user\n': '1: domain: config file cannot have empty domain: expected a name, got nothing',
-  '- domain: demo\n- key: user\n': '1: error loading config file: expected a mapping, got a list',
+  '- domain: demo\n- key: user\n':
+    '1: error loading config file: yaml: unmarshal errors: line 1: cannot unmarshal !!seq into map[interface {}]interface {}; expected a mapping',
   'domain: demo\ndescriptors:\n  - key: user\n    value: *\n':
-    '4: error loading config file: name of an alias node must contain at least one character; put a value that begins with * in quotes: "*"',
-  'domain: demo\ndescriptors:\n  - key: user\n    rate_limit: *per_minute\n': `4: error loading config file: unknown anchor 'per_minute' referenced; if the text is meant, put it in quotes: "*per_minute"`,
+    '4: error loading config file: yaml: line 4: name of an alias node must contain at least one character; put a value that begins with * in quotes: "*"',
+  'domain: demo\ndescriptors:\n  - key: user\n    rate_limit: *per_minute\n': `4: error loading config file: yaml: unknown anchor 'per_minute' referenced; if the text is meant, put it in quotes: "*per_minute"`,
   'x-limits: &per_minute { unit: minute, requests_per_unit: 5 }\ndomain: demo\ndescriptors:\n  - key: user\n    rate_limit: *per_minute\n':
     "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, spend, require",
   'domain: demo\nspend: nothing\ndescriptors:\n  - key: user\n    rate_limit: { unit: day, requests_per_unit: 5 }\n':

@@ -4,7 +4,7 @@ import type { Alternatives, Block } from './block.ts';
 import { ADDRESS_BLOCK, type Field, format, referenceKeys, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { parseFlag, parseInteger, type ScalarType, type YamlMap, type YamlNode } from './yaml.ts';
+import { parseFlag, parseInteger, type ScalarType, type YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 import { type Gap, parseAroundErrors } from './yaml-recovery.ts';
 
 /** Maximum of a count, unless the format says more. */
@@ -18,13 +18,19 @@ const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format
  */
 export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
   const { parsed, errors, gaps } = parseAroundErrors(text);
-  for (const { line, column, message } of errors)
-    problems.error({ file, line, column, path: '' }, `error loading config file: ${message}`);
+  for (const error of errors)
+    problems.error({ file, line: error.line, column: error.column, path: '' }, yamlProblem(error));
   if (!parsed) return [];
   for (const line of parsed.moreDocumentsAt)
     problems.warn({ file, line, path: '' }, 'only the first YAML document of a file is read; this one is ignored');
   const block = readFile(new Reader(file, gaps, problems), parsed.root);
   return block ? [block] : [];
+}
+
+/** Begins like the message of envoyproxy/ratelimit, whose parser has other words for syntax errors. */
+function yamlProblem({ kind, line, message }: YamlError): string {
+  const begin = { syntax: `yaml: line ${line}: `, content: 'yaml: ', size: '' };
+  return `error loading config file: ${begin[kind]}${message}`;
 }
 
 /** Reads the root of a rule file. All errors go to the reader's problems; the block has the valid values. */
@@ -222,7 +228,9 @@ class Reader {
   }
 
   mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
-    this.problems.error(place, `error loading config file: expected ${expected}, got ${describe(node)}${hint}`);
+    const begin = goTypeError(node, place.path);
+    const message = begin ? `${begin}; expected ${expected}` : `expected ${expected}, got ${describe(node)}`;
+    this.problems.error(place, `error loading config file: ${message}${hint}`);
     return undefined;
   }
 
@@ -230,6 +238,49 @@ class Reader {
     return { file: this.file, line: node.line, column: node.column, path };
   }
 }
+
+/** The types of envoyproxy/ratelimit for the values of its keys; the empty key is the file. */
+const goTypes: Readonly<Record<string, string>> = {
+  '': 'map[interface {}]interface {}',
+  domain: 'string',
+  descriptors: '[]config.YamlDescriptor',
+  key: 'string',
+  value: 'string',
+  rate_limit: 'config.YamlRateLimit',
+  shadow_mode: 'bool',
+  quota_mode: 'bool',
+  detailed_metric: 'bool',
+  value_to_metric: 'bool',
+  share_threshold: 'bool',
+  metadata: 'map[string]interface {}',
+  unit: 'string',
+  requests_per_unit: 'uint32',
+  unlimited: 'bool',
+  name: 'string',
+  replaces: '[]config.yamlReplaces',
+};
+
+/** Go's message about a value of another type, on one line; undefined for keys that only Weir has. */
+function goTypeError(node: YamlNode, path: string): string | undefined {
+  const type = goTypes[path.slice(path.lastIndexOf('.') + 1)];
+  if (type === undefined) return undefined;
+  return `yaml: unmarshal errors: line ${node.line}: cannot unmarshal ${asGoDescribes(node)} into ${type}`;
+}
+
+/** The tag, and the text up to ten bytes. */
+function asGoDescribes(node: YamlNode): string {
+  if (node.kind !== 'scalar') return node.kind === 'map' ? '!!map' : '!!seq';
+  const text = Buffer.from(node.text);
+  return `${goTags[node.type]} \`${text.length > 10 ? `${text.subarray(0, 7)}...` : text}\``;
+}
+
+const goTags: Readonly<Record<ScalarType, string>> = {
+  text: '!!str',
+  integer: '!!int',
+  float: '!!float',
+  flag: '!!bool',
+  null: '!!null',
+};
 
 /** The position of a key, if it is known. */
 const findPosition = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>

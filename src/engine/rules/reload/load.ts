@@ -10,7 +10,6 @@ import { decodeText, NotAFile, readBounded, TooManyBytes } from '../read/bounded
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
-import { YamlError } from '../read/yaml.ts';
 
 interface RuleFile {
   readonly path: string;
@@ -107,16 +106,14 @@ function compileBlocks(
 }
 
 function readBlocks({ path, name: file, text }: RuleFile, problems: Problems, isAnyKindRead = false): Block<'file'>[] {
-  const error = (line: number, message: string, column?: number): [] => {
-    problems.error({ file, line, column, path: '' }, message);
+  const error = (line: number, message: string): [] => {
+    problems.error({ file, line, path: '' }, message);
     return [];
   };
   try {
     const written = text ?? decodeText(readBounded(path, MAX_FILE_BYTES, isAnyKindRead));
     return readText(file, written, problems).map((block) => replaceRequirements(block, problems));
   } catch (thrown) {
-    if (thrown instanceof YamlError)
-      return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
     if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
     if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;
     const message = `cannot be read: ${thrown.message}`;

@@ -47,7 +47,8 @@ const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {
   const count = 'expected a whole number from 0 to 9007199254740990, not in quotes';
-  const mismatch = 'error loading config file: expected';
+  const mismatch = (line: number, what: string) =>
+    `error loading config file: yaml: unmarshal errors: line ${line}: cannot unmarshal ${what}; expected`;
   const USER = 'descriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n';
 
   test.each(
@@ -63,10 +64,10 @@ describe('other ways to the same messages', () => {
       '- [user, [1, ~], {a: b}]':
         '3: descriptors[0]: config error, yaml file contains list of type other than map: [user [1 <nil>] map[…]]',
       '-': '3: descriptors[0]: config error, yaml file contains list of type other than map: <nil>',
-      '- key: {a: b}': `3: descriptors[0].key: ${mismatch} text, got a mapping`,
-      '- key: user\n  shadow_mode: 1': `4: descriptors[0].shadow_mode: ${mismatch} true or false, got the number '1'`,
-      '- key: user\n  rate_limit: []': `4: descriptors[0].rate_limit: ${mismatch} a mapping, got a list; several limits go under rate_limits`,
-      '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}': `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch.replace(' expected', '')} ${count}, got the flag 'yes'`,
+      '- key: {a: b}': `3: descriptors[0].key: ${mismatch(3, '!!map into string')} text`,
+      '- key: user\n  shadow_mode: 1': `4: descriptors[0].shadow_mode: ${mismatch(4, '!!int `1` into bool')} true or false`,
+      '- key: user\n  rate_limit: []': `4: descriptors[0].rate_limit: ${mismatch(4, '!!seq into config.YamlRateLimit')} a mapping; several limits go under rate_limits`,
+      '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}': `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch(4, '!!bool `yes` into uint32').replace(' expected', '')} ${count}`,
       '- key: 5e10': `3: descriptors[0].key: error checking config: expected text, got the number '5e10'; put it in quotes: "5e10"`,
       '- key: user\n  shadow_mode: 0.5': `4: descriptors[0].shadow_mode: error checking config: expected true or false, got the number '0.5'`,
       '- key: user\n  value: 9223372036854775808': `4: descriptors[0].value: error checking config: expected text, got the number '9223372036854775808'; put it in quotes: "9223372036854775808"`,
@@ -85,9 +86,18 @@ describe('other ways to the same messages', () => {
     ['---\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['\n{}\n', '2: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['domain: ~\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
-    ['domain: "demo\n', '2: error loading config file: unexpected end of the stream within a double quoted scalar'],
-    ['# read me\n404\n', "2: error loading config file: expected a mapping, got the number '404'"],
-    ['yes\n', "1: error loading config file: expected a mapping, got the flag 'yes'"],
+    [
+      'domain: "demo\n',
+      '2: error loading config file: yaml: line 2: unexpected end of the stream within a double quoted scalar',
+    ],
+    [
+      '# read me\n404\n',
+      '2: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `404` into map[interface {}]interface {}; expected a mapping',
+    ],
+    [
+      'yes\n',
+      '1: error loading config file: yaml: unmarshal errors: line 1: cannot unmarshal !!bool `yes` into map[interface {}]interface {}; expected a mapping',
+    ],
     [
       'domain: 1.5\n',
       '1: domain: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
@@ -167,9 +177,9 @@ describe('several files', () => {
       'a.yaml:3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
       "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
       "a.yaml:6: warning: descriptors[1].unit: 'unit' has no effect here and is ignored",
-      `b.yaml:2: error loading config file: unknown anchor 'z' referenced; if the text is meant, put it in quotes: "*z"`,
+      `b.yaml:2: error loading config file: yaml: unknown anchor 'z' referenced; if the text is meant, put it in quotes: "*z"`,
       'c.yaml:3: descriptors[0].value: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
-      "c.yaml:4: descriptors[1].shadow_mode: error loading config file: expected true or false, got the number '1'",
+      'c.yaml:4: descriptors[1].shadow_mode: error loading config file: yaml: unmarshal errors: line 4: cannot unmarshal !!int `1` into bool',
     ]);
   });
 
@@ -255,7 +265,8 @@ test('messages show the first 200 characters of a text, and its position', () =>
   const problems = told(loadRules(files, apart));
   expect(problems).toHaveLength(6);
   for (const problem of problems) expect(problem.length).toBeLessThan(1_000);
-  expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
+  expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(4);
+  expect(problems.at(-1)).toContain('cannot unmarshal !!str `xxxxxxx...` into []config.YamlDescriptor');
 });
 
 describe('a valid file', () => {
