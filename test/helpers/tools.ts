@@ -65,6 +65,9 @@ export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-clien
 /** Path of bwrap, which runs a program in separate namespaces, likewise. */
 export const bubblewrap = (): Promise<string> => systemTool('bwrap', 'bubblewrap', 'bubblewrap 0.8 or later');
 
+/** Path of pgbouncer, which pools connections to PostgreSQL, likewise. */
+export const pgbouncer = (): Promise<string> => systemTool('pgbouncer', 'pgbouncer', 'PgBouncer 1.18 or later');
+
 /** Path of nft, which sets the packet filter of the kernel, likewise. */
 export const nftables = (): Promise<string> => systemTool('nft', 'nftables', 'nftables 1.0 or later');
 

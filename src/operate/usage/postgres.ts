@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Pool, type PoolClient } from 'pg';
+import { Pool, type PoolClient, type QueryResult, type QueryResultRow } from 'pg';
 import {
   RowSums,
   type UsageGroup,
@@ -46,7 +46,6 @@ export class PostgresUsage implements UsageStore {
       connectionString: url,
       max: 2,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      statement_timeout: STATEMENT_TIMEOUT_MS,
     });
     this.#pool.on('error', onError);
   }
@@ -74,7 +73,7 @@ export class PostgresUsage implements UsageStore {
     });
     const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
     const from = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups}`;
-    const { rows } = await this.#pool.query<ReportedRow>(
+    const { rows } = await this.#query<ReportedRow>(
       `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${from}
        ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
        LIMIT $${values.length + 1}`,
@@ -104,7 +103,7 @@ export class PostgresUsage implements UsageStore {
 
   /** Totals of all groups, for reports that leave some out. */
   async #total(groups: string, values: readonly (string | number)[]): Promise<readonly Total[]> {
-    const { rows } = await this.#pool.query<Total>(
+    const { rows } = await this.#query<Total>(
       `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (${groups}) AS groups GROUP BY currency`,
       [...values],
     );
@@ -113,7 +112,7 @@ export class PostgresUsage implements UsageStore {
 
   async forget(domain: string, key: string): Promise<number> {
     await this.#migrate();
-    const { rowCount } = await this.#pool.query(
+    const { rowCount } = await this.#query(
       'DELETE FROM weir_usage WHERE domain = $1 AND (key = $2 OR starts_with(key, $3))',
       [domain, key, `${key},`],
     );
@@ -122,8 +121,8 @@ export class PostgresUsage implements UsageStore {
 
   async tidy(keptFromHour: number): Promise<void> {
     await this.#migrate();
-    await this.#pool.query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
-    await this.#pool.query(`DELETE FROM weir_usage_batches WHERE added_at < now() - interval '${BATCHES_KEPT}'`);
+    await this.#query('DELETE FROM weir_usage WHERE hour < $1', [keptFromHour]);
+    await this.#query(`DELETE FROM weir_usage_batches WHERE added_at < now() - interval '${BATCHES_KEPT}'`);
   }
 
   close(): Promise<void> {
@@ -138,13 +137,19 @@ export class PostgresUsage implements UsageStore {
     return this.#migrated;
   }
 
-  async #inTransaction(run: (client: PoolClient) => Promise<void>): Promise<void> {
+  #query<R extends QueryResultRow>(text: string, values: readonly (string | number)[] = []): Promise<QueryResult<R>> {
+    return this.#inTransaction((client) => client.query<R>(text, [...values]));
+  }
+
+  /** The timeout is set in the transaction, since a pooler such as PgBouncer refuses it as an option of a connection. */
+  async #inTransaction<T>(run: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
     let failure: Error | undefined;
     try {
-      await client.query('BEGIN');
-      await run(client);
+      await client.query(`BEGIN; SET LOCAL statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
+      const result = await run(client);
       await client.query('COMMIT');
+      return result;
     } catch (error) {
       failure = error instanceof Error ? error : new Error(String(error));
       await client.query('ROLLBACK').catch(() => {}); // the connection may be lost, which rolls back as well

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { FileUsage } from '../../../src/operate/usage/files.ts';
 import { PostgresUsage } from '../../../src/operate/usage/postgres.ts';
 import { type UsageQuery, type UsageRow, type UsageStore, UsageSums } from '../../../src/operate/usage/usage-store.ts';
-import { type Postgres, startPostgres } from '../../helpers/postgres.ts';
+import { type Postgres, startPgBouncer, startPostgres } from '../../helpers/postgres.ts';
 import fc from '../../helpers/property.ts';
 
 let folder: string;
@@ -74,7 +74,7 @@ describe.each(Object.entries(open))('usage in %s', (_, openStore) => {
           await store.close();
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
   });
 
@@ -119,6 +119,17 @@ describe.each(Object.entries(open))('usage in %s', (_, openStore) => {
     expect(second.collector).toBe(first.collector);
     await second.close();
   });
+});
+
+test('PostgreSQL may be behind PgBouncer in transaction mode', async () => {
+  const pgbouncer = await startPgBouncer(postgres);
+  const store = new PostgresUsage(pgbouncer.urlOf(await postgres.createDatabase()), () => {});
+  for (const batch of ['one', 'two', 'one']) await store.add(batch, [rowOf(100, 'user=alice', 5), rowOf(99, 'x', 1)]);
+  await store.tidy(100);
+  expect((await store.report(all)).hits).toBe(10);
+  expect(await store.forget('d', 'user=alice')).toBe(1);
+  await store.close();
+  await pgbouncer.stop();
 });
 
 test('a merge that ended before it deleted its parts counts nothing twice', async () => {
