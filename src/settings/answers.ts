@@ -1,4 +1,5 @@
 import {
+  cappedRatio,
   choice,
   flag,
   integer,
@@ -7,10 +8,8 @@ import {
   type Parse,
   pairs,
   port,
-  ratio,
   someDurationMs,
   text,
-  textNotEmpty,
 } from './kinds.ts';
 import { optional, type Rows, setting, withoutEffect } from './row.ts';
 
@@ -26,11 +25,13 @@ const headerNames: Parse<readonly string[]> = (written) => {
 
 /** `host:port`, or `:port` for all addresses of this machine. */
 const listenAddress: Parse<{ readonly host: string; readonly port: number }> = (written) => {
-  const [, host = '', digits] = /^(.*):(\d+)$/.exec(written) ?? [];
+  const [, address = '', digits] = /^(.*):(\d+)$/.exec(written) ?? [];
   const number = digits === undefined ? undefined : port(digits);
   if (typeof number !== 'number') return new Mismatch('host:port, or :port for all addresses');
-  return { host: host === '' ? '0.0.0.0' : host.replace(/^\[(.*)\]$/, '$1'), port: number };
+  return { host: address.replace(/^\[(.*)\]$/, '$1'), port: number };
 };
+
+const hostOrLocalhost: Parse<string> = (written) => (written === '' ? 'localhost' : written);
 
 /** A URL path. */
 const pagePath: Parse<string> = (written) =>
@@ -95,7 +96,7 @@ const answerRows = {
 } as const satisfies Rows;
 
 const statisticsRows = {
-  NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'fraction of a limit above which hits count as near the limit'),
+  NEAR_LIMIT_RATIO: setting(cappedRatio, '0.8', 'fraction of a limit above which hits count as near the limit'),
   STATISTICS_MAX_BYTES: setting(
     integer(0, 2 ** 30, 'bytes'),
     '2097152',
@@ -103,7 +104,7 @@ const statisticsRows = {
   ),
   DISABLE_STATS: setting(flag, 'false', 'send no statistics, overriding the settings below'),
   USE_STATSD: optional(flag, 'send statistics to StatsD; unset: yes, unless DogStatsD or Prometheus is enabled'),
-  STATSD_HOST: setting(textNotEmpty, 'localhost', 'host of StatsD or DogStatsD'),
+  STATSD_HOST: setting(hostOrLocalhost, 'localhost', 'host of StatsD or DogStatsD'),
   STATSD_PORT: setting(integer(1, 65_535, 'a port'), '8125', 'port of StatsD or DogStatsD'),
   STATSD_PROTOCOL: setting(choice('tcp', 'udp'), 'tcp', 'protocol of StatsD; DogStatsD always uses udp'),
   STATS_FLUSH_INTERVAL: setting(someDurationMs, '10s', 'how often counters are sent'),

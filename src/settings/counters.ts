@@ -14,6 +14,7 @@ const optionally =
   (written) =>
     written === '' ? undefined : parse(written);
 
+const anyInteger = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 'a count');
 const oneConnection = 'one connection carries all calls';
 
 /** Variables of each Redis: with the prefix REDIS_, and REDIS_PERSECOND_ for a separate Redis for per-second limits. */
@@ -24,21 +25,21 @@ const poolRows = {
   ),
   TYPE: setting(choice('SINGLE', 'SENTINEL', 'CLUSTER'), 'SINGLE', 'type of Redis'),
   SOCKET_TYPE: optional(
-    choice('unix', 'tcp'),
+    (written) => choice('unix', 'tcp')(/^tcp[46]$/i.test(written) ? 'tcp' : written),
     'type of socket of a SINGLE URL; unset: unix if it begins with /, else tcp',
   ),
   AUTH: secret(text, 'password, or user:password'),
   SENTINEL_AUTH: secret(text, 'password, or user:password, of the sentinels'),
   TLS: setting(flag, 'false', 'use TLS'),
   TIMEOUT: setting(durationMs, '10s', 'connect timeout'),
-  POOL_SIZE: withoutEffect(integer(0, 2 ** 31 - 1, 'a count'), oneConnection),
+  POOL_SIZE: withoutEffect(integer(0, Number.MAX_SAFE_INTEGER, 'a count'), oneConnection),
   POOL_ON_EMPTY_BEHAVIOR: withoutEffect(
     anythingBut(['CREATE', 'ERROR'], 'WAIT (CREATE and ERROR are not supported)'),
     oneConnection,
   ),
   POOL_ON_EMPTY_WAIT_DURATION: withoutEffect(durationMs, oneConnection),
   PIPELINE_WINDOW: withoutEffect(durationMs, 'calls are sent immediately'),
-  PIPELINE_LIMIT: withoutEffect(integer(0, 2 ** 31 - 1, 'a count'), 'calls are sent immediately'),
+  PIPELINE_LIMIT: withoutEffect(anyInteger, 'calls are sent immediately'),
   CLUSTER_PIPELINE_PARALLELISM: withoutEffect(
     integer(0, 2 ** 31 - 1, 'a count'),
     'calls to several nodes always run in parallel',
@@ -142,5 +143,5 @@ export const counterRows = {
   MEMCACHE_TLS_CLIENT_CERT: setting(text, '', 'file with the client certificate for the servers'),
   MEMCACHE_TLS_CLIENT_KEY: setting(text, '', 'file with the key of the client certificate'),
   MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: setting(flag, 'false', 'accept certificates of the CA with any name'),
-  MEMCACHE_MAX_IDLE_CONNS: withoutEffect(integer(0, 2 ** 31 - 1, 'a count'), oneConnection),
+  MEMCACHE_MAX_IDLE_CONNS: withoutEffect(anyInteger, oneConnection),
 } as const satisfies Rows;

@@ -13,6 +13,9 @@ export class Mismatch {
 export const text: Parse<string> = (written) => written;
 export const textNotEmpty: Parse<string> = (written) => (written === '' ? new Mismatch('a non-empty text') : written);
 
+/** An IPv6 address may be in brackets, as in URLs. */
+export const host: Parse<string> = (written) => written.replace(/^\[(.*)\]$/, '$1');
+
 /** A boolean in Go's syntax. */
 export const flag: Parse<boolean> = (written) => {
   if (['1', 't', 'T', 'TRUE', 'true', 'True'].includes(written)) return true;
@@ -20,24 +23,38 @@ export const flag: Parse<boolean> = (written) => {
   return new Mismatch('true or false');
 };
 
-/** An integer in Go's syntax: `0x1F` is 31. */
+/** Go's integers, whose prefix says the base, without the sign. */
+const INTEGER = /^(0|[1-9](_?\d)*|0[oO]?(_?[0-7])+|0[xX](_?[\da-fA-F])+|0[bB](_?[01])+)$/;
+
+/** An integer in Go's syntax: `0x1F` is 31, `010` is 8, and `1_000` is 1000. */
 export const integer =
   (from: number, to: number, what: string): Parse<number> =>
   (written) => {
-    const value = /^[+-]?(\d+|0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+)$/.test(written) ? Number(written) : Number.NaN;
+    const [, sign, digits = ''] = /^([+-]?)(.*)$/s.exec(written) ?? [];
+    const plain = digits.replaceAll('_', '').replace(/^0(?=[0-7])/, '0o');
+    const value = INTEGER.test(digits) ? Number(plain) * (sign === '-' ? -1 : 1) : Number.NaN;
     return value >= from && value <= to ? value : new Mismatch(`${what} from ${from} to ${to}`);
   };
 
 export const port = integer(0, 65_535, 'a port');
 
+/** A decimal number in Go's syntax. */
 export const number: Parse<number> = (written) => {
-  const value = written.trim() === '' ? Number.NaN : Number(written);
-  return Number.isNaN(value) ? new Mismatch('a number') : value;
+  const value = /^[+-]?(\d(_?\d)*\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(written)
+    ? Number(written.replaceAll('_', ''))
+    : Number.NaN;
+  return Number.isFinite(value) ? value : new Mismatch('a number');
 };
 
 export const ratio: Parse<number> = (written) => {
   const value = number(written);
   return typeof value === 'number' && value >= 0 && value <= 1 ? value : new Mismatch('a number from 0 to 1');
+};
+
+/** Larger numbers count as 1, as in envoyproxy/ratelimit. */
+export const cappedRatio: Parse<number> = (written) => {
+  const value = number(written);
+  return typeof value === 'number' && value >= 0 ? Math.min(value, 1) : new Mismatch('a number from 0 to 1');
 };
 
 /** One of these words, in any case. */
@@ -99,9 +116,10 @@ const durationUnitMs: Readonly<Record<string, number>> = {
 
 /** A duration in Go's syntax, in whole milliseconds: `150ms`, `10s`, `1h30m`. */
 export const durationMs: Parse<number> = (written) => {
-  if (written === '0') return 0;
-  const parts = [...written.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
-  const isComplete = parts.length > 0 && parts.map(([part]) => part).join('') === written;
+  const unsigned = written.replace(/^\+/, '');
+  if (unsigned === '0') return 0;
+  const parts = [...unsigned.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
+  const isComplete = parts.length > 0 && parts.map(([part]) => part).join('') === unsigned;
   if (!isComplete) return new Mismatch('a duration such as 150ms, 10s or 1h30m');
   const exactMs = parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
   const ms = Math.ceil(Math.round(exactMs * 1e6) / 1e6); // rounds to the nanosecond first, so that 16.1 s is not 16,101 ms

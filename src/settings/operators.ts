@@ -1,18 +1,21 @@
 import {
+  cappedRatio,
   choice,
   commaSeparated,
   flag,
   httpUrl,
   integer,
   labels,
+  type Parse,
   partOfAll,
   postgresUrl,
-  ratio,
   someDurationMs,
   text,
   textNotEmpty,
 } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
+
+const tracingProtocol: Parse<'http' | 'grpc'> = (written) => choice('http', 'grpc')(written === '' ? 'http' : written);
 
 /** The admin API on the debug port. */
 const adminRows = {
@@ -134,9 +137,9 @@ const tracingRows = {
   TRACING_SERVICE_NAME: setting(text, 'RateLimit', 'service.name of the traces'),
   TRACING_SERVICE_NAMESPACE: setting(text, '', 'service.namespace of the traces'),
   TRACING_SERVICE_INSTANCE_ID: setting(text, '', 'service.instance.id of the traces; empty: a random UUID'),
-  TRACING_EXPORTER_PROTOCOL: setting(choice('http', 'grpc'), 'http', 'transport of OTLP'),
+  TRACING_EXPORTER_PROTOCOL: setting(tracingProtocol, 'http', 'transport of OTLP'),
   TRACING_SAMPLING_RATE: setting(
-    ratio,
+    cappedRatio,
     '1',
     'fraction of the traces started here that are sent; others follow the sampling decision of the caller',
   ),

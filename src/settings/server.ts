@@ -3,6 +3,7 @@ import {
   choice,
   durationMs,
   flag,
+  host,
   integer,
   Mismatch,
   type Parse,
@@ -44,7 +45,7 @@ const EVERY_ADDRESS = '0.0.0.0: every address, IPv4 and IPv6';
 
 /** Addresses, limits and processes of the servers. */
 export const serverRows = {
-  GRPC_HOST: setting(text, '0.0.0.0', `address of the gRPC server; ${EVERY_ADDRESS}`),
+  GRPC_HOST: setting(host, '0.0.0.0', `address of the gRPC server; ${EVERY_ADDRESS}`),
   GRPC_PORT: setting(port, '8081', 'port of the gRPC server'),
   GRPC_TRANSPORT: setting(
     choice('h2', 'grpc-js'),
@@ -78,7 +79,7 @@ export const serverRows = {
     '20s',
     'a connection is closed if a ping is not answered within this time',
   ),
-  HOST: setting(text, '0.0.0.0', `address of the HTTP server (/json, /healthcheck); ${EVERY_ADDRESS}`),
+  HOST: setting(host, '0.0.0.0', `address of the HTTP server (/json, /healthcheck); ${EVERY_ADDRESS}`),
   PORT: setting(port, '8080', 'port of the HTTP server'),
   HTTP_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
@@ -90,7 +91,7 @@ export const serverRows = {
     '',
     "file that maps headers to descriptors for /authz on the HTTP port, which Traefik's forwardAuth and NGINX's auth_request may ask (docs/proxies.md); empty: no such endpoint",
   ),
-  DEBUG_HOST: setting(text, '0.0.0.0', `address of the debug server (/rlconfig, /metrics, /stats); ${EVERY_ADDRESS}`),
+  DEBUG_HOST: setting(host, '0.0.0.0', `address of the debug server (/rlconfig, /metrics, /stats); ${EVERY_ADDRESS}`),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
   DEBUG_TLS_CERT: setting(
     text,

@@ -1,4 +1,4 @@
-import { choice, commaSeparated, durationMs, flag, integer, Mismatch, type Parse, port, text } from './kinds.ts';
+import { choice, commaSeparated, durationMs, flag, host, integer, Mismatch, type Parse, port, text } from './kinds.ts';
 import { optional, type Rows, setting } from './row.ts';
 
 /** Minimum ttl, three report intervals of Envoy. */
@@ -74,6 +74,9 @@ const siteNames: Parse<readonly string[]> = (written) => {
   return isValid ? names : new Mismatch('names of other sites such as us,ap');
 };
 
+/** Kubernetes sets SITE_PORT to a URL in pods beside a Service `site`, which is not meant. */
+const sitePort: Parse<number> = (written) => port(/^\w+:\/\//.test(written) ? '8091' : written);
+
 const siteRows = {
   SITE: setting(
     siteName,
@@ -90,8 +93,8 @@ const siteRows = {
     '',
     'sites of SITE_PEERS that are lost and no longer run: the others divide their parts of shared limits',
   ),
-  SITE_HOST: setting(text, '0.0.0.0', 'address to listen on for other sites'),
-  SITE_PORT: setting(port, '8091', 'port to listen on for other sites'),
+  SITE_HOST: setting(host, '0.0.0.0', 'address to listen on for other sites'),
+  SITE_PORT: setting(sitePort, '8091', 'port to listen on for other sites'),
   SITE_TLS_CERT: setting(
     text,
     '',

@@ -50,6 +50,8 @@ describe('values', () => {
     ['GRPC_PORT', '+80', 80],
     ['GRPC_PORT', '0x1F90', 8_080],
     ['GRPC_PORT', '0o17', 15],
+    ['GRPC_PORT', '010', 8],
+    ['GRPC_PORT', '8_081', 8_081],
     ['GRPC_PORT', '0b11', 3],
     ['MEMORY_MAX_COUNTERS', '16000000', 16_000_000],
     ['MEMORY_MAX_BYTES', '1048576', 1_048_576],
@@ -64,6 +66,9 @@ describe('values', () => {
     ['LIMIT_SOFT_HEADER', 'x-soft', 'x-soft'],
     ['NEAR_LIMIT_RATIO', '0', 0],
     ['NEAR_LIMIT_RATIO', '1', 1],
+    ['NEAR_LIMIT_RATIO', '1.5', 1],
+    ['TRACING_SAMPLING_RATE', '2', 1],
+    ['SITE_PORT', 'tcp://10.96.0.7:8091', 8_091],
     ['NEAR_LIMIT_RATIO', '.29', 0.29],
     ...['1', 't', 'T', 'TRUE', 'true', 'True'].map((written): [string, string, true] => ['SHADOW_MODE', written, true]),
     ...['0', 'f', 'F', 'FALSE', 'false', 'False'].map((written): [string, string, false] => [
@@ -90,11 +95,7 @@ describe('values', () => {
 
   test.each([
     ['SHADOW_MODE', ['yes', 'on', 'tRUE', '2', ' true', ''], 'true or false'],
-    [
-      'GRPC_PORT',
-      ['http', '-1', '65536', '8080.0', '1e3', '80 ', '0x', '8_080', 'Infinity', ''],
-      'a port from 0 to 65535',
-    ],
+    ['GRPC_PORT', ['http', '-1', '65536', '8080.0', '1e3', '80 ', '0x', 'Infinity', ''], 'a port from 0 to 65535'],
     ['MEMORY_MAX_COUNTERS', ['0', '16000001', 'many', ''], 'a count from 1 to 16000000'],
     ['MEMORY_MAX_BYTES', ['0', '1048575', '1MiB', ''], 'bytes from 1048576 to 1099511627776'],
     [
@@ -102,7 +103,7 @@ describe('values', () => {
       ['5', '-5s', '5 s', '1d', '5S', '1h 30m', 's', '1.2.3s', '1e3s', ''],
       'a duration such as 150ms, 10s or 1h30m',
     ],
-    ['NEAR_LIMIT_RATIO', ['1.1', '-0.1', '80%', 'NaN', ' ', ''], 'a number from 0 to 1'],
+    ['NEAR_LIMIT_RATIO', ['-0.1', ' 0.5', '0x1', '1e400', '80%', 'NaN', ' ', ''], 'a number from 0 to 1'],
     ['LOG_LEVEL', ['loud', '__proto__', 'constructor', ''], 'one of trace, debug, info, warn, error, fatal'],
     ['LOG_FORMAT', ['xml', ''], 'one of text, json'],
     ['BACKEND_TYPE', ['memcached', 'disk'], 'one of redis, memcache, memory'],
@@ -114,7 +115,7 @@ describe('values', () => {
     ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'comma-separated key=value pairs'],
     ['PROMETHEUS_ADDR', ['9090', 'host', ':port', ':65536'], 'host:port, or :port for all addresses'],
     ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'comma-separated header names such as Retry-After'],
-    ['TRACING_SAMPLING_RATE', ['2', ''], 'a number from 0 to 1'],
+    ['TRACING_SAMPLING_RATE', ['-1', ''], 'a number from 0 to 1'],
     ['XDS_CLIENT_BACKOFF_RANDOM_FACTOR', ['', 'half'], 'a number'],
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],

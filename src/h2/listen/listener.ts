@@ -222,7 +222,9 @@ function destroyFirst(sockets: Set<Socket>): void {
 const matchesName = (name: string, socket: TLSSocket): boolean =>
   socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
 
-const formatTarget = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+/** `127.0.0.1:8081`, `[::1]:8081` */
+export const formatTarget = (host: string, port: number): string =>
+  `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 function tcpPort(server: Server): number {
   const bound = server.address();

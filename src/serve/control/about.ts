@@ -64,6 +64,6 @@ function exampleEntries(level: Level): readonly string[] | undefined {
 function consoleAddress(hasTls: boolean, debug: string): string {
   const at = debug.lastIndexOf(':');
   const host = debug.slice(0, at);
-  const isAny = ['0.0.0.0', '::', '[::]', '', '127.0.0.1', '::1'].includes(host);
+  const isAny = ['0.0.0.0', '[::]', '', '127.0.0.1', '[::1]'].includes(host);
   return `${hasTls ? 'https' : 'http'}://${isAny ? 'localhost' : host}:${debug.slice(at + 1)}/console/`;
 }

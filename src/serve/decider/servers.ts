@@ -88,8 +88,7 @@ async function openGrpc(
   { add, context }: { readonly add: Add; readonly context: ProcessContext },
 ): Promise<GrpcServer> {
   const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
-  const [variable, place] =
-    'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', `${address.host}:${address.port}`];
+  const [variable, place] = 'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', at(address)];
   return start(variable, `cannot listen on ${place}`, () =>
     transports[transport]({
       ...handlers,

@@ -10,6 +10,7 @@ import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
+import { at } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts, type Part, start } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
@@ -66,9 +67,7 @@ export function openSites(
     };
     const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(core.rules.book.rules) });
     add(
-      await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
-        startSiteServer(address, certificates, lender),
-      ),
+      await start('SITE_PORT', `cannot listen on ${at(address)}`, () => startSiteServer(address, certificates, lender)),
     );
     const onFailure = ({ site }: Peer, reason: string): void =>
       logSeldom(site, () => log.error(`no exchange with site ${site}: ${reason}; not logged again for a minute`));

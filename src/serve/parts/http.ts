@@ -1,10 +1,11 @@
 import { type HttpBounds, type HttpServer, type Route, startHttpServer } from '../../edge/http/server.ts';
+import { formatTarget } from '../../h2/listen/listener.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { start } from './start-up.ts';
 
 type HostAndPort = { readonly host: string; readonly port: number };
 
-export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
+export const at = ({ host, port }: HostAndPort): string => formatTarget(host, port);
 
 interface HttpOptions {
   /** Setting of the address, for the error message. */

@@ -129,7 +129,7 @@ function parseServers(written: readonly string[], onlyZero: string): Servers | R
 }
 
 function parseTcpAddress(written: string): Extract<RedisAddress, { kind: 'tcp' }> | undefined {
-  const withScheme = /^rediss?:\/\//.test(written) ? written : `redis://${written}`;
+  const withScheme = /^rediss?:\/\//.test(written) ? written : `redis://${written.replace(/^:/, 'localhost:')}`;
   if (!URL.canParse(withScheme)) return undefined;
   const url = new URL(withScheme);
   const path = /^(?:\/(\d*))?$/.exec(url.pathname);

@@ -1,0 +1,127 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { referenceSettings } from '../../proof/bench/subjects.ts';
+import recorded from '../fixtures/reference-settings.json' with { type: 'json' };
+import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { referenceProgram } from '../helpers/reference.ts';
+import { isOpen, MAIN } from '../helpers/weir.ts';
+import { differences, isAddress, referenceCases } from './reference-values.ts';
+
+const FIXTURE = new URL('../fixtures/reference-settings.json', import.meta.url);
+
+type ReferenceCase = (typeof referenceCases)[number];
+
+/** Starts at the same time. */
+const STARTS = 4;
+/** Further time in which a program ends that listens on some ports, and then fails. */
+const SETTLE_MS = 150;
+
+let redis: Redis;
+let folder: string;
+beforeAll(async () => {
+  redis = await startRedis();
+  folder = mkdtempSync(join(tmpdir(), 'settings-'));
+  mkdirSync(join(folder, 'config'));
+  const rule = { key: 'k', rate_limit: { unit: 'day', requests_per_unit: 1 } };
+  writeFileSync(join(folder, 'config/rules.yaml'), JSON.stringify({ domain: 'd', descriptors: [rule] }));
+});
+afterAll(async () => {
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+type Ports = readonly [grpc: number, http: number, debug: number, free: number];
+
+interface Program {
+  readonly command: readonly string[];
+  /** Whether its output says that it is ready; absent: it says nothing. */
+  readonly isReady?: (output: string) => boolean;
+}
+
+/** Whether a program with these settings is ready, listens on those ports that they do not change, and does not end. */
+async function starts(
+  { command: [program = '', ...args], isReady }: Program,
+  { name, env }: ReferenceCase,
+  [grpcPort, httpPort, debug, free]: Ports,
+): Promise<boolean> {
+  const fill = (text: string) =>
+    text.replaceAll('$REDIS', String(redis.port)).replaceAll('$FREE', String(free)).replaceAll('$FOLDER', folder);
+  const settings = {
+    ...(await referenceSettings({ folder, redisUrl: redis.url, grpcPort, httpPort })),
+    DEBUG_PORT: String(debug),
+    USE_STATSD: 'false',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    ...Object.fromEntries(Object.entries(env).map(([variable, value]) => [variable, fill(value)])),
+  };
+  const running = await start(program, args, { env: settings });
+  const ports = [
+    ...(/^(HOST|PORT)$/.test(name) ? [] : [httpPort]),
+    ...(/^GRPC_(HOST|PORT|UDS)$/.test(name) ? [] : [grpcPort]),
+  ];
+  try {
+    await running.waitFor(
+      async (output) => (isReady?.(output) ?? true) && (await Promise.all(ports.map(accepts))).every(Boolean),
+    );
+    return await staysFor(SETTLE_MS, running);
+  } catch {
+    return false; // it has ended
+  } finally {
+    await running.stop('SIGKILL');
+  }
+}
+
+const staysFor = (ms: number, { exited }: Running): Promise<boolean> =>
+  Promise.race([exited.then(() => false), sleep(ms, true)]);
+
+/** A program that stops is started again: another one may have had one of its ports. */
+async function startedCases(program: Program, cases: readonly ReferenceCase[]): Promise<readonly string[]> {
+  const left = [...cases];
+  const started: string[] = [];
+  const startInTurn = async (): Promise<void> => {
+    const ports: Ports = [await freePort(), await freePort(), await freePort(), await freePort()];
+    for (let next = left.pop(); next; next = left.pop())
+      if ((await starts(program, next, ports)) || (await starts(program, next, ports)))
+        started.push(`${next.name}=${next.value}`);
+  };
+  await Promise.all(Array.from({ length: STARTS }, startInTurn));
+  return started.sort();
+}
+
+const recordedStarts = (isCompared: (name: string) => boolean): readonly string[] =>
+  Object.entries(recorded)
+    .flatMap(([name, { starts }]) => (isCompared(name) ? starts.map((value) => `${name}=${value}`) : []))
+    .sort();
+
+/** Records what started, for another version of envoyproxy/ratelimit. */
+function record(started: readonly string[]): void {
+  const names = [...new Set(referenceCases.map(({ name }) => name))].sort();
+  const valuesOf = (name: string, isStarted: boolean) =>
+    referenceCases
+      .filter((one) => one.name === name && started.includes(`${name}=${one.value}`) === isStarted)
+      .map(({ value }) => value)
+      .sort();
+  const all = names.map((name) => [name, { starts: valuesOf(name, true), stops: valuesOf(name, false) }]);
+  writeFileSync(FIXTURE, `${JSON.stringify(Object.fromEntries(all), undefined, 1)}\n`);
+}
+
+test('envoyproxy/ratelimit starts with the recorded values only', async () => {
+  const started = await startedCases({ command: [await referenceProgram()] }, referenceCases);
+  if (process.env.UPDATE_GOLDEN) record(started);
+  else expect(started).toEqual(recordedStarts(() => true));
+});
+
+test('Weir listens at the hosts at which envoyproxy/ratelimit does, or the migration page says so', async () => {
+  const cases = referenceCases.filter(({ name }) => isAddress(name));
+  const started = await startedCases({ command: [process.execPath, MAIN, 'serve'], isReady: isOpen }, cases);
+  const different = Object.values(differences).flatMap((settings) =>
+    Object.entries(settings).flatMap(([name, values]) => values.map((value) => `${name}=${value}`)),
+  );
+  const expected = cases.filter(({ name, value }) => {
+    const isRecorded = recordedStarts(isAddress).includes(`${name}=${value}`);
+    return isRecorded !== different.includes(`${name}=${value}`);
+  });
+  expect(started).toEqual(expected.map(({ name, value }) => `${name}=${value}`).sort());
+});
