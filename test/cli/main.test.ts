@@ -154,7 +154,7 @@ describe('serve', () => {
     await running.waitFor('reloaded 2 rules of 1 domains from');
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
-    const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
+    const problem = 'rules.yaml:2: descriptors: error loading config file: yaml: unmarshal errors: line 2: cannot';
     const shown = await eventually(rulesShown, (page) => page.includes(problem));
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
     await running.waitFor('the rules in force are kept: hash');

@@ -17,7 +17,7 @@ const base = {
 async function starts(env: Readonly<Record<string, string>>): Promise<boolean> {
   const filled = Object.entries(env).map(([name, value]) => [
     name,
-    value.replaceAll('$REDIS', '6379').replaceAll('$FREE', '8085'),
+    value.replaceAll('$REDIS', '6379').replaceAll('$FREE', '8085').replaceAll('$FOLDER', '/tmp'),
   ]);
   try {
     await readSettings({ ...base, ...Object.fromEntries(filled) });

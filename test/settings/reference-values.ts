@@ -1,6 +1,8 @@
+import recorded from '../fixtures/reference-settings.json' with { type: 'json' };
+
 /**
  * Values for each setting of envoyproxy/ratelimit: ten that it is made for, and ten odd ones. `$REDIS` stands for the
- * port of a Redis, `$FREE` for a free port.
+ * port of a Redis, `$FREE` for a free port, `$FOLDER` for the folder of the rules.
  */
 const values = {
   flag: [
@@ -125,6 +127,8 @@ const values = {
     'localhost:11211',
     ...[',', ' ', 'a', 'a b', 'a:1,', ' a:1', '[::1]:11211', 'tcp://10.96.0.7:11211'],
   ],
+  socketPath: ['', '$FOLDER/a.sock', '$FOLDER/b c.sock', '$FOLDER', '/no/such/folder/s'],
+  folder: ['$FOLDER', '$FOLDER/', '$FOLDER/.', '/tmp/no-such-folder', ...['', 'a', ' ', '.']],
   metadata: [
     '',
     'a=b',
@@ -316,7 +320,12 @@ const settings: Readonly<Record<string, keyof typeof values>> = {
   ),
   ...of('pairs', 'EXTRA_TAGS', 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS'),
   ...of('metadata', 'CONFIG_GRPC_XDS_NODE_METADATA'),
-  ...of('list', 'MEMCACHE_HOST_PORT'),
+  ...of('text', 'REDIS_AUTH', 'RUNTIME_SUBDIRECTORY', 'RUNTIME_APPDIRECTORY'),
+  ...of('folder', 'RUNTIME_ROOT'),
+  ...of('flag', 'REDIS_PERSECOND', 'REDIS_TLS'),
+  ...of('socket', 'REDIS_PERSECOND_SOCKET_TYPE'),
+  ...of('socketPath', 'GRPC_UDS'),
+  ...of('list', 'MEMCACHE_HOST_PORT', 'USE_DOG_STATSD_MOGRIFIERS'),
   ...of('header', 'LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'),
   ...of('level', 'LOG_LEVEL'),
   ...of('format', 'LOG_FORMAT'),
@@ -341,6 +350,7 @@ function of(kind: keyof typeof values, ...names: readonly string[]) {
 const together: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   PROMETHEUS_ADDR: { USE_PROMETHEUS: 'true' },
   PROMETHEUS_PATH: { USE_PROMETHEUS: 'true' },
+  REDIS_PERSECOND: { REDIS_PERSECOND_SOCKET_TYPE: 'tcp', REDIS_PERSECOND_URL: '127.0.0.1:$REDIS' },
   USE_PROMETHEUS: { PROMETHEUS_ADDR: '127.0.0.1:$FREE' },
   STATSD_PORT: { USE_STATSD: 'true' },
   STATSD_PROTOCOL: { USE_STATSD: 'true' },
@@ -354,8 +364,8 @@ export const referenceCases = Object.entries(settings).flatMap(([name, kind]) =>
   [...new Set<string>(values[kind])].map((value) => ({ name, value, env: { ...together[name], [name]: value } })),
 );
 
-/** Whether a service listens at the host in this setting. */
-export const isAddress = (name: string): boolean => settings[name] === 'host';
+/** Whether a service listens at the value of this setting. */
+export const isAddress = (name: string): boolean => settings[name] === 'host' || settings[name] === 'socketPath';
 
 const HEADERS = ['', ' ', 'a b', 'a:b', 'é', ':authority', 'a\tb', '"a"', 'X-A,X-B'];
 const UNUSUAL_NUMBERS = ['-0.5', 'NaN', 'Inf', '0x1p-1'];
@@ -391,6 +401,7 @@ export const differences: Readonly<Record<string, Readonly<Record<string, readon
     GRPC_CLIENT_TLS_SAN: referenceCases.flatMap(({ name, value }) =>
       name === 'GRPC_CLIENT_TLS_SAN' && value !== '' ? [value] : [],
     ),
+    REDIS_PERSECOND_SOCKET_TYPE: ['', ' tcp', 'TLS', 'udp'],
     REDIS_PERSECOND_TYPE: ['', 'CLUSTER ', 'standalone', 'replica'],
     REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: ['CREATE', 'create', 'ERROR', 'Error'],
     REDIS_PERSECOND_POOL_SIZE: ['-1'],
@@ -410,5 +421,15 @@ export const differences: Readonly<Record<string, Readonly<Record<string, readon
   },
   '`?db=1` in `REDIS_URL`': { REDIS_URL: ['redis://127.0.0.1:$REDIS?db=0', '[127.0.0.1]:$REDIS'] },
   'Redis is required': { BACKEND_TYPE: ['memory'] },
-  'no port is open until Redis answers': { REDIS_SOCKET_TYPE: ['unix', 'tcp6'], REDIS_TIMEOUT: ['5µs'] },
+  'no port is open until Redis answers': {
+    REDIS_SOCKET_TYPE: ['unix', 'tcp6'],
+    REDIS_TIMEOUT: ['5µs'],
+    REDIS_AUTH: recorded.REDIS_AUTH.stops,
+    REDIS_TLS: ['1', 't', 'T', 'true', 'TRUE', 'True'],
+  },
+  'a missing runtime directory ends the process': {
+    RUNTIME_ROOT: recorded.RUNTIME_ROOT.stops,
+    RUNTIME_SUBDIRECTORY: recorded.RUNTIME_SUBDIRECTORY.stops,
+    RUNTIME_APPDIRECTORY: recorded.RUNTIME_APPDIRECTORY.stops,
+  },
 };

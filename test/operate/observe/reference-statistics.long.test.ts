@@ -6,7 +6,7 @@ import { createClient } from '../../helpers/grpc-client.ts';
 import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startReference } from '../../helpers/reference.ts';
-import { startTcpStatsd } from '../../helpers/statsd.ts';
+import { startTcpStatsd, startUdpStatsd } from '../../helpers/statsd.ts';
 import { eventually } from '../../helpers/until.ts';
 import { startWeir } from '../../helpers/weir.ts';
 
@@ -136,16 +136,20 @@ async function prometheusOf(name: keyof typeof services) {
   }
 }
 
-async function statsdOf(name: keyof typeof services) {
-  const server = await startTcpStatsd();
-  const env = { USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: String(server.port) };
-  const service = await services[name]({ ...env, STATS_FLUSH_INTERVAL: '100ms', CACHE_KEY_PREFIX: `${name}-s` });
+/** @param usesTags  DogStatsD */
+async function statsdOf(name: keyof typeof services, usesTags = false) {
+  const server = await (usesTags ? startUdpStatsd() : startTcpStatsd());
+  const sink = usesTags ? { USE_STATSD: 'false', USE_DOG_STATSD: 'true' } : { USE_STATSD: 'true' };
+  const env = { ...sink, STATSD_HOST: '127.0.0.1', STATSD_PORT: String(server.port), EXTRA_TAGS: 'zone:a.b,app:é' };
+  const prefix = `${name}-${usesTags ? 'dogstatsd' : 'statsd'}`;
+  const service = await services[name]({ ...env, STATS_FLUSH_INTERVAL: '100ms', CACHE_KEY_PREFIX: prefix });
   try {
     return await statisticsOf(service, async () => {
       const sums = new Map<string, number>();
       for (const line of server.lines()) {
-        const [, counter = '', count] = /^([^:]*):(\d+)(?:\.0+)?\|c$/.exec(line) ?? [];
-        if (count !== undefined) sums.set(counter, (sums.get(counter) ?? 0) + Number(count));
+        const [, counter = '', count, tags = ''] = /^([^:]*):(\d+)(?:\.0+)?\|c(\|#.*)?$/.exec(line) ?? [];
+        const full = `${counter}${tags.split(/[#,]/).sort()}`;
+        if (count !== undefined) sums.set(full, (sums.get(full) ?? 0) + Number(count));
       }
       return sums;
     });
@@ -157,7 +161,8 @@ async function statsdOf(name: keyof typeof services) {
 
 test.each([
   ['Prometheus', prometheusOf],
-  ['StatsD', statsdOf],
+  ['StatsD', (name: keyof typeof services) => statsdOf(name)],
+  ['DogStatsD', (name: keyof typeof services) => statsdOf(name, true)],
 ])('%s has the same statistics as envoyproxy/ratelimit, also for odd values', async (_, statistics) => {
   const [expected, ours] = [await statistics('reference'), await statistics('weir')];
   expect(Object.keys(expected).length).toBeGreaterThan(VALUES.length);
