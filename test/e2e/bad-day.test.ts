@@ -183,8 +183,8 @@ test('the memory is listed by owner', async () => {
   const [status] = commandsOf('What takes the memory?');
   const { stdout } = await run(status);
   for (const owner of ['all processes', 'deciders', 'control process', 'of which JavaScript heaps'])
-    expect(stdout).toMatch(new RegExp(`^(memory)? +${owner}: \\d+\\.\\d MB$`, 'm'));
-  expect(stdout).toMatch(/^ +of which buffers for callers: \d+\.\d MB of at most \d+\.\d MB$/m);
+    expect(stdout).toMatch(new RegExp(`^(memory)? +${owner}: \\d+\\.\\d MiB$`, 'm'));
+  expect(stdout).toMatch(/^ +of which buffers for callers: \d+\.\d MiB of at most \d+\.\d MiB$/m);
 });
 
 test('the busiest rule comes first', async () => {

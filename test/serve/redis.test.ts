@@ -105,6 +105,7 @@ test('a password change at run time breaks no open connection, and new ones repo
     REDIS_URL: redis.url,
     REDIS_AUTH: 's3cret',
     REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
+    KEEP_REFUSALS: 'false', // its caller is over its limit
   });
   await weir.waitFor(() => isHealthy(weir));
   await operator.config('SET', 'requirepass', 'another');

@@ -7,15 +7,19 @@ interface WorkOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly log: Pick<Logger, 'warn' | 'error'>;
+  /** How long it may fail after its creation without being reported, while other processes start. Default: 0. */
+  readonly startMs?: number;
 }
 
 /** The state of work beside the answers, with one log line whenever it begins to fail or works again. */
 export class WorkState {
   readonly #options: WorkOptions;
+  readonly #reportedFromMs: number;
   #failing: string | undefined;
 
   constructor(options: WorkOptions) {
     this.#options = options;
+    this.#reportedFromMs = options.clock() + (options.startMs ?? 0);
   }
 
   /** `since … because …`; undefined: it works. */
@@ -30,8 +34,8 @@ export class WorkState {
   }
 
   failed(error: unknown): void {
-    if (this.#failing !== undefined) return;
     const { name, clock, log } = this.#options;
+    if (this.#failing !== undefined || clock() < this.#reportedFromMs) return;
     const reason = error instanceof Error ? error.message : String(error);
     this.#failing = `since ${rfc3339(clock())} because ${reason}`;
     log.error(`${name} is failing, and is tried again: ${reason}`);

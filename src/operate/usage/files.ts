@@ -1,24 +1,22 @@
 import { randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
 import { groupBy } from '../../base/group.ts';
-import { inTurns } from '../../base/slices.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import {
+  ALL_USAGE,
   isPartOf,
-  RowSums,
+  reportPasses,
+  sumInPasses,
   type UsageQuery,
   type UsageReport,
   type UsageRow,
   type UsageStore,
-  UsageSums,
 } from './usage-store.ts';
-
-const pack = promisify(gzip);
-const unpack = promisify(gunzip);
 
 /** Usage contains what callers sent: no other user of the machine may read it. */
 const OWNER_ONLY = 0o600;
@@ -29,9 +27,10 @@ const UNFINISHED = 'unfinished-';
 const MAX_PARTS = 16;
 /** Attempts to read files while they are merged. */
 const MAX_ATTEMPTS = 5;
-/** Lines written, and characters read, in one turn of the event loop. */
-const LINES_PER_TURN = 2_000;
-const CHUNK = 100_000;
+/** Rows written in one turn of the event loop. */
+const ROWS_PER_TURN = 2_000;
+/** Sums in memory at a time; more take further passes over the files. */
+const MAX_SUMS = 100_000;
 
 /** A file of an hour's usage. */
 interface Part {
@@ -49,6 +48,16 @@ interface Head {
   readonly batches: readonly string[];
 }
 
+/** What a file will have. */
+interface WrittenPart {
+  readonly id: string;
+  readonly batches: readonly string[];
+  readonly rows: Rows;
+}
+
+/** Rows, some at a time. */
+type Rows = AsyncIterable<readonly UsageRow[]>;
+
 type WrittenRow = [hits: number, domain: string, rule: string, key: string, currency?: string];
 
 /**
@@ -59,6 +68,7 @@ type WrittenRow = [hits: number, domain: string, rule: string, key: string, curr
 export class FileUsage implements UsageStore {
   readonly collector: string;
   readonly #directory: string;
+  #reports: Promise<unknown> = Promise.resolve();
 
   private constructor(directory: string, collector: string) {
     this.#directory = directory;
@@ -83,16 +93,27 @@ export class FileUsage implements UsageStore {
   }
 
   async add(batch: string, rows: readonly UsageRow[]): Promise<undefined> {
-    for (const [hour, own] of byHour(rows)) await this.#write(hour, { id: batch, batches: [batch], rows: own });
+    for (const [hour, own] of byHour(rows))
+      await this.#write(hour, { id: batch, batches: [batch], rows: inSlices(own) });
   }
 
-  async report(query: UsageQuery): Promise<UsageReport> {
+  /** Reports are made one after the other, so that several take no more memory than one. */
+  report(query: UsageQuery): Promise<UsageReport> {
+    const report = this.#reports.then(() => this.#report(query));
+    this.#reports = report.catch(() => {});
+    return report;
+  }
+
+  async #report(query: UsageQuery): Promise<UsageReport> {
     for (let attempt = 1; ; attempt++) {
-      const sums = new UsageSums(query);
       const hours = byHour((await this.#list()).filter(({ hour }) => hour >= query.fromHour && hour < query.toHour));
       try {
-        for (const parts of hours.values()) await readParts(parts, (row) => sums.add(row));
-        return sums.report();
+        const parts: Part[] = [];
+        for (const ofHour of hours.values()) parts.push(...(await choose(ofHour)).parts);
+        return await reportPasses(
+          query,
+          sumInPasses(query, () => readRows(parts), MAX_SUMS),
+        );
       } catch (error) {
         if (!isMissing(error) || attempt === MAX_ATTEMPTS) throw error; // else parts were merged meanwhile
       }
@@ -101,15 +122,14 @@ export class FileUsage implements UsageStore {
 
   async forget(domain: string, key: string): Promise<number> {
     let forgotten = 0;
+    const isForgotten = (row: UsageRow): boolean => row.domain === domain && isPartOf(key, row.key);
     for (const part of await this.#list()) {
-      const kept: UsageRow[] = [];
       let count = 0;
-      const batches = await readParts([part], (row) => {
-        if (row.domain === domain && isPartOf(key, row.key)) count++;
-        else kept.push(row);
-      });
+      for await (const rows of readRows([part])) count += rows.filter(isForgotten).length;
       forgotten += count;
-      if (count > 0) await this.#write(part.hour, { id: part.id, batches, rows: kept });
+      if (count === 0) continue;
+      const { batches } = await choose([part]);
+      await this.#write(part.hour, { id: part.id, batches, rows: readRows([part], (row) => !isForgotten(row)) });
     }
     return forgotten;
   }
@@ -137,33 +157,24 @@ export class FileUsage implements UsageStore {
 
   async close(): Promise<void> {}
 
-  async #merge(hour: number, parts: readonly Part[]): Promise<void> {
-    const sums = new RowSums();
-    const batches = await readParts(parts, (row) => sums.add(row));
-    const merged = await this.#write(hour, { id: randomUUID(), batches, rows: sums.rows() });
-    for (const { path } of parts) if (path !== merged) await rm(path, { force: true });
+  async #merge(hour: number, all: readonly Part[]): Promise<void> {
+    const { parts, batches } = await choose(all);
+    const rows = mergedRows(parts);
+    const merged = await this.#write(hour, { id: randomUUID(), batches, rows });
+    for (const { path } of all) if (path !== merged) await rm(path, { force: true });
   }
 
   /** Writes a file, of which nothing is visible until it is on disk. @returns its path */
-  async #write(
-    hour: number,
-    {
-      id,
-      batches,
-      rows,
-    }: { readonly id: string; readonly batches: readonly string[]; readonly rows: readonly UsageRow[] },
-  ): Promise<string> {
+  async #write(hour: number, { id, batches, rows }: WrittenPart): Promise<string> {
     const name = hourText(hour);
-    const head: Head = { usage: name, batches };
-    const lines = [JSON.stringify(head)];
-    for await (const slice of inTurns(rows, LINES_PER_TURN))
-      for (const { domain, rule, key, hits, currency } of slice)
-        lines.push(JSON.stringify([hits, domain, rule, key, ...(currency === undefined ? [] : [currency])]));
     const path = join(this.#directory, `usage-${name}-${batches.length}-${id}.ndjson.gz`);
     const unfinished = join(this.#directory, `${UNFINISHED}${id}`);
     const file = await open(unfinished, 'w', OWNER_ONLY);
     try {
-      await file.writeFile(await pack(`${lines.join('\n')}\n`));
+      const head: Head = { usage: name, batches };
+      await pipeline(linesOf(head, rows), createGzip(), async (packed: AsyncIterable<Buffer>) => {
+        for await (const octets of packed) await file.writeFile(octets); // after those before
+      });
       await file.sync();
     } finally {
       await file.close();
@@ -190,23 +201,80 @@ const hourText = (hour: number): string => rfc3339(hour * unitMs.HOUR).slice(0, 
 
 const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
-/** Reads the parts of an hour, each batch once. @returns the batches */
-async function readParts(parts: readonly Part[], onRow: (row: UsageRow) => void): Promise<readonly string[]> {
+async function* inSlices(rows: readonly UsageRow[]): Rows {
+  for (let at = 0; at < rows.length; at += ROWS_PER_TURN) yield rows.slice(at, at + ROWS_PER_TURN);
+}
+
+async function* linesOf(head: Head, all: Rows): AsyncIterable<string> {
+  yield `${JSON.stringify(head)}\n`;
+  for await (const rows of all) {
+    let lines = '';
+    for (const { domain, rule, key, hits, currency } of rows) {
+      const row: WrittenRow = [hits, domain, rule, key];
+      if (currency !== undefined) row.push(currency);
+      lines += `${JSON.stringify(row)}\n`;
+    }
+    if (lines !== '') yield lines;
+  }
+}
+
+/** The parts of an hour that have each batch once, and the batches. */
+async function choose(
+  all: readonly Part[],
+): Promise<{ readonly parts: readonly Part[]; readonly batches: readonly string[] }> {
   const seen = new Set<string>();
-  for (const { path, hour } of parts.toSorted((one, other) => other.batches - one.batches)) {
-    const text = (await unpack(await readFile(path))).toString();
-    const end = text.indexOf('\n');
-    const { batches } = JSON.parse(text.slice(0, end)) as Head; // as written above
+  const parts: Part[] = [];
+  for (const part of all.toSorted((one, other) => other.batches - one.batches)) {
+    const { batches } = await readHead(part);
     if (batches.every((batch) => seen.has(batch))) continue;
     for (const batch of batches) seen.add(batch);
-    for (let from = end + 1; from < text.length; ) {
-      const to = text.indexOf('\n', from + CHUNK) + 1 || text.length;
-      const rows = text.slice(from, to).trimEnd().replaceAll('\n', ','); // JSON has no line breaks in texts
-      for (const [hits, domain, rule, key, currency] of JSON.parse(`[${rows}]`) as WrittenRow[]) // as written above
-        onRow({ hour, domain, rule, key, hits, currency });
-      from = to;
-      await new Promise(setImmediate);
+    parts.push(part);
+  }
+  return { parts, batches: [...seen] };
+}
+
+async function readHead({ path }: Part): Promise<Head> {
+  for await (const [head = ''] of readLines(path)) return JSON.parse(head) as Head; // as written above
+  throw new Error(`${path} is empty`);
+}
+
+/** The sums of the rows of an hour. */
+async function* mergedRows(parts: readonly Part[]): Rows {
+  for await (const { rows } of sumInPasses(ALL_USAGE, () => readRows(parts), MAX_SUMS))
+    yield* inSlices(rows as readonly UsageRow[]); // sums for each hour have one
+}
+
+/** Reads the rows of parts, one part after the other. */
+async function* readRows(parts: readonly Part[], isRead = (_: UsageRow): boolean => true): Rows {
+  for (const { path, hour } of parts) {
+    let isHead = true;
+    for await (const lines of readLines(path)) {
+      const rows = isHead ? lines.slice(1) : lines;
+      isHead = false;
+      // JSON has no line breaks in texts, and the rows are as written above
+      const written = JSON.parse(`[${rows.join(',')}]`) as WrittenRow[];
+      yield written
+        .map(([hits, domain, rule, key, currency]) => ({ hour, domain, rule, key, hits, currency }))
+        .filter(isRead);
     }
   }
-  return [...seen];
+}
+
+/** Reads the lines of a compressed file, some at a time. */
+async function* readLines(path: string): AsyncIterable<readonly string[]> {
+  const file = createReadStream(path);
+  const unpacked = createGunzip();
+  file.once('error', (error) => unpacked.destroy(error));
+  file.pipe(unpacked).setEncoding('utf8');
+  let rest = '';
+  try {
+    for await (const chunk of unpacked) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      if (lines.length > 0) yield lines;
+    }
+  } finally {
+    file.destroy();
+    unpacked.destroy();
+  }
 }

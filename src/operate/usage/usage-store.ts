@@ -95,15 +95,33 @@ const periodOf = (hour: number, per: UsagePeriod): number | undefined =>
 
 type Sum = { -readonly [K in keyof UsageSum]: UsageSum[K] };
 
-/** Sums up rows. */
+/** The hashes of names are integers from 0 to below this. */
+const HASHES = 2 ** 32;
+
+/** Sums up rows: all of them, or those whose names have hashes in a range that shrinks so that they fit into memory. */
 export class UsageSums {
   readonly #query: UsageQuery;
+  readonly #max: number;
+  readonly #from: number;
+  #to: number;
   readonly #sums = new Map<string, Sum>();
   #hits = 0;
   readonly #spent: Record<string, number> = {};
 
-  constructor(query: UsageQuery) {
+  /**
+   * @param max   maximum number of sums
+   * @param from  and `to`: the range of hashes
+   */
+  constructor(query: UsageQuery, max = Number.POSITIVE_INFINITY, from = 0, to = HASHES) {
     this.#query = query;
+    this.#max = max;
+    this.#from = from;
+    this.#to = to;
+  }
+
+  /** The end of the range: names with greater hashes are missing. */
+  get to(): number {
+    return this.#to;
   }
 
   /** Adds a row, if the query selects it. */
@@ -118,9 +136,7 @@ export class UsageSums {
     const rule = by === 'domain' ? '' : row.rule;
     const key = by === 'key' ? row.key : '';
     const name = `${hour} ${currency} ${domain.length} ${rule.length} ${domain}${rule}${key}`;
-    const known = this.#sums.get(name);
-    if (known) known.hits = saturated(known.hits + hits);
-    else this.#sums.set(name, { domain, rule, key, hour, hits: saturated(hits), currency });
+    this.#addSum(name, { domain, rule, key, hour, hits, currency });
     if (currency === undefined) this.#hits = saturated(this.#hits + hits);
     else this.#spent[currency] = saturated((this.#spent[currency] ?? 0) + hits);
   }
@@ -131,10 +147,69 @@ export class UsageSums {
     const more = Math.max(rows.length - count, 0);
     return { rows: rows.slice(0, count), more, hits: this.#hits, spent: this.#spent };
   }
+
+  #addSum(name: string, row: Sum): void {
+    const known = this.#sums.get(name);
+    if (known) known.hits = saturated(known.hits + row.hits);
+    else if (this.#hasHash(name)) {
+      this.#sums.set(name, { ...row, hits: saturated(row.hits) });
+      while (this.#sums.size > this.#max && this.#to - this.#from > 1) this.#halve();
+    }
+  }
+
+  #hasHash(name: string): boolean {
+    if (this.#from === 0 && this.#to === HASHES) return true;
+    const hash = hashOf(name);
+    return hash >= this.#from && hash < this.#to;
+  }
+
+  #halve(): void {
+    this.#to = this.#from + Math.ceil((this.#to - this.#from) / 2);
+    for (const name of this.#sums.keys()) if (hashOf(name) >= this.#to) this.#sums.delete(name);
+  }
+}
+
+/** FNV-1a. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  hash ^= hash >>> 15; // its upper bits decide
+  return Math.imul(hash, 0x2c1b3c6d) >>> 0;
+}
+
+/**
+ * Sums up rows in passes, each of which has at most `max` sums in memory.
+ *
+ * @param read  reads all rows once
+ */
+export async function* sumInPasses(
+  query: UsageQuery,
+  read: () => AsyncIterable<readonly UsageRow[]>,
+  max: number,
+): AsyncGenerator<UsageReport> {
+  let width = HASHES;
+  for (let from = 0; from < HASHES; ) {
+    const sums = new UsageSums(query, max, from, Math.min(from + width, HASHES));
+    for await (const rows of read()) for (const row of rows) sums.add(row);
+    yield sums.report();
+    width = sums.to - from;
+    from = sums.to;
+  }
+}
+
+/** The report of all passes. */
+export async function reportPasses(query: UsageQuery, passes: AsyncIterable<UsageReport>): Promise<UsageReport> {
+  let all: UsageReport | undefined;
+  for await (const one of passes) {
+    const rows = [...(all?.rows ?? []), ...one.rows].sort(compare);
+    const left = Math.max(rows.length - query.count, 0);
+    all = { ...one, rows: rows.slice(0, query.count), more: (all?.more ?? 0) + one.more + left };
+  }
+  return all ?? new UsageSums(query).report();
 }
 
 /** By period, then the most hits first, then by domain, rule, currency and key. */
-function compare(one: Sum, other: Sum): number {
+function compare(one: UsageSum, other: UsageSum): number {
   if (one.hour !== other.hour) return (one.hour ?? 0) - (other.hour ?? 0);
   if (one.hits !== other.hits) return other.hits - one.hits;
   for (const name of ['domain', 'rule', 'currency', 'key'] as const)
@@ -143,7 +218,7 @@ function compare(one: Sum, other: Sum): number {
 }
 
 /** Selects everything. */
-const ALL: UsageQuery = {
+export const ALL_USAGE: UsageQuery = {
   fromHour: Number.NEGATIVE_INFINITY,
   toHour: Number.POSITIVE_INFINITY,
   by: 'key',
@@ -154,7 +229,7 @@ const ALL: UsageQuery = {
 /** Sums up rows of the same hour and key. */
 export class RowSums extends UsageSums {
   constructor() {
-    super(ALL);
+    super(ALL_USAGE);
   }
 
   rows(): readonly UsageRow[] {

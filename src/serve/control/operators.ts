@@ -102,6 +102,9 @@ interface Following extends Pick<ProcessContext, 'log'> {
   readonly add: Add;
 }
 
+/** Until then the processes that answer requests may still start. */
+const START_MS = 10_000;
+
 function followOverrides(
   { records, overrides: followed, clock, hasOwnRecords, hash }: ControlCore,
   { standing, ask, add, log }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & Following,
@@ -118,7 +121,7 @@ function followOverrides(
     isEmpty: standing === undefined || standing.length === 0,
   });
   if (hasOwnRecords && standing) void overrides.restore(standing);
-  const state = new WorkState({ name: 'reading overrides', clock, log }); // while it fails, the last ones apply
+  const state = new WorkState({ name: 'reading overrides', clock, log, startMs: START_MS }); // while it fails, the last ones apply
   const follow = () => void state.run(() => overrides.follow());
   add({ close: every(FOLLOW_INTERVAL_MS, follow) });
   return overrides;
@@ -132,7 +135,7 @@ function followCandidates(
 ): CandidateRecords {
   const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
   const candidates = new CandidateRecords(isShared ? records : memoryRecords(), book);
-  const state = new WorkState({ name: 'reading the candidate', clock, log }); // while it fails, the last one stays
+  const state = new WorkState({ name: 'reading the candidate', clock, log, startMs: START_MS }); // while it fails, the last one stays
   const follow = () => void state.run(() => candidates.follow());
   if (isShared) add({ close: every(CANDIDATE_INTERVAL_MS, follow) });
   return candidates;

@@ -6,6 +6,8 @@ import { FileUsage } from '../../../src/operate/usage/files.ts';
 import { PostgresUsage } from '../../../src/operate/usage/postgres.ts';
 import {
   MAX_SUM,
+  reportPasses,
+  sumInPasses,
   type UsageQuery,
   type UsageRow,
   type UsageStore,
@@ -158,6 +160,20 @@ test('PostgreSQL may be behind PgBouncer in transaction mode', async () => {
   expect(await store.forget('d', 'user=alice')).toBe(1);
   await store.close();
   await pgbouncer.stop();
+});
+
+test('reports and merges of more keys than fit into memory at once are exact', async () => {
+  const rows = Array.from({ length: 1_000 }, (_, at) => rowOf(100 + (at % 2), `user=${at % 300}`, at));
+  const query: UsageQuery = { ...all, per: 'hour', count: 20 };
+  const sums = new UsageSums(query);
+  for (const row of rows) sums.add(row);
+  let passes = 0;
+  async function* read() {
+    passes++;
+    yield rows;
+  }
+  expect(await reportPasses(query, sumInPasses(query, read, 50))).toEqual(sums.report());
+  expect(passes).toBeGreaterThan(6);
 });
 
 test('a merge that ended before it deleted its parts counts nothing twice', async () => {

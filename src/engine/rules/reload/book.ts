@@ -47,7 +47,7 @@ const MOST_RETRY_POLLS = 30;
  *
  * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
  * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike. Of more than
- * 200 files, those in unchanged folders are examined in turn, or at once if the system reports a write.
+ * 100 files, those in unchanged folders are examined in turn, or at once if the system reports a write.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, overlay, mergeDomains, store } = options;

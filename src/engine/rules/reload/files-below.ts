@@ -19,7 +19,7 @@ interface Folder {
 const VOLUME_DATA = '..data';
 
 /** Files that each listing examines although their folder is unchanged: they may have been written in place. */
-const MAX_EXAMINED = 200;
+const MAX_EXAMINED = 100;
 
 /**
  * All files below a directory, sorted by path. Follows links. Of many files in unchanged folders, a listing examines
@@ -74,11 +74,12 @@ export class FilesBelow {
     const paths = isKnown ? known.entries : await this.#read(directory);
     const entries: FoundFile[] = [];
     for (const one of paths) {
-      const path = typeof one === 'string' ? one : one.path;
-      const stats = typeof one === 'string' || this.#isDue(one) ? await stat(path) : one.stats;
-      entries.push({ path, stats });
-      if (stats.isDirectory()) await this.#list(path, files);
-      else files.push({ path, stats });
+      const isNew = typeof one === 'string';
+      const path = isNew ? one : one.path;
+      const found = isNew || this.#isDue(one) ? { path, stats: await stat(path) } : one;
+      entries.push(found);
+      if (found.stats.isDirectory()) await this.#list(path, files);
+      else files.push(found);
     }
     this.#folders.set(directory, { state, isSettled, entries });
   }
