@@ -98,7 +98,7 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     const wrong = await weirCandidate(weir, 'load', path, '--reason', 'a slip');
     expect(wrong.code).toBe(1);
     expect(wrong.text).toMatch(
-      /the candidate is invalid, and nothing has changed: line 4: descriptors\[0\]\.rate_limit\.requests_per_unit: .*'two'/,
+      /the candidate is invalid, and nothing has changed: line 4: descriptors\[0\]\.rate_limit\.requests_per_unit: .*`two`/,
     );
     writeFileSync(path, rules(2));
     expect((await weirCandidate(weir, 'load', path, '--reason', 'lower')).code).toBe(0);
