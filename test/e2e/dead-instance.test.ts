@@ -13,7 +13,7 @@ descriptors:
   - { key: user, rate_limit: { unit: year, requests_per_unit: 1 } }
 `;
 
-/** An Envoy that fails open, and calls two instances in turn. */
+/** An Envoy that fails open, and calls instances in turn. */
 interface Proxy {
   /** The status of a request of a user who is over the limit: 429, unless Envoy got no decision. */
   status(): Promise<number>;
@@ -23,7 +23,7 @@ interface Proxy {
 
 let redis: Redis;
 let rules: string;
-let weirs: Weir[];
+let weirs: readonly Weir[] = [];
 let proxy: Proxy | undefined;
 
 beforeAll(async () => {
@@ -32,41 +32,41 @@ beforeAll(async () => {
   await writeFile(rules, RULES);
 });
 afterAll(() => redis.stop());
-beforeEach(async () => {
-  const start = () => startWeir({ REDIS_URL: redis.url }, { args: ['--rules', rules] });
-  weirs = await Promise.all([start(), start()]);
-});
 afterEach(async () => {
   await proxy?.stop();
   proxy = undefined;
   for (const weir of weirs) await weir.stop('SIGKILL');
 });
 
-/** Adds a second endpoint to the cluster `weir`, as operators would write it. */
-const withSecond =
-  (port: string) =>
+/**
+ * Repeats what precedes and follows the port of the first instance for each of the others; checks may take longer, since
+ * the machine may be busy.
+ */
+const withOthers =
+  (endpoint: RegExp, ports: readonly string[], separator: string) =>
   (config: string): string =>
-    config.replace(
-      /^( +- )(endpoint: { address: { socket_address: { address: 127\.0\.0\.1, port_value: )8081( } } })$/m,
-      `$&\n$1$2${port}$3`,
-    );
+    config
+      .replace(/(?<= timeout: )1s(?=,?\s+unhealthy)/, '20s')
+      .replace(endpoint, (first, before, after) =>
+        [first, ...ports.map((port) => `${before}${port}${after}`)].join(separator),
+      );
 
-async function fromEnvoyYaml(one: Weir, other: Weir): Promise<Proxy> {
-  const envoy = await startEnvoy(one.grpcPort, withSecond(`=${other.grpcPort}`));
+async function fromEnvoyYaml(first: Weir, others: readonly Weir[]): Promise<Proxy> {
+  const ports = others.map(({ grpcPort }) => `=${grpcPort}`);
+  const endpoint = /^( +- endpoint: { address: { socket_address: { address: 127\.0\.0\.1, port_value: )8081( } } })$/m;
+  const envoy = await startEnvoy(first.grpcPort, withOthers(endpoint, ports, '\n'));
   const status = async () => (await envoy.get('10000', '/', 'ann')).status;
   return { status, admin: envoy.admin, stop: envoy.stop };
 }
 
-async function fromPrinted(one: Weir, other: Weir): Promise<Proxy> {
+async function fromPrinted(first: Weir, others: readonly Weir[]): Promise<Proxy> {
+  const ports = others.map(({ grpcPort }) => String(grpcPort));
+  const endpoint = new RegExp(`(?<=lb_endpoints: \\[)({.*port_value: )${first.grpcPort}( .*})(?=\\])`);
   const envoy = await startPrintedEnvoy({
     rules,
-    target: `127.0.0.1:${one.grpcPort}`,
-    upstreamPort: one.httpPort,
-    edit: (config) =>
-      config.replace(
-        new RegExp(`lb_endpoints: \\[({.*port_value: )${one.grpcPort}( .*})\\]`),
-        `lb_endpoints: [$1${one.grpcPort}$2, $1${other.grpcPort}$2]`,
-      ),
+    target: `127.0.0.1:${first.grpcPort}`,
+    upstreamPort: first.httpPort,
+    edit: withOthers(endpoint, ports, ', '),
   });
   const read = (port: number, path: string, headers = {}) => fetch(`http://127.0.0.1:${port}${path}`, { headers });
   return {
@@ -88,17 +88,24 @@ async function statuses({ status }: Proxy, count: number): Promise<readonly numb
 }
 
 test.each([
-  ['envoy.yaml', fromEnvoyYaml],
-  ['what weir envoy prints', fromPrinted],
-])('with %s, every request is decided while one of two instances is dead', async (_, start) => {
-  const [one, other] = weirs as [Weir, Weir]; // started before
-  const envoy = await start(one, other);
+  ['one of two instances is dead, with envoy.yaml', fromEnvoyYaml, 2],
+  ['two of three instances are dead, with envoy.yaml', fromEnvoyYaml, 3],
+  ['one of two instances is dead, with what weir envoy prints', fromPrinted, 2],
+  ['two of three instances are dead, with what weir envoy prints', fromPrinted, 3],
+])('every request is decided while %s', async (_, start, count) => {
+  weirs = await Promise.all(
+    Array.from({ length: count }, () => startWeir({ REDIS_URL: redis.url }, { args: ['--rules', rules] })),
+  );
+  const [first, ...others] = weirs as [Weir, ...Weir[]]; // at least two
+  const envoy = await start(first, others);
   proxy = envoy;
-  await statuses(envoy, 1); // the one that passes
+  await statuses(envoy, 1); // passes, once
   expect(new Set(await statuses(envoy, 10))).toEqual(new Set([429]));
-  expect(await statOf(envoy, 'cluster.weir.membership_total')).toBe(2);
-  process.kill(other.pid, 'SIGKILL');
-  await other.exited;
+  expect(await statOf(envoy, 'cluster.weir.membership_total')).toBe(count);
+  for (const { pid, exited } of others) {
+    process.kill(pid, 'SIGKILL');
+    await exited;
+  }
   await until('no request is undecided', async () => (await statuses(envoy, 10)).every((status) => status === 429));
   const undecided = await statOf(envoy, 'cluster.upstream.ratelimit.error');
   expect(new Set(await statuses(envoy, 200))).toEqual(new Set([429]));

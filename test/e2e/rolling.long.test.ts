@@ -29,9 +29,7 @@ const DRAIN_DELAY = '7s';
 
 /** Checks often, with a timeout for a busy machine. */
 const checkingOften = (config: string): string =>
-  config
-    .replace(/(?<=interval: )1s/g, '0.1s')
-    .replace('timeout: 1s\n          unhealthy', 'timeout: 20s\n          unhealthy');
+  config.replace(/(?<=interval: )1s/g, '0.1s').replace(/(?<= timeout: )1s(?=\s+unhealthy)/, '20s');
 
 /** A transport socket that trusts only the authority in this file. */
 const trusting = (file: string): string => `
