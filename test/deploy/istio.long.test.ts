@@ -112,7 +112,10 @@ function bootstrap(port: number, upstreamPort: number): object {
       ],
       clusters: [
         cluster('upstream', upstreamPort),
-        cluster('outbound|8081||weir.limits.svc.cluster.local', weir.grpcPort, http2), // istiod's name for a Service's port
+        cluster('outbound|8081||weir.limits.svc.cluster.local', weir.grpcPort, {
+          ...http2,
+          ...patchOf('CLUSTER', 'MERGE'),
+        }), // istiod's name for a Service's port
       ],
     },
   };
@@ -135,7 +138,7 @@ test('the EnvoyFilters of the chart make a real Envoy limit each user', async ()
   }
 });
 
-test('both filters select one workload, in one context', () => {
+test('all patches are for one context', () => {
   expect(new Set(patches.map(({ match }) => (match as { context: string }).context))).toEqual(new Set(['GATEWAY']));
 });
 

@@ -4,8 +4,19 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
 import { examineAddresses } from './client-address.ts';
-import { asObject, asObjects, type Finding, isTyped, objectsIn, right, type UncheckedObject, wrong } from './dump.ts';
+import {
+  asObject,
+  asObjects,
+  check,
+  type Finding,
+  isTyped,
+  objectsIn,
+  right,
+  type UncheckedObject,
+  wrong,
+} from './dump.ts';
 import { canMatch, type DescriptorShape, expectedShapes, minTtlMs, servesRequirement } from './shapes.ts';
+import { HEALTH_CHECKS } from './whole-envoy.ts';
 
 interface EnvoyDumps {
   /** `/config_dump` of Envoy's admin interface. */
@@ -33,7 +44,10 @@ export async function examine(
   const findings: Finding[] = [];
   for (const filter of unique(filters)) findings.push(...examineFilter(filter, rules));
   const clusters = unique(filters.flatMap(({ cluster }) => cluster ?? []));
-  for (const cluster of clusters) findings.push(await examineCluster(cluster, clusterDump, probe));
+  for (const cluster of clusters) {
+    findings.push(await examineCluster(cluster, clusterDump, probe));
+    findings.push(...examineHealthChecks(cluster, configDump));
+  }
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
     findings.push(wrong('no route has rate_limits, so Envoy sends no descriptors and requests no decisions'));
@@ -274,6 +288,18 @@ export async function examineCluster(name: string, clusters: unknown, probe: Hos
   return right(
     `cluster ${name} has ${all}; Envoy has not connected to ${names} yet, but ${untried.length === 1 ? 'it' : 'they'} can be reached from here${note}`,
   );
+}
+
+/** Checks that Envoy stops calling instances that are dead or shut down. */
+function examineHealthChecks(name: string, configDump: unknown): readonly Finding[] {
+  const cluster = [...objectsIn(configDump)].find((one) => isTyped(one, 'cluster.v3.Cluster') && one.name === name);
+  const isChecked = (one: UncheckedObject): boolean => asObject(one.grpc_health_check).service_name === 'ratelimit';
+  if (!cluster || asObjects(cluster.health_checks).some(isChecked)) return [];
+  return [
+    check(
+      `cluster ${name} has no grpc_health_check of ratelimit: Envoy goes on calling a dead instance, and gets no decision, until its host is removed from the cluster; add ${HEALTH_CHECKS.join(' and ')}`,
+    ),
+  ];
 }
 
 interface Host {

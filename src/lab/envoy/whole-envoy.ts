@@ -27,6 +27,15 @@ const DNS_FAMILY =
 const THRESHOLDS =
   'circuit_breakers: { thresholds: [{ max_requests: 100000, max_pending_requests: 100000 }] } # by default, Envoy does not call Weir while 1024 requests wait';
 
+/**
+ * Lines of a cluster by which Envoy stops calling an instance that is dead or shuts down. By default it would ignore them
+ * while fewer than half of the instances are healthy; with a threshold of 0 it would call none if all fail.
+ */
+export const HEALTH_CHECKS = [
+  'health_checks: [{ interval: 1s, no_traffic_interval: 1s, timeout: 1s, unhealthy_threshold: 1, healthy_threshold: 1, grpc_health_check: { service_name: ratelimit } }]',
+  'common_lb_config: { healthy_panic_threshold: { value: 1 } }',
+] as const;
+
 /** A cluster with HTTP/2, as a mapping; all lines but the first are indented. */
 export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: string): string =>
   [
@@ -35,6 +44,8 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
     DNS_FAMILY,
     'connect_timeout: 1s',
     THRESHOLDS,
+    '# Envoy calls the instances that pass these checks, or all if none does.',
+    ...HEALTH_CHECKS,
     'typed_extension_protocol_options:',
     '  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:',
     '    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',

@@ -24,23 +24,23 @@ const doctor = (envoy: string) =>
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
   );
 
-/** Envoy that calls Weir at a port, and refuses requests if it is unreachable. */
+/** Envoy that calls Weir at a port without health checks, and refuses requests if it is unreachable. */
 const startAsking = (port: number): Promise<PrintedEnvoy> =>
-  startPrintedEnvoy({
-    rules: CONFIG,
-    target: `127.0.0.1:${port}`,
-    upstreamPort: port,
-    edit: (config) => config.replace('failure_mode_deny: false', 'failure_mode_deny: true'),
-  });
+  startPrinted(port, (config) =>
+    config.replace('failure_mode_deny: false', 'failure_mode_deny: true').replace(/^ +health_checks:.*\n/m, ''),
+  );
+
+const startPrinted = (port: number, edit?: (config: string) => string): Promise<PrintedEnvoy> =>
+  startPrintedEnvoy({ rules: CONFIG, target: `127.0.0.1:${port}`, upstreamPort: port, ...(edit && { edit }) });
 
 const fetchStatus = async ({ port }: PrintedEnvoy): Promise<number> =>
   (await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-user': 'ann' } })).status;
 
 const examined = ({ adminPort }: PrintedEnvoy) => doctor(`localhost:${adminPort}`); // as operators write it
 
-/** The doctor's lines about clusters. */
+/** The doctor's lines about the hosts of clusters. */
 const ofCluster = ({ stdout }: { readonly stdout: string }): readonly string[] =>
-  stdout.split('\n').filter((line) => / cluster /.test(line));
+  stdout.split('\n').filter((line) => /^(right|wrong) {2}cluster /.test(line));
 
 const listening = async (server: Server): Promise<number> => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -80,6 +80,23 @@ test('an untried cluster is right if the doctor can reach it', async () => {
     expect(ofCluster(await examined(envoy))).toEqual(['right  cluster weir has 1 host']);
   } finally {
     await Promise.all([envoy.stop(), weir.stop()]);
+  }
+});
+
+test('the printed cluster has health checks, and one without them is to be checked', async () => {
+  const port = await freePort();
+  const [checked, unchecked] = await Promise.all([startPrinted(port), startAsking(port)]);
+  try {
+    const { stdout } = await examined(checked);
+    expect(stdout).toContain(
+      `wrong  cluster weir: 1 of 1 host cannot be reached: 127.0.0.1:${port} (Envoy's health checks fail)`,
+    );
+    expect(stdout).not.toContain('grpc_health_check');
+    expect((await examined(unchecked)).stdout).toMatch(
+      /^check {2}cluster weir has no grpc_health_check of ratelimit: .*; add health_checks: \[\{ .* \}\] and common_lb_config: /m,
+    );
+  } finally {
+    await Promise.all([checked.stop(), unchecked.stop()]);
   }
 });
 
