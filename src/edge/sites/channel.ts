@@ -69,11 +69,6 @@ export function openSiteChannel(
   };
 }
 
-interface SiteServer {
-  readonly port: number;
-  close(): Promise<void>;
-}
-
 /**
  * Serves other sites; with TLS, only those with a certificate of the same authority.
  *
@@ -83,7 +78,7 @@ export async function startSiteServer(
   address: { readonly host: string; readonly port: number },
   certificates: SiteCertificates | undefined,
   lender: Pick<Lender, 'lend'>,
-): Promise<SiteServer> {
+) {
   const router = new Router();
   router.add<BorrowRequest, BorrowResponse>({
     kind: 'unary',
