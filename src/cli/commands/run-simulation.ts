@@ -4,8 +4,8 @@ import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.
 import type { ScenarioName } from '../../lab/simulate/scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
 import { CommandFailed } from './client.ts';
+import type { ReplaySurroundings } from './replay.ts';
 import { answerTraffic, mappingAt } from './run-replay.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir simulate`. */
 export interface SimulateFlags {

@@ -12,7 +12,7 @@ import {
 } from '../../lab/simulate/upstream.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
+import type { ReplaySurroundings } from './replay.ts';
 
 /** Options of `weir simulate --upstream`. */
 export interface UpstreamFlags {
