@@ -277,9 +277,11 @@ export function span(written: string): number {
 export const SHOW = 'show';
 
 /** Adds the arguments of the descriptor that a command acts on. */
-const onDescriptor = (added: Command): Command => added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
+export const onDescriptor = (added: Command): Command =>
+  added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
 
-interface Reasoned {
+/** The flag of commands that change something. */
+export interface Reasoned {
   readonly reason: string;
 }
 
