@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
-import { addAdminCommands } from './commands/admin.ts';
+import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
@@ -14,7 +14,7 @@ import { groupCommands, styleTexts } from './commands/help.ts';
 import { addOffendersCommand } from './commands/offenders.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
-import { addAdviseCommand, addReplayCommand, type ReplaySurroundings } from './commands/replay.ts';
+import { addAdviseCommand, addReplayCommand } from './commands/replay.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
 import { addStatusCommand } from './commands/status.ts';

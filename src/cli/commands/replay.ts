@@ -1,17 +1,7 @@
-import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logFormats } from '../../lab/replay/readers/format-names.ts';
-import { addServiceOptions, list, parseSpan, type Surroundings, whole } from './admin.ts';
+import { addServiceOptions, list, parseSpan, type ReplaySurroundings, whole } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
-
-/** Further parts of the process, for commands that read traffic. */
-export interface ReplaySurroundings extends Surroundings {
-  readonly input: Readable;
-  /** Writes to standard output; resolves when more can be written. */
-  readonly write: (text: string) => Promise<void>;
-  /** Writes to standard error; undefined if it is not a terminal. */
-  readonly showProgress: ((text: string) => void) | undefined;
-}
 
 /** Adds the command that replays recorded traffic. */
 export function addReplayCommand(program: Command, surroundings: ReplaySurroundings): void {

@@ -6,10 +6,10 @@ import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import type { TrafficCounts } from '../../lab/replay/traffic.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt, loadSettings } from './load-rules.ts';
-import type { ReplaySurroundings } from './replay.ts';
 import { answerRequests, openInputs, trafficOpener } from './run-replay.ts';
 
 /** Options of `weir advise`. */

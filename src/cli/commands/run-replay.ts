@@ -22,9 +22,9 @@ import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver }
 import { exceeded, type Thresholds } from '../../lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
-import type { ReplaySurroundings } from './replay.ts';
 
 /** Options for answering traffic and reporting. */
 interface AnswerFlags extends Thresholds {

@@ -3,8 +3,8 @@ import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
 import type { ScenarioName } from '../../lab/simulate/scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed } from './client.ts';
-import type { ReplaySurroundings } from './replay.ts';
 import { answerTraffic, mappingAt } from './run-replay.ts';
 
 /** Options of `weir simulate`. */

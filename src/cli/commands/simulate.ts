@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { scenarioNames, upstreamChanges } from '../../lab/simulate/scenario-names.ts';
-import { whole } from './admin.ts';
+import { type ReplaySurroundings, whole } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
-import type { ReplaySurroundings } from './replay.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
 
