@@ -1,7 +1,6 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
-import { addAdminCommands } from './commands/admin.ts';
-import { addAdviseCommand } from './commands/advise.ts';
+import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
@@ -15,11 +14,10 @@ import { groupCommands, styleTexts } from './commands/help.ts';
 import { addOffendersCommand } from './commands/offenders.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
-import { addReplayCommands } from './commands/replay.ts';
+import { addAdviseCommand, addReplayCommand } from './commands/replay.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
 import { addStatusCommand } from './commands/status.ts';
-import type { ReplaySurroundings } from './commands/traffic-input.ts';
 import { addUsageCommand } from './commands/usage.ts';
 import { version } from './process/process.ts';
 
@@ -51,7 +49,7 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
   addForgetCommand(program, surroundings);
   addOffendersCommand(program, surroundings);
   addGuardCommand(program, surroundings);
-  addReplayCommands(program, surroundings);
+  addReplayCommand(program, surroundings);
   addSimulateCommand(program, surroundings);
   addAdviseCommand(program, surroundings);
   program

@@ -19,14 +19,8 @@ function storeOptions(store: StoreSettings): StoreOptions {
   }
 }
 
-/** Reason why the configured spend cannot be applied; with `isFatal`, the service does not start. */
-interface SpendProblem {
-  readonly isFatal: boolean;
-  readonly message: string;
-}
-
-/** @returns undefined if it can be applied */
-export function spendProblem(settings: Settings['counters']): SpendProblem | undefined {
+/** Reason why the configured spend cannot be applied, if so; with `isFatal`, the service does not start. */
+export function spendProblem(settings: Settings['counters']) {
   const { isSpendSet, spend, store } = settings;
   if (spend === 'each' || storeTraits(counterOptions(settings)).atomic === 'request') return undefined;
   const how =

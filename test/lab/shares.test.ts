@@ -1,9 +1,8 @@
 import '../helpers/realm.ts';
 import { decodeRequest } from '../../src/engine/wire/codec.ts';
-import { ReplayEngine } from '../../src/lab/replay/engine.ts';
+import { ReplayEngine, replay } from '../../src/lab/replay/engine.ts';
 import { ReplayFigures } from '../../src/lab/replay/figures.ts';
 import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
-import { replay } from '../../src/lab/replay/replay.ts';
 import type { RecordedTraffic } from '../../src/lab/replay/request.ts';
 import { TrafficCounts } from '../../src/lab/replay/traffic.ts';
 import { simulated } from '../../src/lab/simulate/simulate.ts';

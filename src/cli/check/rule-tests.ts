@@ -15,12 +15,6 @@ import { createOfflineDecider } from '../../lab/replay/offline.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 
-interface RuleTestResults {
-  /** One line for each test, and one for each file without tests. */
-  readonly lines: readonly string[];
-  readonly failed: number;
-}
-
 /** A test of a rule file, with a request that is sent `times` times on new counters, and the expected last answer. */
 interface RuleTest {
   readonly line: number;
@@ -59,12 +53,9 @@ const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
  *
  * @param files  YAML files with `rules`, a path relative to the file, and `tests`
  * @param rules  rule file or directory, instead of those that the files name
+ * @returns a line for each test, and for each file without tests
  */
-export async function runRuleTests(
-  files: readonly string[],
-  rules: string | undefined,
-  env: Environment,
-): Promise<RuleTestResults> {
+export async function runRuleTests(files: readonly string[], rules: string | undefined, env: Environment) {
   const settings = await readSettings(env);
   const lines: string[] = [];
   let failed = 0;

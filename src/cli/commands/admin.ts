@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
 import { printable } from '../../base/printable.ts';
@@ -35,6 +36,15 @@ export interface Surroundings {
   readonly fail: (message: string) => void;
   /** Makes the process exit with this code. */
   readonly exitWith: (code: number) => void;
+}
+
+/** Further parts of the process, for commands that read traffic. */
+export interface ReplaySurroundings extends Surroundings {
+  readonly input: Readable;
+  /** Writes to standard output; resolves when more can be written. */
+  readonly write: (text: string) => Promise<void>;
+  /** Writes to standard error; undefined if it is not a terminal. */
+  readonly showProgress: ((text: string) => void) | undefined;
 }
 
 /** Options of a command that calls a service. */
@@ -277,9 +287,11 @@ export function span(written: string): number {
 export const SHOW = 'show';
 
 /** Adds the arguments of the descriptor that a command acts on. */
-const onDescriptor = (added: Command): Command => added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
+export const onDescriptor = (added: Command): Command =>
+  added.argument('<domain>').argument('<descriptor>', DESCRIPTOR);
 
-interface Reasoned {
+/** The flag of commands that change something. */
+export interface Reasoned {
   readonly reason: string;
 }
 

@@ -9,7 +9,7 @@ import type {
   TriedKeys,
   TriedRule,
 } from '../../operate/answers/rules.ts';
-import { command, count, SHOW, type Surroundings, withReason } from './admin.ts';
+import { command, count, type Reasoned, SHOW, type Surroundings, withReason } from './admin.ts';
 import { CommandFailed, printAnswer } from './client.ts';
 import type { Paint } from './paint.ts';
 
@@ -36,7 +36,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     'rule file; - is standard input',
   );
   printAnswer(withReason(load), surroundings, {
-    call: async (file: string, { reason }: { reason: string }) => ({
+    call: async (file: string, { reason }: Reasoned) => ({
       operation: 'POST /api/v1/candidate',
       query: { reason },
       body: { type: 'application/yaml', text: await textAt(file) },
@@ -44,7 +44,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     render: renderCandidate,
   });
   printAnswer(withReason(command(candidate, 'clear', 'end the trial')), surroundings, {
-    call: ({ reason }: { reason: string }) => ({ operation: 'DELETE /api/v1/candidate', body: { reason } }),
+    call: ({ reason }: Reasoned) => ({ operation: 'DELETE /api/v1/candidate', body: { reason } }),
     render: renderCandidate,
   });
   printAnswer(

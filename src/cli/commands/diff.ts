@@ -3,11 +3,6 @@ import type { Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 import { paintFor } from './paint.ts';
 
-interface DiffFlags {
-  readonly json: boolean;
-  readonly exitCode: boolean;
-}
-
 /** Adds the command that compares rules. */
 export function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
   program
@@ -21,7 +16,7 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
     .option('--json', 'print it as JSON', false)
     .option('--exit-code', 'exit with 1 if anything differs', false)
     .action(
-      guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
+      guarded(fail, async (before: string, after: string, { json, exitCode }: Record<'json' | 'exitCode', boolean>) => {
         const [
           { countDifferences, diffJson, diffRules },
           { diffText },

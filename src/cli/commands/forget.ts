@@ -1,41 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { DESCRIPTOR, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { command, type ServiceFlags, type Surroundings } from './admin.ts';
+import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { command, onDescriptor, type Reasoned, type ServiceFlags, type Surroundings, withReason } from './admin.ts';
 import { CommandFailed, callApi, guarded } from './client.ts';
-
-interface ForgetFlags extends ServiceFlags {
-  readonly reason: string;
-}
 
 /** Time beyond that in which usage is collected. */
 const MARGIN_MS = 1_000;
 
 /** Adds the command that deletes what is known of one key. */
 export function addForgetCommand(program: Command, { print, fail }: Surroundings): void {
-  command(program, 'forget', 'delete counters and usage of one key')
-    .description(
-      'Reset the counters of a descriptor, and delete its usage and that of descriptors that begin with it. Waits until what was counted before has been deleted, too.',
-    )
-    .argument('<domain>')
-    .argument('<descriptor>', DESCRIPTOR)
-    .requiredOption('--reason <text>', 'reason, for the audit log')
-    .action(
-      guarded(fail, async (domain: string, written: string, { reason, json, ...target }: ForgetFlags) => {
-        const body = { domain, descriptor: parseDescriptor(written), reason };
-        const counters = await unlessMissing(callApi(target, { operation: 'POST /api/v1/counters/reset', body }));
-        const forget = () => callApi(target, { operation: 'POST /api/v1/usage/forget', body });
-        const first = await unlessMissing(forget());
-        if (!counters && !first)
-          throw new CommandFailed('no rule has this descriptor, and this instance keeps no usage');
-        if (first) await sleep(first.againAfterMs + MARGIN_MS);
-        const rows = first ? first.rows + (await forget()).rows : undefined;
-        const found = { counters: counters?.counters.length ?? 0, ...(rows !== undefined && { usageRows: rows }) };
-        if (json) return print(JSON.stringify(found));
-        print(`${found.counters} counters reset`);
-        print(rows === undefined ? 'this instance keeps no usage' : `${rows} rows of usage deleted`);
-      }),
-    );
+  const added = command(program, 'forget', 'delete counters and usage of one key').description(
+    'Reset the counters of a descriptor, and delete its usage and that of descriptors that begin with it. Waits until what was counted before has been deleted, too.',
+  );
+  withReason(onDescriptor(added)).action(
+    guarded(fail, async (domain: string, written: string, { reason, json, ...target }: ServiceFlags & Reasoned) => {
+      const body = { domain, descriptor: parseDescriptor(written), reason };
+      const counters = await unlessMissing(callApi(target, { operation: 'POST /api/v1/counters/reset', body }));
+      const forget = () => callApi(target, { operation: 'POST /api/v1/usage/forget', body });
+      const first = await unlessMissing(forget());
+      if (!counters && !first) throw new CommandFailed('no rule has this descriptor, and this instance keeps no usage');
+      if (first) await sleep(first.againAfterMs + MARGIN_MS);
+      const rows = first ? first.rows + (await forget()).rows : undefined;
+      const found = { counters: counters?.counters.length ?? 0, ...(rows !== undefined && { usageRows: rows }) };
+      if (json) return print(JSON.stringify(found));
+      print(`${found.counters} counters reset`);
+      print(rows === undefined ? 'this instance keeps no usage' : `${rows} rows of usage deleted`);
+    }),
+  );
 }
 
 /** Undefined if the service has nothing of this kind. */

@@ -1,9 +1,10 @@
-import type { Command } from 'commander';
-import { whole } from './admin.ts';
-import { addTrafficOptions, onFiles, part, type ReplaySurroundings, reorderOption } from './traffic-input.ts';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { logFormats } from '../../lab/replay/readers/format-names.ts';
+import { addServiceOptions, list, parseSpan, type ReplaySurroundings, whole } from './admin.ts';
+import { CommandFailed, guarded } from './client.ts';
 
 /** Adds the command that replays recorded traffic. */
-export function addReplayCommands(program: Command, surroundings: ReplaySurroundings): void {
+export function addReplayCommand(program: Command, surroundings: ReplaySurroundings): void {
   const command = program
     .command('replay')
     .summary('replay recorded traffic against rules')
@@ -29,3 +30,87 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     )
     .action(onFiles(surroundings, async () => (await import('./run-replay.ts')).runReplay));
 }
+
+/** Adds the command that proposes limits. */
+export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
+  const command = program
+    .command('advise')
+    .summary('propose limits from traffic')
+    .description(
+      'Report for each limit how its keys use it, what other limits would do, and which one to choose, with the reasons. Reads recordings and access logs like `weir replay`, or the observations of a running service (ADVISE_BYTES). Changes nothing.',
+    )
+    .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
+    .option('--rules <path>', 'rule file or directory with the limits to advise on');
+  addTrafficOptions(command, { rules: 'the rules', learn: 'weir replay --learn' })
+    .addOption(reorderOption())
+    .option('--live', 'advise on the traffic of a running service, instead of files', false);
+  addServiceOptions(command)
+    .option('--domain <domain>', 'only the limits of this domain')
+    .option('--rule <path>', 'only the limits of this rule')
+    .option('--max-keys-hit <part>', 'maximum share of the normal keys that a proposal may hit; default: 1%', accepted)
+    .option('--json', 'print the advice as JSON', false)
+    .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
+    .action(onFiles(surroundings, async () => (await import('./run-advise.ts')).runAdvise));
+}
+
+function accepted(written: string): number {
+  const value = part(written);
+  if (value > 0 && value < 1) return value;
+  throw new InvalidArgumentError('expected a share above 0 and below 100 %.');
+}
+
+/**
+ * Adds the options for reading traffic.
+ *
+ * @param rules  name of the rules to which the overlay applies
+ * @param learn  command that prints a first mapping
+ */
+function addTrafficOptions(command: Command, { rules, learn }: { rules: string; learn: string }): Command {
+  const overlay = new Option('--overlay <path>', `overlay of ${rules}; may be given several times`)
+    .argParser(list(String))
+    .default([]);
+  const format = new Option(
+    '--format <name>',
+    'format of access logs, instead of the one detected from the first line',
+  ).choices(logFormats);
+  return command
+    .addOption(overlay)
+    .option('--mapping <file>', `how a line of an access log becomes a request; see ${learn}`)
+    .addOption(format);
+}
+
+const reorderOption = (): Option =>
+  new Option('--reorder <time>', 'sort requests that are up to this far out of order (access logs: 60s)').argParser(
+    reorderSpan,
+  );
+
+function reorderSpan(written: string): number {
+  const ms = parseSpan(written);
+  if (ms === undefined) throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
+  return ms;
+}
+
+/** `0.1%`, or `0.001` */
+function part(written: string): number {
+  const [, number = '', sign] = /^(\d+(?:\.\d+)?)(%)?$/.exec(written) ?? [];
+  const value = number === '' ? Number.NaN : Number(number) / (sign ? 100 : 1);
+  if (value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError('expected a share such as 0.1% or 0.001.');
+}
+
+type RunOnFiles<F> = (files: readonly string[], flags: F, surroundings: ReplaySurroundings) => Promise<void>;
+
+/**
+ * Runs a command on files; unreadable input is reported without a stack trace.
+ *
+ * @param load  imports the function that runs the command
+ */
+const onFiles = <F>(surroundings: ReplaySurroundings, load: () => Promise<RunOnFiles<F>>) =>
+  guarded(surroundings.fail, async (files: readonly string[], flags: F) => {
+    const [run, { UnreadableInput }] = await Promise.all([load(), import('../../lab/replay/input.ts')]);
+    try {
+      await run(files, flags, surroundings);
+    } catch (error) {
+      throw error instanceof UnreadableInput ? new CommandFailed(error.message) : error;
+    }
+  });

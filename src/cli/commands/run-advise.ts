@@ -3,15 +3,14 @@ import { DEFAULT_MAX_KEYS_HIT } from '../../lab/advise/propose.ts';
 import { adviceText, hasProposal, overlayText } from '../../lab/advise/render-advice.ts';
 import { RuleSketches } from '../../lab/advise/rule-sketches.ts';
 import type { Advice, AdvisedLimit } from '../../lab/advise/shapes.ts';
-import { TrafficObserver } from '../../lab/advise/traffic-observer.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { readableKey } from '../../lab/replay/report.ts';
 import type { TrafficCounts } from '../../lab/replay/traffic.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
 import { forTerminal } from './for-terminal.ts';
 import { loadRulesAt, loadSettings } from './load-rules.ts';
 import { answerRequests, openInputs, trafficOpener } from './run-replay.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir advise`. */
 interface AdviseFlags extends Target {
@@ -75,8 +74,12 @@ async function adviceOnFiles(
   const sketches = new RuleSketches(BOUNDS, SEED);
   sketches.follow(tree);
   const open = trafficOpener(await openInputs(files, input), flags);
-  const observers = [new TrafficObserver(sketches)];
-  const { counts, warnings } = await answerRequests(open, { settings, trees: [tree], observers, showProgress });
+  const { counts, warnings } = await answerRequests(open, {
+    settings,
+    trees: [tree],
+    observers: [sketches],
+    showProgress,
+  });
   const isMeant = limitFilter(flags);
   return {
     limits: [...sketches.advice({ maxKeysHit, shownKey: readableKey }, isMeant)],

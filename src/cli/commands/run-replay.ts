@@ -4,7 +4,7 @@ import { printableJson } from '../../base/printable.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from '../../lab/replay/access-logs.ts';
-import { ReplayEngine } from '../../lab/replay/engine.ts';
+import { ReplayEngine, replay } from '../../lab/replay/engine.ts';
 import { type Figures, ReplayFigures } from '../../lab/replay/figures.ts';
 import { HashedValues } from '../../lab/replay/hashed-values.ts';
 import { type Input, openInput, STANDARD_INPUT } from '../../lab/replay/input.ts';
@@ -14,7 +14,6 @@ import { Progress } from '../../lab/replay/progress.ts';
 import type { LogFormatName } from '../../lab/replay/readers/format-names.ts';
 import { RecordingNotes } from '../../lab/replay/recording-notes.ts';
 import { openRecordings } from '../../lab/replay/recordings.ts';
-import { replay } from '../../lab/replay/replay.ts';
 import { reportPage } from '../../lab/replay/report/page.ts';
 import { ReportData } from '../../lab/replay/report/report-data.ts';
 import type { PageSource } from '../../lab/replay/report/rule-section.ts';
@@ -23,9 +22,9 @@ import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver }
 import { exceeded, type Thresholds } from '../../lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../lab/replay/traffic.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options for answering traffic and reporting. */
 interface AnswerFlags extends Thresholds {

@@ -3,9 +3,9 @@ import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
 import type { ScenarioName } from '../../lab/simulate/scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed } from './client.ts';
 import { answerTraffic, mappingAt } from './run-replay.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir simulate`. */
 export interface SimulateFlags {

@@ -10,9 +10,9 @@ import {
   servedPerSecond,
   type UpstreamRun,
 } from '../../lab/simulate/upstream.ts';
+import type { ReplaySurroundings } from './admin.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Options of `weir simulate --upstream`. */
 export interface UpstreamFlags {

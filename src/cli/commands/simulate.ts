@@ -1,10 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { scenarioNames, upstreamChanges } from '../../lab/simulate/scenario-names.ts';
-import { whole } from './admin.ts';
+import { type ReplaySurroundings, whole } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
-import type { ReplaySurroundings } from './traffic-input.ts';
 
 /** Adds the command that simulates traffic. */
 export function addSimulateCommand(program: Command, surroundings: ReplaySurroundings): void {

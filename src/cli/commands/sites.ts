@@ -7,10 +7,6 @@ import { CommandFailed, callApi, guarded, show } from './client.ts';
 import { shownEntries } from './for-terminal.ts';
 import { duration, type Paint } from './paint.ts';
 
-interface SiteFlags extends ServiceFlags {
-  readonly count: number;
-}
-
 /** Adds the command that shows the sites, and each site's share of the limits. */
 export function addSitesCommand(program: Command, surroundings: Surroundings): void {
   const { print, fail } = surroundings;
@@ -18,7 +14,7 @@ export function addSitesCommand(program: Command, surroundings: Surroundings): v
     .description('List the sites that share limits, and what each has and uses.')
     .option('--count <n>', 'how many limits', count, 20)
     .action(
-      guarded(fail, async (flags: SiteFlags) => {
+      guarded(fail, async (flags: ServiceFlags & { readonly count: number }) => {
         const sites = await callApi(flags, { operation: 'GET /api/v1/sites' });
         const query = { count: flags.count };
         const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });

@@ -6,10 +6,6 @@ import { command, type ServiceFlags, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, repeat, show } from './client.ts';
 import { duration, type Paint } from './paint.ts';
 
-interface StatusFlags extends ServiceFlags {
-  readonly watch: boolean;
-}
-
 const exitCodes = { healthy: 0, degraded: 1, failing: 2 } as const;
 
 /** Adds the command that says whether a service works. */
@@ -20,7 +16,7 @@ export function addStatusCommand(program: Command, surroundings: Surroundings): 
       'Show on one screen whether a service works, what needs attention, and what to do. Exits with 0 if it is healthy, with 1 if something needs attention, and with 2 if requests are not decided by their counters or the service does not answer.',
     )
     .option('--watch', 'show it again every two seconds', false)
-    .action((flags: StatusFlags) =>
+    .action((flags: ServiceFlags & { readonly watch: boolean }) =>
       repeat(flags.watch, surroundings, async (output) => {
         try {
           const status = await callApi(flags, { operation: 'GET /api/v1/status' });

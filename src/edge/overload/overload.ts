@@ -21,24 +21,14 @@ interface OverloadOptions {
 }
 
 /** Protects against overload by bounding the work per turn and the memory of each connection. */
-export interface Overload extends Admission {
-  readonly memory: CallerMemory;
-  readonly countLate: CountLate;
-  /** Wraps the service to count its calls as in flight. */
-  counting(service: RlsService): RlsService;
-  /** Number of calls that are handled, queued or held. */
-  inFlight(): number;
-  /** Maximum delay of this process's timers in the last seconds with calls; 0 without calls. */
-  latenessMs(): number;
-  close(): void;
-}
+export type Overload = ReturnType<typeof openOverload>;
 
 const tooMany: GrpcStatus = {
   code: status.RESOURCE_EXHAUSTED,
   details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
 };
 
-export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: OverloadOptions): Overload {
+export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: OverloadOptions) {
   const lateCalls = new LateCalls();
   const queue = createCallQueue(lateCalls);
   let handled = 0;
@@ -54,11 +44,9 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
       return isNeeded;
     },
   });
-  return {
-    memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
+  const admission: Admission = {
     queue,
     lateCalls,
-    countLate,
     refusal() {
       hasCalls = true;
       lag.wake();
@@ -67,7 +55,13 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
       return tooMany;
     },
     missed: onMissed,
-    counting: (service) => ({
+  };
+  return {
+    ...admission,
+    memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
+    countLate,
+    /** Wraps the service to count its calls as in flight. */
+    counting: (service: RlsService): RlsService => ({
       shouldRateLimit(request, caller, reply) {
         handled++;
         return service.shouldRateLimit(request, caller, (outcome) => {
@@ -76,9 +70,11 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
         });
       },
     }),
+    /** Number of calls that are handled, queued or held. */
     inFlight,
+    /** Maximum delay of this process's timers in the last seconds with calls; 0 without calls. */
     latenessMs: () => lag.maxMs(),
-    close() {
+    close(): void {
       lag.close();
       queue.close();
     },

@@ -1,6 +1,7 @@
 import { inTurns } from '../../base/slices.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
+import type { QuotaStream } from './quota-stream.ts';
 import type { ProxyQuota, QuotaReport } from './shapes.ts';
 
 /** A filter whose absent fields match everything. */
@@ -12,12 +13,7 @@ export interface QuotaQuery {
 }
 
 /** The part of a stream that reports use. */
-interface ReportedStream {
-  readonly proxy: string | undefined;
-  readonly domain: string;
-  buckets(): Iterable<ProxyBucket>;
-  bucket(id: string): ProxyBucket | undefined;
-}
+type ReportedStream = Pick<QuotaStream, 'proxy' | 'domain' | 'buckets'>;
 
 interface Found {
   readonly stream: ReportedStream;
@@ -47,9 +43,9 @@ function* matchingBuckets(streams: Iterable<ReportedStream>, { domain, entries }
   const id = entries && bucketId(entries);
   for (const stream of streams) {
     if (domain !== undefined && stream.domain !== domain) continue;
-    if (id === undefined) for (const bucket of stream.buckets()) yield { stream, bucket };
+    if (id === undefined) for (const bucket of stream.buckets.values()) yield { stream, bucket };
     else {
-      const bucket = stream.bucket(id);
+      const bucket = stream.buckets.get(id);
       if (bucket) yield { stream, bucket };
     }
   }

@@ -60,7 +60,8 @@ export class QuotaStream {
   readonly #context: QuotaContext;
   readonly #call: QuotaCall;
   readonly domain: string;
-  readonly #buckets = new Map<string, ProxyBucket>();
+  /** By `bucketId`. */
+  readonly buckets = new Map<string, ProxyBucket>();
 
   /** @param domain  the domain of all its buckets */
   constructor(context: QuotaContext, call: QuotaCall, domain: string) {
@@ -89,19 +90,10 @@ export class QuotaStream {
     return this.#call.name;
   }
 
-  buckets(): Iterable<ProxyBucket> {
-    return this.#buckets.values();
-  }
-
-  /** @param id  from `bucketId` */
-  bucket(id: string): ProxyBucket | undefined {
-    return this.#buckets.get(id);
-  }
-
   /** Drops the buckets; their shares count until they expire. */
   close(): void {
-    this.#context.counts.buckets -= this.#buckets.size;
-    this.#buckets.clear();
+    this.#context.counts.buckets -= this.buckets.size;
+    this.buckets.clear();
   }
 
   /**
@@ -162,15 +154,15 @@ export class QuotaStream {
   #bucketOf({ pairs }: BucketUsage, slice: Slice): ProxyBucket | undefined {
     const { maxBuckets, counts, monotonicMs } = this.#context;
     const id = bucketId(pairs);
-    const known = this.#buckets.get(id);
+    const known = this.buckets.get(id);
     if (known) {
       this.#replan(known, slice);
       return known;
     }
-    if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
+    if (this.buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
     const source = this.#planSource();
     const bucket = new ProxyBucket(pairs, source, this.#planFor(source.rules, pairs, slice), monotonicMs());
-    this.#buckets.set(id, bucket);
+    this.buckets.set(id, bucket);
     counts.buckets++;
     this.#call.charge(bucket.bytes);
     return bucket;
@@ -209,7 +201,7 @@ export class QuotaStream {
   /** Plans all buckets again, and sends what differs from the assignments of proxies without waiting for a report. */
   async replanAll(): Promise<void> {
     const asker = {};
-    const buckets = this.#buckets.values();
+    const buckets = this.buckets.values();
     for (let next = buckets.next(); !next.done; ) {
       await this.#context.turns.next(asker);
       const slice = new Slice();
@@ -253,7 +245,7 @@ export class QuotaStream {
   }
 
   #abandon(bucket: ProxyBucket, actions: BucketAction[]): void {
-    if (this.#buckets.delete(bucket.id)) {
+    if (this.buckets.delete(bucket.id)) {
       this.#context.counts.buckets--;
       this.#call.charge(-bucket.bytes);
     }

@@ -10,10 +10,7 @@ import { type Lender, OtherSites } from './lender.ts';
 import { type BorrowRequest, type BorrowResponse, borrowMethod } from './messages.ts';
 
 /** Calls one other site. */
-export interface SiteChannel {
-  borrow(request: BorrowRequest): Promise<BorrowResponse>;
-  close(): void;
-}
+export type SiteChannel = ReturnType<typeof openSiteChannel>;
 
 /** Timeout of a call, after which a response is of no use. */
 const CALL_TIMEOUT_MS = 1_000;
@@ -32,11 +29,7 @@ const MEMORY_BYTES = 16 * 1024 * 1024;
  * @param certificates  undefined for plain text
  * @param nowMs    clock of deadlines
  */
-export function openSiteChannel(
-  address: string,
-  certificates: SiteCertificates | undefined,
-  nowMs: () => number,
-): SiteChannel {
+export function openSiteChannel(address: string, certificates: SiteCertificates | undefined, nowMs: () => number) {
   const { verify, channel } = serverIdentity(address);
   const provider = certificates && certificateProvider(certificates);
   const channelCredentials = provider
@@ -53,7 +46,7 @@ export function openSiteChannel(
   });
   const { path, requestSerialize, responseDeserialize } = borrowMethod;
   return {
-    borrow: (request) =>
+    borrow: (request: BorrowRequest): Promise<BorrowResponse> =>
       new Promise((resolve, reject) => {
         const deadline = nowMs() + CALL_TIMEOUT_MS;
         client.makeUnaryRequest(
@@ -65,13 +58,8 @@ export function openSiteChannel(
           (error, response) => (error ? reject(error) : resolve(response ?? { loans: [] })),
         );
       }),
-    close: () => client.close(),
+    close: (): void => client.close(),
   };
-}
-
-interface SiteServer {
-  readonly port: number;
-  close(): Promise<void>;
 }
 
 /**
@@ -83,7 +71,7 @@ export async function startSiteServer(
   address: { readonly host: string; readonly port: number },
   certificates: SiteCertificates | undefined,
   lender: Pick<Lender, 'lend'>,
-): Promise<SiteServer> {
+) {
   const router = new Router();
   router.add<BorrowRequest, BorrowResponse>({
     kind: 'unary',

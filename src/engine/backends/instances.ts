@@ -24,13 +24,7 @@ interface InstancesOptions {
 }
 
 /** Counts the processes that use a store. Each holds and renews a slot of one limit on requests in flight. */
-interface Instances {
-  /** As of the last answer of the store; at least 1. */
-  count(): number;
-  close(): void;
-}
-
-export function countInstances({ backend, keys, holder, every }: InstancesOptions): Instances {
+export function countInstances({ backend, keys, holder, every }: InstancesOptions) {
   const limit: InFlightLimit = {
     algorithm: 'in_flight',
     counter: COUNTER,
@@ -51,8 +45,9 @@ export function countInstances({ backend, keys, holder, every }: InstancesOption
   void renew();
   const stop = every(INTERVAL_MS, () => void renew());
   return {
-    count: () => count,
-    close() {
+    /** As of the last answer of the store; at least 1. */
+    count: (): number => count,
+    close(): void {
       isClosed = true;
       clearTimeout(retry);
       stop();

@@ -24,12 +24,8 @@ export const PUNCTUAL: Lateness = {
   stoodAtMs: () => 0,
 };
 
-export interface LatenessWatch extends Lateness {
-  close(): void;
-}
-
 /** The timer stops while no call to the store is in flight, since lag before a call does not affect its time limit. */
-export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
+export function watchLateness(monotonicMs: Monotonic): Lateness & { close(): void } {
   let calls = 0;
   const lag = new TimerLag({ intervalMs: 10, measurements: 5, monotonicMs, isNeeded: () => calls > 0 });
   return {

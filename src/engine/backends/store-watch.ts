@@ -3,22 +3,8 @@ import { epochWindow } from '../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from './backend.ts';
 import type { CounterKeys } from './key.ts';
 
-/** The state of the store. */
-interface StoreState {
-  readonly isUp: boolean;
-  /** Reason why it is down; undefined if it is up. */
-  readonly reason: string | undefined;
-  /** Time of its last answer, in milliseconds since the epoch; undefined before the first. */
-  readonly lastSuccessAtMs: number | undefined;
-  /** Latency of its last answer; undefined before the first. */
-  readonly latencyMs: number | undefined;
-}
-
 /** Monitors whether the store can be reached, independent of requests. */
-export interface StoreWatch {
-  state(): StoreState;
-  close(): void;
-}
+export type StoreWatch = ReturnType<typeof watchStore>;
 
 interface StoreWatchOptions {
   readonly backends: readonly Backend[];
@@ -37,13 +23,15 @@ const KEYS = 8;
 const limit = epochWindow({ requestsPerUnit: 1, windowMs: 60_000 });
 
 /** Peeks at unused counters once a second, which writes nothing. */
-export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {
+export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions) {
   const peeks = Array.from({ length: KEYS }, (_, at): RequestOperation => {
     const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
   });
   let failure: string | undefined;
+  /** Time of its last answer, in milliseconds since the epoch; undefined before the first. */
   let lastSuccessAtMs: number | undefined;
+  /** Latency of its last answer. */
   let latencyMs: number | undefined;
   let isAsking = false;
   const ask = async (): Promise<void> => {
@@ -71,6 +59,6 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
           : (failure ?? (lastSuccessAtMs === undefined ? 'not checked yet' : undefined));
       return { isUp: reason === undefined, reason, lastSuccessAtMs, latencyMs };
     },
-    close: () => clearInterval(timer),
+    close: (): void => clearInterval(timer),
   };
 }

@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import type { Breakers } from '../backends/breaker.ts';
-import type { LatenessWatch } from '../backends/lateness.ts';
+import type { watchLateness } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
 import type { UsageSource } from '../backends/usage.ts';
@@ -16,7 +16,7 @@ export interface BackendContext {
   /** Stores with a clock of their own decide on `clock` instead. */
   readonly isOnClock?: boolean;
   readonly breakers: Breakers;
-  readonly lateness: LatenessWatch;
+  readonly lateness: ReturnType<typeof watchLateness>;
   readonly onStoreEvent: (event: StoreEvent) => void;
 }
 

@@ -145,7 +145,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
 
   #stalledSince(): number | undefined {
     if (!this.#control.hasSettings) return this.#openedAtMs;
-    return this.#requests.blockSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
+    return this.#requests.blocks.pendingSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
   }
 
   /**
@@ -188,8 +188,8 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     if (this.#isOver) return;
     if (!this.#control.hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0))
       throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the first frame is not SETTINGS');
-    const { blockStreamId } = this.#requests;
-    if (blockStreamId !== undefined && (type !== FrameType.CONTINUATION || streamId !== blockStreamId))
+    const { pendingStreamId } = this.#requests.blocks;
+    if (pendingStreamId !== undefined && (type !== FrameType.CONTINUATION || streamId !== pendingStreamId))
       throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'another frame interrupts a header block');
     switch (type) {
       case FrameType.DATA:
@@ -272,7 +272,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#exchanges.endAll();
     this.#pace.release();
     this.#reader.release();
-    this.#requests.release();
+    this.#requests.blocks.release();
     this.#account.close();
   }
 }

@@ -18,35 +18,21 @@ export class RequestFrames {
   readonly #exchanges: Exchanges;
   readonly #limits: Http2Limits;
   readonly #heads: HeadCache;
-  readonly #blocks: HeaderBlocks;
+  /** Its incomplete block may be interrupted by no other frame. */
+  readonly blocks: HeaderBlocks;
   #receiveWindow: number;
 
   constructor(exchanges: Exchanges) {
     this.#exchanges = exchanges;
     this.#limits = exchanges.limits;
     this.#heads = new HeadCache(exchanges.limits.maxHeaderListBytes);
-    this.#blocks = new HeaderBlocks(exchanges.limits.maxHeaderBlockBytes);
+    this.blocks = new HeaderBlocks(exchanges.limits.maxHeaderBlockBytes);
     this.#receiveWindow = exchanges.limits.connectionWindowBytes;
   }
 
   /** Memory of header blocks and cached heads. */
   get heldBytes(): number {
-    return this.#blocks.heldBytes + this.#heads.heldBytes;
-  }
-
-  /** Start of the incomplete header block; undefined without one. */
-  get blockSinceMs(): number | undefined {
-    return this.#blocks.pendingSinceMs;
-  }
-
-  /** Stream of the incomplete header block, which no other frame may interrupt. */
-  get blockStreamId(): number | undefined {
-    return this.#blocks.pendingStreamId;
-  }
-
-  /** Discards an incomplete header block. */
-  release(): void {
-    this.#blocks.release();
+    return this.blocks.heldBytes + this.#heads.heldBytes;
   }
 
   onHeaders(bytes: Buffer, start: number, end: number, flags: number, streamId: number): void {
@@ -59,12 +45,12 @@ export class RequestFrames {
       from += 5;
     }
     if (flags & Flag.END_HEADERS) this.#onBlock(bytes, from, to, flags, streamId);
-    else this.#blocks.begin(streamId, flags, bytes, from, to, performance.now());
+    else this.blocks.begin(streamId, flags, bytes, from, to, performance.now());
   }
 
   onContinuation(bytes: Buffer, from: number, to: number, flags: number): void {
     this.#exchanges.spend();
-    const block = this.#blocks.add(bytes, from, to, flags);
+    const block = this.blocks.add(bytes, from, to, flags);
     if (!block) return;
     this.#onBlock(block.parts.bytes, 0, block.parts.length, block.flags, block.streamId);
     block.parts.release();

@@ -24,13 +24,7 @@ interface CertificateTexts {
 }
 
 /** The current certificates. */
-export interface Certificates {
-  current(): CertificateTexts;
-  /** Calls the listener after each change. @returns a function that unsubscribes it */
-  onChange(listener: (changed: CertificateTexts) => void): () => void;
-  /** Stops polling. */
-  close(): void;
-}
+export type Certificates = ReturnType<typeof openCertificates>;
 
 /** An unusable certificate file; the message names the file and the reason. */
 class InvalidCertificates extends Error {
@@ -48,11 +42,7 @@ class InvalidCertificates extends Error {
  * when the current certificate expires
  * @throws InvalidCertificates if they are invalid at the start
  */
-export function openCertificates(
-  files: CertificateFiles,
-  clock: Clock,
-  onProblem: (problem: string) => void,
-): Certificates {
+export function openCertificates(files: CertificateFiles, clock: Clock, onProblem: (problem: string) => void) {
   const listeners = new Set<(changed: CertificateTexts) => void>();
   let found = read(files);
   let checked = found;
@@ -94,12 +84,14 @@ export function openCertificates(
   checkExpiry();
   const timer = setInterval(poll, POLL_INTERVAL_MS).unref();
   return {
-    current: () => inForce,
-    onChange(listener) {
+    current: (): CertificateTexts => inForce,
+    /** Calls the listener after each change. @returns a function that unsubscribes it */
+    onChange(listener: (changed: CertificateTexts) => void): () => void {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    close: () => clearInterval(timer),
+    /** Stops polling. */
+    close: (): void => clearInterval(timer),
   };
 }
 

@@ -6,16 +6,10 @@ import { countedEntries } from '../../engine/rules/match/match.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { counterSubject } from '../replay/figures.ts';
 import { identifyClients, isSampled } from './key-sample.ts';
+import type { RuleArrival } from './rule-sketches.ts';
 
 /** An answered descriptor, as a process sends it to the process that aggregates arrivals. */
-export interface LoggedArrival {
-  readonly rule: string;
-  readonly key: string;
-  readonly hits: number;
-  readonly timeMs: number;
-  readonly refusedBy: number | undefined;
-  readonly client: number | undefined;
-}
+export type LoggedArrival = Omit<RuleArrival, 'level'>;
 
 /** Arrivals of one key in 2^level, in chronological order. */
 export interface ArrivalBatch {

@@ -259,19 +259,15 @@ const findBin = (hits: number): number =>
  */
 class HeavyKeys {
   readonly #counts = new SpaceSaving();
-  readonly #followed = new Map<string, KeyArrivals>();
+  readonly followed = new Map<string, KeyArrivals>();
 
   /** @param known  number of all keys so far */
   constructor(known: ReadonlyMap<string, KeyArrivals>) {
     const heaviest = [...known].sort(([, one], [, other]) => other.hits - one.hits).slice(0, HEAVY_KEYS);
     for (const [key, arrivals] of heaviest) {
       this.#counts.addNew(key, arrivals.hits, true);
-      this.#followed.set(key, arrivals);
+      this.followed.set(key, arrivals);
     }
-  }
-
-  get followed(): ReadonlyMap<string, KeyArrivals> {
-    return this.#followed;
   }
 
   /** @param sampled  the key's arrivals if it is in the sample @returns its arrivals if it is heavy */
@@ -280,16 +276,16 @@ class HeavyKeys {
       this.#counts.addNew(key, hits, this.#counts.size < HEAVY_KEYS);
       return undefined; // most keys end here
     }
-    const known = this.#followed.get(key);
+    const known = this.followed.get(key);
     if (known) return known;
-    if (this.#followed.size >= MAX_HEAVY_KEYS) this.#forget();
+    if (this.followed.size >= MAX_HEAVY_KEYS) this.#forget();
     const followed = sampled ?? new KeyArrivals();
-    this.#followed.set(key, followed);
+    this.followed.set(key, followed);
     return followed;
   }
 
   #forget(): void {
     const heavy = new Set(Array.from(this.#counts.entries(), ({ key }) => key));
-    for (const key of this.#followed.keys()) if (!heavy.has(key)) this.#followed.delete(key);
+    for (const key of this.followed.keys()) if (!heavy.has(key)) this.followed.delete(key);
   }
 }

@@ -3,8 +3,11 @@ import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/l
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { counterSubject } from '../replay/figures.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
 import { adviseOn } from './advise.ts';
+import { identifyClients } from './key-sample.ts';
 import type { AdviceOptions } from './propose.ts';
 import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';
 import type { Advice, AdvisedLimit, RuleAdvice } from './shapes.ts';
@@ -25,7 +28,7 @@ interface SketchBounds {
 const MIN_HALVED_KEYS = 4 * MAX_HEAVY_KEYS;
 
 /** An arrival at a rule. */
-interface RuleArrival extends Omit<Arrival, 'isRefused'> {
+export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly rule: string;
   /** Window of the limit that refused it; undefined without a refusal. */
   readonly refusedBy: number | undefined;
@@ -37,10 +40,10 @@ interface Followed {
 }
 
 /** Sketches of the limits of rules, in shared memory bounds. */
-export class RuleSketches {
+export class RuleSketches implements ReplayObserver {
   readonly #bounds: SketchBounds;
   /** Seed that decides which keys are sampled. */
-  readonly seed: number;
+  readonly #seed: number;
   readonly #budget: KeyBudget;
   readonly #admittedKeys: KeyBudget;
   readonly #follows: (rule: AdvisedRule) => boolean;
@@ -53,7 +56,7 @@ export class RuleSketches {
    */
   constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
     this.#bounds = bounds;
-    this.seed = seed;
+    this.#seed = seed;
     this.#follows = follows;
     this.#budget = { left: bounds.keys };
     this.#admittedKeys = { left: bounds.admittedKeys };
@@ -84,6 +87,18 @@ export class RuleSketches {
       sketch.add({ ...arrival, isRefused: refusedBy === limit.windowMs });
   }
 
+  /** Adds a request of a replay. */
+  observe({ timeMs, request: { descriptors } }: RecordedRequest, answer: ReplayedAnswer): void {
+    const clients = identifyClients(descriptors, this.#seed);
+    for (let at = 0; at < descriptors.length; at++) {
+      const hits = descriptors[at]?.hits ?? 0;
+      const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};
+      if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and refunds of hits
+      const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
+      this.add({ rule, key: counterSubject(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
+    }
+  }
+
   /** The advice on each limit with traffic, computed lazily since each takes some milliseconds. */
   *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
     for (const followed of this.#byRule.values())
@@ -110,7 +125,7 @@ export class RuleSketches {
       new RuleSketch({
         windowMs: limit.windowMs,
         maxKeys: this.#bounds.keysOfRule,
-        seed: this.seed,
+        seed: this.#seed,
         budget: this.#budget,
         admittedKeys: findNamedRow(limit.algorithm).windows ? this.#admittedKeys : undefined,
         makeRoom: () => this.#makeRoom(),

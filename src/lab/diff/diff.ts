@@ -96,10 +96,8 @@ function spendChanges(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
   return spends;
 }
 
-const fateJson = ({ limit, isKept }: CounterFate): { readonly limit: string; readonly counters: 'kept' | 'new' } => ({
-  limit: describeLimit(limit),
-  counters: isKept ? 'kept' : 'new',
-});
+const fateJson = ({ limit, isKept }: CounterFate) =>
+  ({ limit: describeLimit(limit), counters: isKept ? 'kept' : 'new' }) as const;
 
 /** The comparison as JSON. */
 export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff) => ({

@@ -1,8 +1,16 @@
 import { isPending } from '../../base/later.ts';
+import { TooCostly } from '../../base/request-work.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
-import { type Answer, type Decider, decide, type RateLimitRequest, type Verdict } from '../../engine/decide/decide.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  InvalidRequest,
+  type RateLimitRequest,
+  type Verdict,
+} from '../../engine/decide/decide.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
@@ -11,7 +19,14 @@ import { shownRemaining } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
 import { createOfflineDecider } from './offline.ts';
-import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
+import type {
+  RecordedRequest,
+  RecordedTraffic,
+  ReplayedAnswer,
+  ReplayedDescriptor,
+  ReplayObserver,
+} from './request.ts';
+import type { TrafficCounts } from './traffic.ts';
 
 /** Settings of the service, besides the rules, that affect decisions. */
 interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
@@ -130,5 +145,34 @@ function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
       return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
     default:
       return { code: 'OK', remaining: 0 };
+  }
+}
+
+/** The rules that answer requests, and the receivers of the answers. */
+interface Replay {
+  readonly rules: ReplayEngine;
+  readonly against: ReplayEngine | undefined;
+  readonly observers: readonly ReplayObserver[];
+  readonly counts: TrafficCounts;
+  /** Called after each batch, before the next one is read. */
+  readonly onBatch: () => Promise<void> | void;
+}
+
+/** Answers requests in order. A request that the service would reject counts as a broken line. */
+export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
+  for await (const requests of traffic) {
+    for (const recorded of requests) replayOne(recorded, run);
+    await run.onBatch();
+  }
+}
+
+function replayOne(recorded: RecordedRequest, { rules, against, observers, counts }: Replay): void {
+  try {
+    const answer = rules.answer(recorded);
+    const other = against?.answer(recorded);
+    for (const observer of observers) observer.observe(recorded, answer, other);
+  } catch (error) {
+    if (!(error instanceof InvalidRequest || error instanceof TooCostly)) throw error;
+    counts.addBroken(`request at ${recorded.timeMs}: ${error.message}`);
   }
 }

@@ -1,6 +1,9 @@
 import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { take } from '../../base/slices.ts';
 import type { Page } from '../../edge/http/server.ts';
+import { rateFor } from '../../engine/algorithms/index.ts';
+import type { State } from '../../engine/algorithms/limit.ts';
+import { fullCapacity, isRateLimit, type Limit } from '../../engine/holds/limits.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
@@ -10,7 +13,6 @@ import { text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import type { Answers } from '../answers/all.ts';
 import type { Illustration } from '../answers/rules.ts';
-import { illustrate } from './illustration.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import type { SeriesView } from './rule-series.ts';
 import { type ConsoleOptions, chooseView, findRule, NAMED_NOTE, seriesOperations } from './series-operations.ts';
@@ -90,6 +92,36 @@ function illustrationFor(
   const found = limit && illustrate(limit, clock());
   if (!found) throw new ApiProblem(404, `'${path}' has no limit on a rate with the index ${at}`);
   return found;
+}
+
+/** Sixtieths of a window: a burst at the end of the first, another at the start of the second, then a steady rate. */
+const ARRIVALS = [43, 46, 49, 52, 55, 58, 62, 65, 68, 71, 74, 77, 90, 100, 110, 120, 130, 140, 150, 160, 170];
+const PARTS = 60;
+/** The part of the limit that one request takes. */
+const REQUESTS_OF_A_LIMIT = 5;
+
+/**
+ * What a limit decides about an example over three windows.
+ *
+ * @returns undefined  the limit is not on a rate
+ */
+function illustrate(limit: Limit, nowMs: number): Illustration | undefined {
+  if (!isRateLimit(limit)) return undefined;
+  const { step, describe } = rateFor(limit);
+  const { windowMs } = limit;
+  const capacity = fullCapacity(limit);
+  const hits = Math.max(Math.round(capacity / REQUESTS_OF_A_LIMIT), 1);
+  const startMs = Math.floor(nowMs / windowMs) * windowMs;
+  let state: State | undefined;
+  const arrivals = ARRIVALS.map((at) => {
+    const atMs = Math.round((at * windowMs) / PARTS);
+    const stepped = step(limit, state, startMs + atMs, hits, true);
+    state = stepped.state;
+    const outcome = { hits, accepted: stepped.accepted, charged: true } as const;
+    const { hitsBefore } = describe(limit, stepped.report ?? state, startMs + atMs, outcome);
+    return { atMs, before: hitsBefore, passed: stepped.accepted };
+  });
+  return { windowMs, windows: 3, capacity, hits, arrivals };
 }
 
 async function listInstances({ heartbeat, self }: ConsoleOptions): Promise<Answers['GET /api/v1/instances']> {

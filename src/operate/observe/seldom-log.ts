@@ -23,23 +23,18 @@ export function createSeldomLog(monotonicMs: Monotonic): SeldomLog {
 }
 
 /** Limits what is logged about outages of servers or connections, each under its own name. */
-interface OutageLog {
-  /** Logs an outage once, and each kind of failure once a minute: a server may accept connections and break each. */
-  failed(name: string, reason: string, log: () => void): void;
-  /** @returns whether the outage was logged, so that its end should be logged as well */
-  recovered(name: string): boolean;
-}
-
-export function createOutageLog(logSeldom: SeldomLog): OutageLog {
+export function createOutageLog(logSeldom: SeldomLog) {
   const logged = new Set<string>();
   return {
-    failed(name, reason, log) {
+    /** Logs an outage once, and each kind of failure once a minute: a server may accept connections and break each. */
+    failed(name: string, reason: string, log: () => void): void {
       if (logged.has(name)) return;
       logSeldom(`${name} ${messageKind(reason)}`, () => {
         logged.add(name);
         log();
       });
     },
-    recovered: (name) => logged.delete(name),
+    /** @returns whether the outage was logged, so that its end should be logged as well */
+    recovered: (name: string): boolean => logged.delete(name),
   };
 }

@@ -26,6 +26,7 @@ import {
 import { type Counts, type Sums, storeCallBucket, sumRows, type Tallies, tallyRows } from './table.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
+type AllRuleCounts = ReturnType<typeof createRuleCounts>;
 
 /** The counts of one process, as sent to another. */
 export interface Counted extends Counts {
@@ -155,7 +156,7 @@ function addCounts(ours: Record<string, number>, theirs: Readonly<Record<string,
 }
 
 /** Counts the hits that limits in shadow mode, other than the limit that is shown, would have refused. */
-function countShadowed(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): void {
   for (const { limit, decision } of verdict.shadowRefusals ?? [])
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
@@ -175,13 +176,13 @@ function countReservation(counts: RuleCounts, { event, reserved, charged, overru
 }
 
 /** Records slots in flight, for releases as well. */
-function countHolds(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+function countHolds(rules: AllRuleCounts, domain: string, verdict: Limited): void {
   noteHeld(rules, domain, verdict, verdict);
   for (const one of verdict.applied ?? []) if (one.limit !== verdict.limit) noteHeld(rules, domain, verdict, one);
 }
 
 function noteHeld(
-  rules: ReturnType<typeof createRuleCounts>,
+  rules: AllRuleCounts,
   domain: string,
   verdict: Limited,
   { limit, decision: { holds, reservation } }: OtherDecision,
@@ -195,11 +196,7 @@ function noteHeld(
 }
 
 /** Counts the hits of a request without an answer. */
-function countMatched(
-  rules: ReturnType<typeof createRuleCounts>,
-  domain: string,
-  { found, hits }: MatchedDescriptor,
-): void {
+function countMatched(rules: AllRuleCounts, domain: string, { found, hits }: MatchedDescriptor): void {
   const [first] = found.kind === 'limited' ? found.limits : [];
   if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
 }
@@ -211,7 +208,7 @@ const SHORT_STATE = 2;
 const NUMBER_BYTES = 8;
 
 /** The costs of limits, which are counted for their rules later: the first call of a rule ends before it is counted. */
-function createStoreCosts(rules: ReturnType<typeof createRuleCounts>) {
+function createStoreCosts(rules: AllRuleCounts) {
   const byLimit = new Map<Limit, StoreCost>();
   return {
     add(operations: readonly Operation[], elapsedMs: number, calls: number): void {

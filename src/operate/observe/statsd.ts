@@ -24,14 +24,6 @@ interface StatsdOptions {
   onUp(): void;
 }
 
-/** Sends statistics to StatsD or DogStatsD. */
-interface StatsdSink {
-  /** Records the duration of a gRPC call. */
-  onCallFinished(method: string, elapsedMs: number): void;
-  /** Sends what is left and stops, within about a second. */
-  close(): Promise<void>;
-}
-
 /** Payload of a datagram with the usual MTU of 1,500 bytes. */
 const MAX_PACKET_BYTES = 1432;
 /** Timers are buffered for this long, so that many share a packet. */
@@ -42,12 +34,12 @@ const NEVER_MS = 2 ** 31 - 1;
 const ADDRESS_TTL_MS = 60_000;
 
 /**
- * Sends the increments of counters and all gauges at every interval; timers at once.
+ * Sends statistics to StatsD or DogStatsD: the increments of counters and all gauges at every interval; timers at once.
  *
  * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval:
  * only timers and data in transit are lost. Over UDP, loss is not detected.
  */
-export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
+export async function createStatsdSink(options: StatsdOptions) {
   const { client, accepts, onSent, close } = await open(options);
   const target = cacheTargets(options.names);
   /** The counts that this process has sent. */
@@ -81,7 +73,8 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
   const timer = setInterval(flush, options.flushIntervalMs).unref();
 
   return {
-    onCallFinished(method, elapsedMs) {
+    /** Records the duration of a gRPC call. */
+    onCallFinished(method: string, elapsedMs: number): void {
       if (!accepts()) return;
       const { name, tags } = target(responseTimeName(method));
       client()?.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
@@ -90,7 +83,8 @@ export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSi
         client()?.flush(onSent);
       }, BUFFER_MS).unref();
     },
-    async close() {
+    /** Sends what is left and stops, within about a second. */
+    async close(): Promise<void> {
       clearInterval(timer);
       clearTimeout(sending);
       flush();

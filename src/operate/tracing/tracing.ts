@@ -52,12 +52,6 @@ export interface TracingOptions {
   readonly serviceInstanceId: string;
 }
 
-/** OpenTelemetry tracing of the service. */
-export interface Tracing extends Traced {
-  /** Sends remaining spans; waits up to five seconds. */
-  close(): Promise<void>;
-}
-
 const MAX_FLUSH_MS = 5_000;
 
 /** Limits log lines while the collector is unreachable. */
@@ -72,7 +66,7 @@ const PROBLEM_INTERVAL_MS = 60_000;
  * @throws Error if the system's CAs are needed and cannot be read
  * @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
-export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void): Tracing {
+export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void) {
   const exporter = createExporter(options.protocol);
   const provider = new BasicTracerProvider({
     resource: createResource(options),
@@ -81,7 +75,8 @@ export function startTracing(options: TracingOptions, clock: Clock, onProblem: (
   });
   return {
     ...createTraced(provider.getTracer('weir')),
-    async close() {
+    /** Sends remaining spans; waits up to five seconds. */
+    async close(): Promise<void> {
       const flushed = provider.shutdown().catch(() => {}); // already reported by onProblem
       await Promise.race([flushed, sleep(MAX_FLUSH_MS, undefined, { ref: false })]);
     },
@@ -167,22 +162,13 @@ function errorText(error: (Error & { readonly code?: string | number }) | undefi
   return error?.message || String(error?.code ?? 'no reason given');
 }
 
-/** Wraps parts of the service in spans, with envoyproxy/ratelimit's span names. */
-interface Traced {
-  /** A span for each call, in the caller's trace if there is one. */
-  service(inner: RlsService): RlsService;
-  /** A span for each backend operation, below that of the request. */
-  backend(spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution'): Trace;
-  /** A span for each call of `/json`, above that of its request. */
-  routes(inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route>;
-}
-
 /**
  * Runs a function in a span: below the current span, else in the trace of the caller's headers, else in a new trace.
  */
 type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run: (span: Span) => T) => T;
 
-function createTraced(tracer: Tracer): Traced {
+/** Wraps parts of the service in spans, with envoyproxy/ratelimit's span names. */
+function createTraced(tracer: Tracer) {
   const current = new AsyncLocalStorage<Context>();
   const within: Within = (name, kind, caller, run) => {
     const parent = current.getStore() ?? callerContext(caller);
@@ -190,9 +176,12 @@ function createTraced(tracer: Tracer): Traced {
     return current.run(trace.setSpan(parent, span), () => run(span));
   };
   return {
-    service: (inner) => tracedService(inner, within),
-    backend: (spanName) => tracedBackend(spanName, within),
-    routes: (inner) =>
+    /** A span for each call, in the caller's trace if there is one. */
+    service: (inner: RlsService) => tracedService(inner, within),
+    /** A span for each backend operation, below that of the request. */
+    backend: (spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution') => tracedBackend(spanName, within),
+    /** A span for each call of `/json`, above that of its request. */
+    routes: (inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route> =>
       new Map([...inner].map(([path, route]) => [path, path === '/json' ? tracedJson(route, within) : route])),
   };
 }

@@ -4,7 +4,6 @@ import { every } from '../../base/clock.ts';
 import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { parseTokens, Sessions } from '../../operate/admin/access.ts';
-import type { ApiOperation } from '../../operate/admin/api.ts';
 import { Audit } from '../../operate/admin/audit.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from '../../operate/admin/candidate-records.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
@@ -18,13 +17,8 @@ import type { Metrics } from '../../operate/observe/prometheus.ts';
 import { WorkState } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { type Add, CannotStart, openParts, type Part } from '../parts/start-up.ts';
+import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
-
-interface Operators extends Part {
-  readonly operations: readonly ApiOperation[];
-  readonly options: AdminOptions;
-}
 
 interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'> {
   readonly core: ControlCore;
@@ -45,7 +39,7 @@ export function openOperators(
   settings: Settings,
   { core, responders, metrics, refreshed, standing, ...others }: OperatorSources,
   { clock, log }: ProcessContext,
-): Promise<Operators> {
+) {
   return openParts(async (add) => {
     const { records, rules, counters, hash } = core;
     const options: AdminOptions = {

@@ -21,19 +21,11 @@ import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
 import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
+import { openParts } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import type { ControlCore } from './core.ts';
 import { openOperators } from './operators.ts';
 import { openSink } from './sink.ts';
-
-/** The debug port, and the sink of statistics. */
-interface Ops extends Part {
-  /** The address of the debug port. */
-  readonly debug: string;
-  /** Records a gRPC call. */
-  readonly onCallFinished: OnCallFinished;
-}
 
 interface OpsSources extends Pick<ControlStart, 'version' | 'overrides'> {
   readonly core: ControlCore;
@@ -43,12 +35,16 @@ interface OpsSources extends Pick<ControlStart, 'version' | 'overrides'> {
   readonly earlier: Statistics;
 }
 
-/** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN contains a name twice */
+/**
+ * Opens the debug port, and the sink of statistics.
+ *
+ * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN contains a name twice
+ */
 export function openOps(
   settings: Settings,
   { core, responders, statistics, earlier, version, overrides: standing }: OpsSources,
   context: ProcessContext,
-): Promise<Ops> {
+) {
   const { rules, hash } = core;
   const { ask, askOne, refresh, figures } = responders;
   const refreshed = shareRuns(refresh);
@@ -99,8 +95,9 @@ export function openOps(
     const debug = await openHttp({ variable: 'DEBUG_PORT', address, routes, bounds, log: context.log });
     add({ close: () => debug.close(0) });
     return {
+      /** The address of the debug port. */
       debug: at({ ...address, port: debug.port }),
-      onCallFinished(method, status, elapsedMs) {
+      onCallFinished(...[method, status, elapsedMs]: Parameters<OnCallFinished>): void {
         metrics.onCallFinished(method, status, elapsedMs);
         sink.onCallFinished(method, elapsedMs);
       },

@@ -2,35 +2,17 @@ import type { Hash } from '../../base/hashed.ts';
 import { createResponseHeaders } from '../../edge/rls/headers.ts';
 import { ReadinessCheck } from '../../edge/rls/health.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
-import type { Extras } from '../../edge/rls/service.ts';
 import { createEngine } from '../../engine/create-engine.ts';
-import type { Decider } from '../../engine/decide/decide.ts';
-import type { Overrides } from '../../engine/decide/overrides.ts';
-import type { Ledger } from '../../engine/ledger/ledger.ts';
-import type { OpenStore } from '../../engine/open/store.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import { openHash } from '../parts/hash.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
+import { openParts } from '../parts/start-up.ts';
 import { loggedCounters, startStore } from './store.ts';
 
 /** The counters and rules of a decider, and the parts that depend on them. */
-export interface DeciderCore extends Part {
-  readonly store: OpenStore;
-  readonly rules: ReceivedRules;
-  /** The dependencies of decisions. */
-  readonly decider: Decider & { readonly ledger: Ledger; readonly overrides: Overrides };
-  /** Headers and metadata of answers. */
-  readonly extras: Extras;
-  /** Hashes values that callers sent, if `HASH_KEYS` is set. */
-  readonly hash: Hash | undefined;
-  /** Resolves when the hashes are those of all instances, or the store cannot be reached. */
-  shareHashKey(): Promise<void>;
-  /** Close it before all other parts. */
-  readonly readiness: ReadinessCheck;
-}
+export type DeciderCore = Awaited<ReturnType<typeof openDeciderCore>>;
 
 /**
  * Waits for the first rules of the control process, then opens the counters.
@@ -41,7 +23,7 @@ export async function openDeciderCore(
   { counters, decisions, answers, admin, readiness }: Settings,
   rules: ReceivedRules,
   context: ProcessContext,
-): Promise<DeciderCore> {
+) {
   await rules.arrived;
   return openParts(async (add) => {
     const options = loggedCounters(counters, context);
@@ -55,13 +37,18 @@ export async function openDeciderCore(
     return {
       store,
       rules,
+      /** The dependencies of decisions. */
       decider,
+      /** Hashes values that callers sent, if `HASH_KEYS` is set. */
       hash: hash.hash,
+      /** Resolves when the hashes are those of all instances, or the store cannot be reached. */
       shareHashKey: hash.share,
+      /** Headers and metadata of answers. */
       extras: {
         headers: createResponseHeaders(answers.headers),
         metadata: createDynamicMetadata(answers.metadata),
       },
+      /** Close it before all other parts. */
       readiness: new ReadinessCheck(readiness, { rules: rules.book.rules, store, clock: context.clock }),
     };
   });

@@ -16,20 +16,6 @@ import { createReporter, splitReport } from './reporter.ts';
 import { openResponder } from './responder.ts';
 import { whenNeverReached } from './store.ts';
 
-/** The part of the service that answers callers. */
-interface DecidingPart {
-  /** Takes rules, and questions of the control process. */
-  receive(message: ToDecider): void;
-  /**
-   * Waits for the first rules, then opens the servers.
-   *
-   * @throws CannotStart
-   */
-  open(): Promise<Listening>;
-  /** Finishes the calls in flight, and sends a last report. */
-  close(): Promise<void>;
-}
-
 interface DeciderOptions {
   readonly clock: Clock;
   readonly log: Logger;
@@ -39,7 +25,8 @@ interface DeciderOptions {
   readonly onNeverReached: (reason: CannotStart) => void;
 }
 
-export function createDecider(settings: Settings, { clock, log, send, onNeverReached }: DeciderOptions): DecidingPart {
+/** The part of the service that answers callers. */
+export function createDecider(settings: Settings, { clock, log, send, onNeverReached }: DeciderOptions) {
   const { nearLimitRatio, maxNameBytes } = settings.statistics;
   const reporter = createReporter(nearLimitRatio, maxNameBytes);
   const rules = receiveRules(log, settings.counters.split);
@@ -72,7 +59,8 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     });
   const questions = watchQuestions(clock, log);
   return {
-    receive(message) {
+    /** Takes rules, and questions of the control process. */
+    receive(message: ToDecider): void {
       switch (message.kind) {
         case 'report':
           return void reports
@@ -94,12 +82,14 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
           return rules.receive(message);
       }
     },
-    async open() {
+    /** Waits for the first rules, then opens the servers. @throws CannotStart */
+    async open(): Promise<Listening> {
       opening ??= openAll();
       const { grpc, http, counters } = await opening;
       return { grpc, http, counters };
     },
-    async close() {
+    /** Finishes the calls in flight, and sends a last report. */
+    async close(): Promise<void> {
       if (!hasRules) return; // nothing is open
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
       await reports.sendLast();

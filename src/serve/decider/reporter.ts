@@ -24,18 +24,6 @@ interface DeciderState {
   sites(): SitesReport | undefined;
 }
 
-/** Collects a decider's counts for the control process. */
-interface Reporter extends ServiceObserver {
-  readonly onCallFinished: OnCallFinished;
-  /**
-   * The counts since the last report, or since the start, for a control process that has none of the earlier reports.
-   * Durations of calls are those since the last report.
-   *
-   * @param state  undefined if the decider is not open
-   */
-  take(since: 'start' | 'last', state?: DeciderState): Report;
-}
-
 /** Maximum number of names in a part of a report, about a millisecond of work. */
 const PART_NAMES = 1_000;
 
@@ -46,14 +34,16 @@ const PART_NAMES = 1_000;
 const MAX_TIMES = 100_000;
 
 /**
+ * Collects a decider's counts for the control process.
+ *
  * @param nearLimitRatio  fraction of a limit above which hits count as near it, 0 to 1
  * @param maxNameBytes    limit for names created by callers, in one report
  */
-export function createReporter(nearLimitRatio: number, maxNameBytes?: number): Reporter {
+export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
   const reported = createStatistics(nearLimitRatio, maxNameBytes);
   let statistics = createStatistics(nearLimitRatio, maxNameBytes);
   let times = new CallTimer();
-  return {
+  const observer: ServiceObserver = {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
     missed: (by) => statistics.missed(by),
@@ -61,11 +51,20 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),
     connectionFailed: (code) => statistics.connectionFailed(code),
-    onCallFinished(method, status, elapsedMs) {
+  };
+  return {
+    ...observer,
+    onCallFinished(...[method, status, elapsedMs]: Parameters<OnCallFinished>): void {
       statistics.onCallFinished(method);
       times.add(method, status, elapsedMs);
     },
-    take(since, state) {
+    /**
+     * The counts since the last report, or since the start, for a control process that has none of the earlier reports.
+     * Durations of calls are those since the last report.
+     *
+     * @param state  undefined if the decider is not open
+     */
+    take(since: 'start' | 'last', state?: DeciderState): Report {
       const counted = statistics.counted();
       const calls = times.all();
       reported.merge(counted);

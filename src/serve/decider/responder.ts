@@ -25,39 +25,20 @@ import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part } from '../parts/start-up.ts';
+import { openParts } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
 import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
 import { openTracing } from './tracing.ts';
 
-/** Decides requests in this process. */
-interface Responder extends Part {
-  /** Serves operators. */
-  readonly agent: AdminAgent;
-  readonly figures: () => ReportedFigures;
-  /** Exchanges with other sites; undefined if this is the only one. */
-  readonly sites: () => SitesReport | undefined;
-  /**
-   * Opens the gRPC and HTTP servers.
-   *
-   * @throws CannotStart if an address cannot be bound, or certificates cannot be used
-   */
-  listen(onCallFinished: OnCallFinished): Promise<Servers>;
-}
-
 interface ObservedCore {
   readonly core: DeciderCore;
   readonly serviceObserver: ServiceObserver;
 }
 
-/** Opens everything that answers requests, except the servers. */
-export function openResponder(
-  settings: Settings,
-  { core, serviceObserver }: ObservedCore,
-  context: ProcessContext,
-): Promise<Responder> {
+/** Opens everything that answers requests in this process, except the servers. */
+export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
   const { clock } = context;
   const { store, decider: plain, extras, hash } = core;
   return openParts(async (add) => {
@@ -75,9 +56,7 @@ export function openResponder(
         clock,
         every,
         ...settings.agent,
-        record:
-          recording &&
-          ((untilMs) => ({ untilMs: recording.recorder.record(untilMs), failing: recording.state.failing })),
+        record: recording && ((untilMs) => recordUntil(recording, untilMs)),
         ledger: store.ledger,
         records: store.records,
         usage: store.usage,
@@ -104,10 +83,14 @@ export function openResponder(
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     const health = createHealth(() => core.readiness.state());
     return {
+      /** Serves operators. */
       agent,
-      figures: () => readFigures({ ledger: store.ledger, memory: store.memory, overload, held, health, quotas }),
-      sites: () => sites?.report(),
-      async listen(onCallFinished: OnCallFinished) {
+      figures: (): ReportedFigures =>
+        readFigures({ ledger: store.ledger, memory: store.memory, overload, held, health, quotas }),
+      /** Exchanges with other sites; undefined if this is the only one. */
+      sites: (): SitesReport | undefined => sites?.report(),
+      /** Opens the servers. @throws CannotStart if an address cannot be bound, or certificates cannot be used */
+      async listen(onCallFinished: OnCallFinished): Promise<Servers> {
         await awaitStore(store);
         await core.shareHashKey();
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
@@ -122,6 +105,11 @@ export function openResponder(
     };
   });
 }
+
+const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
+  untilMs: recorder.record(untilMs),
+  failing: state.failing,
+});
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
 const noteCommits = ({ reserve, commit }: Reservations, evidence: Evidence): Reservations => ({

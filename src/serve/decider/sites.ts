@@ -1,5 +1,5 @@
 import { monotonicMs } from '../../base/clock.ts';
-import { Borrower, borrowingLedger, type DecidingLedger, type Peer, peerReport } from '../../edge/sites/borrower.ts';
+import { Borrower, borrowingLedger, type Peer, peerReport } from '../../edge/sites/borrower.ts';
 import { openSiteChannel, type SiteChannel, startSiteServer } from '../../edge/sites/channel.ts';
 import { createOwnLimits, Lender } from '../../edge/sites/lender.ts';
 import { LowCounters } from '../../edge/sites/low-counters.ts';
@@ -12,19 +12,10 @@ import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import { at } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { openParts, type Part, start } from '../parts/start-up.ts';
+import { openParts, start } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
-
-/** The exchange with other sites. */
-interface OpenSites extends Part {
-  /** The ledger, which borrows hits for counters that run low. */
-  readonly ledger: DecidingLedger;
-  report(): SitesReport;
-  /** At most `count` of the counters that were exchanged recently. */
-  shared(count: number): Promise<SharedReport>;
-}
 
 /** How long counters are listed after another site requested hits of them. */
 const SHARED_MS = 10_000;
@@ -42,7 +33,7 @@ export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
   { core, counters }: SiteParts,
   context: ProcessContext,
-): Promise<OpenSites> {
+) {
   const { ledger } = core.store;
   const { clock, log } = context;
   return openParts(async (add) => {
@@ -76,8 +67,9 @@ export function openSites(
     const borrower = new Borrower({ ...common, site: name, sites: names, error, onFailure });
     const borrowing = add(borrowingLedger(ledger, low, borrower));
     return {
+      /** The ledger, which borrows hits for counters that run low. */
       ledger: borrowing.ledger,
-      report: () => {
+      report(): SitesReport {
         const nowMs = monotonicMs();
         return {
           peers: peers.map((peer) => peerReport(peer, nowMs)),
@@ -85,7 +77,8 @@ export function openSites(
           errorBound: error.bound,
         };
       },
-      shared: (count) =>
+      /** At most `count` of the counters that were exchanged recently. */
+      shared: (count: number): Promise<SharedReport> =>
         reportShared(
           { ...common, counters: () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)] },
           count,

@@ -56,17 +56,10 @@ export class KeptRules {
 }
 
 /** The rules of a decider, received from the control process. */
-export interface ReceivedRules {
-  readonly book: RuleBook;
-  /** The candidate: rules that are evaluated in addition to the current ones. */
-  readonly candidate: PackedSource;
-  receive(message: VersionMessage): void;
-  /** Resolves when the first rules have been received: a decider must not listen without the current rules. */
-  readonly arrived: Promise<void>;
-}
+export type ReceivedRules = ReturnType<typeof receiveRules>;
 
 /** @param split  for limits that sites share */
-export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
+export function receiveRules(log: Logger, split?: SiteSplit) {
   const inForce = new RulesInForce(split);
   let candidate: PackedRules | undefined;
   const onCandidate: (() => void)[] = [];
@@ -88,6 +81,10 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
     onChange: (listener) => inForce.onChange(listener),
     close: () => {},
   };
+  const candidateSource: PackedSource = {
+    packed: () => candidate,
+    onChange: (listener) => void onCandidate.push(listener),
+  };
   const receivers = {
     rules: receiver((packed) => {
       last = last.then(() => put(packed));
@@ -99,9 +96,11 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
   };
   return {
     book,
+    /** Resolves when the first rules have been received: a decider must not listen without the current rules. */
     arrived,
-    candidate: { packed: () => candidate, onChange: (listener) => void onCandidate.push(listener) },
-    receive: ({ kind, message }) => receivers[kind](message),
+    /** The candidate: rules that are evaluated in addition to the current ones. */
+    candidate: candidateSource,
+    receive: ({ kind, message }: VersionMessage): void => receivers[kind](message),
   };
 }
 

@@ -19,22 +19,11 @@ interface ControlOptions {
   readonly onStarted: (send: (message: ToControl) => void) => void;
 }
 
-/** The control process, replaced whenever it ends or hangs. */
-interface ControlChild {
-  /** Rejects with CannotStart if the first one cannot start. */
-  readonly opened: Promise<About>;
-  /** A message that no control process can take is dropped: the next one learns the state when it starts. */
-  send(message: ToControl): void;
-  /** From now on it is not replaced. */
-  keepAlone(): void;
-  /** Lets it end, and kills it if it takes too long. */
-  close(): Promise<void>;
-}
-
 /** A control process that hangs while the service closes is killed after this time. */
 const END_GRACE_MS = 3_000;
 
-export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions): ControlChild {
+/** Starts the control process, which is replaced whenever it ends or hangs. */
+export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions) {
   const closing = new AbortController();
   let child: ChildProcess | undefined;
   let ended = Promise.resolve('');
@@ -48,6 +37,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
 
   const silence = watchSilence(log, () => child);
 
+  /** A message that no control process can take is dropped: the next one learns the state when it starts. */
   const send = (message: ToControl): void => {
     if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
   };
@@ -91,10 +81,12 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     )
     .catch(() => {}); // it could not start
   return {
+    /** Rejects with CannotStart if the first one cannot start. */
     opened,
     send,
-    keepAlone: () => closing.abort(),
-    async close() {
+    keepAlone: (): void => closing.abort(), // it is not replaced any more
+    /** Lets it end, and kills it if it takes too long. */
+    async close(): Promise<void> {
       closing.abort();
       silence.stop();
       const killer = setTimeout(() => child?.kill('SIGKILL'), END_GRACE_MS);

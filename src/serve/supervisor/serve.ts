@@ -13,21 +13,6 @@ import { spawnControl } from './control-child.ts';
 import type { DeciderEvents, DeciderProcesses, ListeningDecider } from './deciders.ts';
 import { type ControlSource, startMessage } from './fork-control.ts';
 
-interface Service {
-  /** Printed at the start. */
-  readonly banner: string;
-  /** The same for programs. */
-  readonly facts: object;
-  /** Resolves with the reason if the service can never work. */
-  readonly failed: Promise<CannotStart>;
-  /**
-   * Finishes the calls in flight, then stops.
-   *
-   * @param reason  for the log, such as the signal
-   */
-  close(reason?: string): Promise<void>;
-}
-
 interface ServeOptions {
   /** The control process, if it has been started already: see `startControl`. */
   readonly control?: ChildProcess | undefined;
@@ -43,7 +28,7 @@ interface ServeOptions {
  *
  * @throws CannotStart if rules at a plain path are invalid, an address cannot be bound, or certificates cannot be used
  */
-export async function serve(settings: Settings, options: ServeOptions): Promise<Service> {
+export async function serve(settings: Settings, options: ServeOptions) {
   const log = createLogger(settings.log);
   for (const warning of settings.warnings) log.warn(warning);
   const problem = spendProblem(settings.counters);
@@ -57,10 +42,14 @@ export async function serve(settings: Settings, options: ServeOptions): Promise<
   });
   let isClosing = false;
   return {
+    /** Printed at the start. */
     banner: banner({ version: options.source.version, workers: settings.workers, about, at }),
+    /** The same for programs. */
     facts: { rules: about.rules, ...at, debug: about.debug, workers: settings.workers },
+    /** Resolves with the reason if the service can never work. */
     failed: supervisor.failed,
-    async close(reason) {
+    /** Finishes the calls in flight, then stops. @param reason  for the log, such as the signal */
+    async close(reason?: string): Promise<void> {
       if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
       isClosing = true;
       await close();

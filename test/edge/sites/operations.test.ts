@@ -53,7 +53,7 @@ async function borrow(): Promise<ListedShare> {
 test("the admin API lists each site's share of a limit, and the state of each site", async () => {
   expect(await borrow()).toEqual({
     ...{ domain: 'edge', entries: [{ key: 'tenant', value: 'acme' }], rule: 'edge.tenant', name: 'per-tenant' },
-    ...{ limit: '100 per day', algorithm: 'fixed_window', mode: 'escrow', hasFallenBack: false },
+    ...{ limit: '100 per day', algorithm: 'fixed_window', mode: 'escrow', hasFallenBack: false, isBucket: false },
     ...{ total: 100, left: 30, leftMs: expect.any(Number), errorBound: 0 },
     sites: [
       { site: 'east', base: 34, moved: 30, share: 64, used: 34, usedMsAgo: 0 },

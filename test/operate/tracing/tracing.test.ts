@@ -10,7 +10,7 @@ import { startHttpServer } from '../../../src/edge/http/server.ts';
 import { createRlsService, type RlsService } from '../../../src/edge/rls/service.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { startTracing, type Tracing, type TracingOptions } from '../../../src/operate/tracing/tracing.ts';
+import { startTracing, type TracingOptions } from '../../../src/operate/tracing/tracing.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { type Collector, type ReceivedSpan, startGrpcCollector, startHttpCollector } from '../../helpers/collector.ts';
@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 
 let collector: Collector;
-let tracing: Tracing;
+let tracing: ReturnType<typeof startTracing>;
 let problems: string[];
 beforeEach(async () => {
   problems = [];

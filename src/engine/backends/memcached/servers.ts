@@ -6,12 +6,7 @@ import type { BackendHealth } from '../backend.ts';
 import { createMemcachedClient, type MemcachedClient } from './client.ts';
 
 /** Servers among which keys are distributed. */
-export interface MemcachedServers {
-  /** The server of a key; undefined while no servers are known. */
-  of(key: string): MemcachedClient | undefined;
-  health(): BackendHealth;
-  close(): void;
-}
+export type MemcachedServers = ReturnType<typeof openServers>;
 
 interface ServersOptions {
   /**
@@ -32,7 +27,7 @@ interface ServersOptions {
 const RESOLVE_RETRY_MS = 1_000;
 
 /** @throws Error  invalid address */
-export function openServers(options: ServersOptions): MemcachedServers {
+export function openServers(options: ServersOptions) {
   const { servers, resolveSrvRecord = resolveSrv } = options;
   let clients = new Map<string, MemcachedClient>();
   let names: readonly string[] = [];
@@ -67,13 +62,14 @@ export function openServers(options: ServersOptions): MemcachedServers {
   else use(servers);
 
   return {
-    of: (key) => clients.get(names[names.length > 1 ? crc32(key) % names.length : 0] ?? ''),
-    health() {
+    /** The server of a key; undefined while no servers are known. */
+    of: (key: string) => clients.get(names[names.length > 1 ? crc32(key) % names.length : 0] ?? ''),
+    health(): BackendHealth {
       if (names.length === 0) return { ready: false, reason: resolveError };
       const states = Array.from(clients.values(), (client) => client.health());
       return states.find(({ ready }) => !ready) ?? { ready: true };
     },
-    close() {
+    close(): void {
       isClosed = true;
       clearTimeout(timer);
       for (const client of clients.values()) client.close();

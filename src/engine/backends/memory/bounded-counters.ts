@@ -152,13 +152,6 @@ export class BoundedCounters {
   }
 }
 
-/** Finds a counter's slot by its key. */
-interface KeyIndex {
-  slotOf(key: CounterKey): number | undefined;
-  add(key: CounterKey, slot: number): void;
-  delete(key: CounterKey): void;
-}
-
 /**
  * Average number of keys in one Map. A Map that grows or shrinks moves all its keys, which takes tens of microseconds
  * for this number.
@@ -166,23 +159,23 @@ interface KeyIndex {
 const SHARD_KEYS = 1_024;
 
 /**
- * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that
+ * Finds a counter's slot by its key. Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that
  * chooses keys of a single shard only gets the behaviour of a large Map: Maps hash with a secret.
  *
  * @param maxKeys  the maximum number of keys to expect
  */
-function createKeyIndex(maxKeys: number): KeyIndex {
+function createKeyIndex(maxKeys: number) {
   const shards = Array.from(
     { length: 2 ** Math.ceil(Math.log2(Math.max(maxKeys / SHARD_KEYS, 1))) },
     () => new Map<CounterKey, number>(),
   );
   const findShard = (key: CounterKey) => shards[hash(key) & (shards.length - 1)];
   return {
-    slotOf: (key) => findShard(key)?.get(key),
-    add(key, slot) {
+    slotOf: (key: CounterKey) => findShard(key)?.get(key),
+    add(key: CounterKey, slot: number): void {
       findShard(key)?.set(key, slot);
     },
-    delete(key) {
+    delete(key: CounterKey): void {
       findShard(key)?.delete(key);
     },
   };

@@ -16,13 +16,7 @@ export interface ProbeOptions {
 }
 
 /** Tests whether Redis can count. */
-export interface Probe {
-  /** Why Redis cannot count; undefined if it can. */
-  problem(): string | undefined;
-  /** Tests whether all calls are refused, after one was. */
-  refused(): void;
-  close(): void;
-}
+export type Probe = ReturnType<typeof createProbe>;
 
 const TIMEOUT_MS = 1_000;
 /** The wait before the next probe after one that failed. */
@@ -38,7 +32,7 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ run: count, redis, keys, onProblem, onUsable }: ProbeOptions): Probe {
+export function createProbe({ run: count, redis, keys, onProblem, onUsable }: ProbeOptions) {
   const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
@@ -71,9 +65,11 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable }: Pr
   };
   redis.on('ready', () => void run());
   return {
+    /** Why Redis cannot count; undefined if it can. */
     problem: () => problem,
+    /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
-    close() {
+    close(): void {
       isClosed = true;
       clearTimeout(retry);
     },

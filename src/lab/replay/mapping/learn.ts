@@ -19,14 +19,10 @@ interface FieldFigures {
 /** Learns from the lines of a log which of its fields are useful in a mapping. */
 export class LogSample {
   readonly #fields = new Map<string, FieldFigures>();
-  #lines = 0;
-
-  get lines(): number {
-    return this.#lines;
-  }
+  lines = 0;
 
   add(fields: LogFields): void {
-    this.#lines++;
+    this.lines++;
     for (const [name, value] of Object.entries(fields)) {
       const text = toText(value);
       if (text === undefined) continue;
@@ -45,7 +41,7 @@ export class LogSample {
     const path = this.#first(headerAliases(':path'));
     const headers = this.#headers();
     return `${[
-      `# Learned from ${comment(source)}: ${this.#lines} requests, format ${format}.`,
+      `# Learned from ${comment(source)}: ${this.lines} requests, format ${format}.`,
       '# Each list of actions makes one descriptor, as in the rate_limits of a route of Envoy. Keep those that',
       '# your proxy has, and delete the others.',
       '#',
@@ -82,7 +78,7 @@ export class LogSample {
       .toSorted(([, a], [, b]) => b.values.size - a.values.size)
       .map(([name, { values, present, example }]) => {
         const count = values.size > MAX_VALUES ? `>${MAX_VALUES}` : String(values.size);
-        const share = `${Math.round((100 * present) / this.#lines)} %`;
+        const share = `${Math.round((100 * present) / this.lines)} %`;
         return `#   ${comment(name).padEnd(width)}  ${count.padStart(8)}  ${share.padStart(7)}  ${comment(example)}`;
       });
     return [`#   ${'field'.padEnd(width)}  ${'values'.padStart(8)}  ${'present'.padStart(7)}  example`, ...rows];

@@ -1,5 +1,4 @@
 import { RuleSketches } from '../../../src/lab/advise/rule-sketches.ts';
-import { TrafficObserver } from '../../../src/lab/advise/traffic-observer.ts';
 import { ReplayEngine } from '../../../src/lab/replay/engine.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -30,7 +29,6 @@ const memory = { maxCounters: 1_000, maxBytes: 2 ** 20 };
 test('each limit of a rule is summarized by its own window, and refusals in shadow mode count', () => {
   const sketches = new RuleSketches({ keys: 100, keysOfRule: 100, admittedKeys: 100 }, 1);
   sketches.follow(rules);
-  const observer = new TrafficObserver(sketches);
   const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
   const requests = [
     ...['ann', 'ann', 'ann', 'ann'].map((user) => createRequest('user', user)),
@@ -40,7 +38,7 @@ test('each limit of a rule is summarized by its own window, and refusals in shad
     createRequest('file', 'public/b'),
     createRequest('other', 'x'),
   ];
-  for (const request of requests) observer.observe(request, engine.answer(request));
+  for (const request of requests) sketches.observe(request, engine.answer(request));
   const all = [...sketches.advice({ maxKeysHit: 0.01, shownKey: (key) => key })];
   expect(
     all.map(({ limit, confidence, refusedNow, busiest }) => ({
