@@ -145,6 +145,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'What the published limits of well-known services admit of seeded traces.',
       load: () => import('./famous/run.ts'),
     },
+    clients: {
+      about: 'How long real HTTP clients wait after a refusal, by the headers that they receive.',
+      needsBuild: true,
+      load: () => import('./clients/run.ts'),
+    },
     starved: {
       about: 'The tests of npm test while one busy process per core competes with them.',
       needsBuild: true,

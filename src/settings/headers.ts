@@ -40,3 +40,13 @@ export function checkHeaders(values: Values, problems: string[]): void {
       if (ietfNames.includes(header.toLowerCase()))
         problems.push(`${name} must not be ${header} if LIMIT_IETF_HEADERS is true, which sends that header itself`);
 }
+
+/** Warns of headers for clients without the one that most of them read; an empty list of headers is taken as intended. */
+export function headerWarnings(values: Values): readonly string[] {
+  const { limits, retryAfter } = limitHeaderNames(values);
+  if (limits === undefined && !values.LIMIT_IETF_HEADERS) return [];
+  if (values.LIMIT_RETRY_AFTER_HEADERS?.length === 0) return [];
+  if (retryAfter.some((name) => name.toLowerCase() === 'retry-after')) return [];
+  const enabled = limits === undefined ? 'LIMIT_IETF_HEADERS' : 'LIMIT_RESPONSE_HEADERS_ENABLED';
+  return [`${enabled} is true without LIMIT_RETRY_AFTER_HEADERS=Retry-After: most clients will retry too early`];
+}

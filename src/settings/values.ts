@@ -4,7 +4,7 @@ import { packageRoot } from '../base/package-root.ts';
 import type { Spend } from '../engine/algorithms/limit.ts';
 import type { RuntimeLayout } from '../engine/rules/reload/files.ts';
 import { type CompilePattern, type Mogrifier, parseMogrifiers } from '../operate/observe/mogrifier.ts';
-import { checkHeaders } from './headers.ts';
+import { checkHeaders, headerWarnings } from './headers.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
 import type { Rows } from './row.ts';
@@ -68,7 +68,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkSites(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  const warnings = findWarnings(env, store);
+  const warnings = [...findWarnings(env, store), ...headerWarnings(values)];
   return { ...values, rules: chooseRules(values, env), store, candidateRedis, sink, spend, warnings };
 }
 

@@ -416,6 +416,16 @@ describe('a setting with a former name', () => {
   });
 });
 
+test.each(['LIMIT_RESPONSE_HEADERS_ENABLED', 'LIMIT_IETF_HEADERS'])('%s without Retry-After is a warning', (name) => {
+  const warningsFor = (retryAfter?: string): readonly string[] =>
+    readValues({ [name]: 'true', LIMIT_RETRY_AFTER_HEADERS: retryAfter }).warnings;
+  const warning = `${name} is true without LIMIT_RETRY_AFTER_HEADERS=Retry-After: most clients will retry too early`;
+  expect(warningsFor()).toEqual([warning]);
+  expect(warningsFor('X-RateLimit-Retry-After')).toEqual([warning]);
+  expect(warningsFor('X-RateLimit-Retry-After,retry-after')).toEqual([]);
+  expect(warningsFor('')).toEqual([]);
+});
+
 describe('a warning names', () => {
   const withoutEffect = rows.filter(([, { noEffect }]) => noEffect !== undefined).map(([name]) => name);
   const right: Readonly<Record<string, string>> = {
