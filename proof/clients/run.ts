@@ -13,6 +13,8 @@ and Go. Exits with 1 if the table of docs/headers.md is another one, unless only
 
   --write  writes the table into docs/headers.md
   --help   this text
+
+With CLIENT_ERRORS=1 it prints what the clients write to stderr.
 `;
 
 const PAGE = new URL('../../docs/headers.md', import.meta.url);
@@ -39,7 +41,8 @@ export async function run(args: readonly string[]): Promise<void> {
   else if (!page.includes(printed)) throw new Error('docs/headers.md has another table');
 }
 
-function described({ name, language, packages: [first] }: Client): string {
+/** The first cell of a client's row. */
+export function described({ name, language, packages: [first] }: Client): string {
   const version =
     first === undefined ? '' : ` ${first.slice(first.lastIndexOf(language === 'python' ? '=' : '@') + 1)}`;
   return `${name}${version}${language === 'node' ? '' : ` (${language === 'go' ? 'Go' : 'Python'})`}`;
