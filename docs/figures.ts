@@ -120,7 +120,6 @@ function figuresBlock(): string {
     '',
     `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
     `bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). The service answers ${figures.startMs} ms after its`,
-    `start, and its two processes take ${figures.memoryMib} MiB at rest, or ${figures.rssMib} MiB if pages that they share count in each, as in`,
-    '`weir status` ([`npm run proof -- rest`](docs/results/bench.md#at-rest)).',
+    `start; at rest, its two processes take ${figures.memoryMib} MiB ([${figures.rssMib} as \`weir status\` counts](docs/results/bench.md#at-rest)).`,
   ].join('\n');
 }

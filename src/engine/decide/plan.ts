@@ -271,7 +271,7 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
     debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
   }
   if (holder !== undefined) debit = heldBy(debit, { holder, commits, threshold });
-  if (holder !== undefined && door.hits === 'asked') debit = withStatus(debit, hits);
+  if (holder !== undefined) debit = withStatus(debit, door.hits === 'returned' ? -hits : hits);
   if (children) debit = sharedBy(debit, claimShare(limit, children));
   if (door.hits === 'reported' && hits > 0) return { ...debit, kind: 'charge' };
   if (door.peeks?.(limit)) return { ...debit, kind: 'peek', hits: limitsInFlight(limit) ? 1 : debit.hits };

@@ -68,14 +68,18 @@ describe.each(['fixed', 'adaptive'])('a limit on requests in flight that is %s',
   });
 });
 
-test('only a proxy states the status of a response with a release: another caller releases as many slots as it says', async () => {
-  const decider = newDecider();
-  const slots = createSlots(decider);
-  const acquire = async (id: string, hits: number) =>
-    (await slots.acquire(requestOf('large', id, hits), 0, callerOf())).held;
-  expect(await acquire('1', 120)).toBe(true);
-  await slots.release(requestOf('large', '1', 110), callerOf());
-  expect(await acquire('2', 141)).toBe(false); // 10 are still held
-  await decide(requestOf('large', '1', -200), decider, 1_000);
-  expect(await acquire('2', 150)).toBe(true);
-});
+test.each(['ShouldRateLimit', 'weir.v1.Holds'])(
+  'a release of 100 hits or more by %s states the status of a response',
+  async (door) => {
+    const decider = newDecider();
+    const slots = createSlots(decider);
+    const acquire = async (id: string, hits: number) =>
+      (await slots.acquire(requestOf('large', id, hits), 0, callerOf())).held;
+    expect(await acquire('1', 120)).toBe(true);
+    await slots.release(requestOf('large', '1', 10), callerOf());
+    expect(await acquire('2', 41)).toBe(false); // 110 are still held
+    if (door === 'weir.v1.Holds') await slots.release(requestOf('large', '1', 200), callerOf());
+    else await decide(requestOf('large', '1', -200), decider, 1_000);
+    expect(await acquire('2', 150)).toBe(true); // it has freed all slots of its id
+  },
+);

@@ -174,7 +174,10 @@ test('rules that do not fit share a table, and give memory back when they are qu
   const top = new TopKeys(140_000);
   const decision = { code: 'OVER_LIMIT' };
   const createAnswer = (rule: string) =>
-    ({ verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }] }) as never; // the only fields that are read
+    ({
+      overallCode: 'OVER_LIMIT',
+      verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }],
+    }) as never; // the only fields that are read
   const hit = (rule: string, value: string) =>
     top.answered([{ entries: [{ key: 'user', value }] }], createAnswer(rule));
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
