@@ -34,7 +34,6 @@ export interface Views {
   /** The end of the arithmetic of the last refusal; undefined if there is none. */
   readonly refusal: string | undefined;
   readonly counter: { readonly algorithm: string; readonly used: number; readonly remaining: number };
-  readonly usage: number | undefined;
   readonly metrics: { readonly algorithm: string; readonly within: number };
 }
 
@@ -74,7 +73,7 @@ interface Counters {
 }
 
 /** Asks once more, and reads what each view says of it. */
-export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promise<Omit<Views, 'usage' | 'metrics'>> {
+export async function readViews(ask: Ask, client: GrpcClient, read: Read): Promise<Omit<Views, 'metrics'>> {
   const { kind, value } = ask;
   const answer = await client.send(wireOf(ask));
   const [status] = answer.statuses;
@@ -190,7 +189,6 @@ export function expectedViews(kind: Kind): Views {
     },
     refusal: passes ? undefined : over,
     counter: { algorithm, used, remaining: kind.isStated ? 95 : 0 },
-    usage: kind.usage,
     metrics: {
       algorithm,
       within: withinOf(kind) * (isMoney ? 1e9 : 1),
