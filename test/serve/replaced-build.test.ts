@@ -39,7 +39,7 @@ test('a service whose build is gone decides, loads rules, and answers the operat
   renameSync(join(folder, 'dist'), join(folder, 'dist.gone'));
   const { httpPort, debugPort } = weir;
   expect(await post(debugPort, '/api/v1/explain')).toBe(503);
-  await weir.waitFor("the operators' question 'explain' has no answer");
+  await weir.waitFor("answering the operators' question 'explain' has failed");
   await post(debugPort, '/api/v1/candidate?reason=test', rulesWith(1), 'application/yaml');
   writeFileSync(join(folder, 'rules.yaml'), rulesWith(1));
   const listed = async () => (await fetch(`http://127.0.0.1:${debugPort}/rlconfig`)).text();
