@@ -34,7 +34,7 @@ export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'local',
     file: 'src/engine/ledger/failure-policies.ts',
-    changes: [['spend, isRefused, mayBeCounted)', 'spend, isRefused, () => false)']],
+    changes: [['isRefused, isUnknown: mayBeCounted }', 'isRefused, isUnknown: () => false }']],
   },
   {
     protocol: 'settlements',
@@ -139,7 +139,7 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/shares/shares.ts',
     changes: [
       ['? Math.max(now, earlier) : now', '? now : now'],
-      ['endsAtMs: nowMs + ttlMs + transitMs,', 'endsAtMs: nowMs + ttlMs / 2,'],
+      ['endsAtMs: nowMs + terms.ttlMs + terms.transitMs,', 'endsAtMs: nowMs + terms.ttlMs / 2,'],
       ['isConfirmed && sent === holder.number', 'sent === holder.number'],
       ['- usedUnits - own, 0)', '- own, 0)'],
       ["pool.burst - sumInForce(others, nowMs, 'burst')", 'pool.burst'],

@@ -75,8 +75,8 @@ export const faults: readonly Fault[] = [
   },
   {
     what: 'a request without a domain passes',
-    file: decide,
-    change: ["if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');", ''],
+    file: 'src/engine/decide/plan.ts',
+    change: ["if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');", ''],
   },
   {
     what: 'unknown keys of rule files are ignored',

@@ -13,7 +13,8 @@ export const outage: TourStep = {
     if (!redis) return say('This step needs Redis, which is not running here: docs/reliability.md describes it.');
     say(
       'Redis is killed now. Each rule says what happens without it: /items/… stays open (on_store_failure: allow), ' +
-        '/checkout is closed (deny), and users are counted by this process alone (local).',
+        '/checkout is closed (deny), and users are counted by this process alone (local). What Redis has just refused ' +
+        'stays refused until its time is over.',
     );
     await redis.kill();
     await showStatuses(stage);

@@ -147,7 +147,9 @@ async function statsdOf(name: keyof typeof services, usesTags = false) {
     return await statisticsOf(service, async () => {
       const sums = new Map<string, number>();
       for (const line of server.lines()) {
-        const [, counter = '', count, tags = ''] = /^([^:]*):(\d+)(?:\.0+)?\|c(\|#.*)?$/.exec(line) ?? [];
+        // Weir replaces what daemons read as the beginning of tags, a documented difference
+        const [, written = '', count, tags = ''] = /^([^:]*):(\d+)(?:\.0+)?\|c(\|#.*)?$/.exec(line) ?? [];
+        const counter = written.replace(/[#,;[\]]/g, '_');
         const full = `${counter}${tags.split(/[#,]/).sort()}`;
         if (count !== undefined) sums.set(full, (sums.get(full) ?? 0) + Number(count));
       }
