@@ -196,13 +196,12 @@ function shown(answer: Answer): Answer {
   const verdicts = answer.verdicts.map((verdict): Verdict => {
     if (verdict.kind !== 'limited') return verdict;
     const { applied } = verdict;
-    return {
-      ...verdict,
-      decision: shownDecision(verdict),
-      ...(applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) }),
-    };
+    const decision = shownDecision(verdict);
+    if (decision === verdict.decision && !applied) return verdict;
+    const others = applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) };
+    return { ...verdict, decision, ...others };
   });
-  return { ...answer, verdicts };
+  return verdicts.every((verdict, at) => verdict === answer.verdicts[at]) ? answer : { ...answer, verdicts };
 }
 
 /** @throws InvalidRequest */

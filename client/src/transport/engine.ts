@@ -133,7 +133,7 @@ function toState(verdict: EngineVerdict, passes: boolean): DescriptorDecision {
     windowMs: windowLengthMs(unitMs.get(label.unit), label.unitMultiplier),
     remaining: decision.limitRemaining,
     resetMs: decision.durationUntilResetMs,
-    unspentMs: decision.untilUnspentMs,
+    unspentMs: decision.untilUnspentMs ?? decision.durationUntilResetMs,
     retryAfterMs: ok || passes ? undefined : finite(decision.retryAfterMs),
   };
 }

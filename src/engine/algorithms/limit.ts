@@ -189,7 +189,7 @@ export interface Decision {
   readonly limitRemaining: number;
   /** Time until the whole limit is available, 0 if it is. In answers of an engine: until a request can pass. */
   readonly durationUntilResetMs: number;
-  /** In answers of an engine: the time until the whole limit is available; 0 if it is. */
+  /** In answers of an engine: the time until the whole limit is available, if it is later than the reset. */
   readonly untilUnspentMs?: number | undefined;
   /** The time until this same request could pass: 0 if it passed, `NEVER_MS` if it never can. */
   readonly retryAfterMs: number;

@@ -1,5 +1,5 @@
-import { algorithms, type RateLimit, rateFor } from '../algorithms/index.ts';
-import type { AnyLimit, State } from '../algorithms/limit.ts';
+import { algorithms, type RateLimit } from '../algorithms/index.ts';
+import type { Algorithm, AnyLimit, State } from '../algorithms/limit.ts';
 import { adaptive } from './adaptive.ts';
 import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
@@ -122,7 +122,10 @@ export const longestState = (limit: Limit, claim?: Claim): number =>
 
 /** See `Algorithm.waitForMoreMs`. */
 export const waitForMoreMs = (limit: Limit, hits: number): number | undefined =>
-  isRateLimit(limit) ? rateFor(limit).waitForMoreMs?.(limit, hits) : undefined;
+  (algorithmFor(limit) as Counting<Limit> & Partial<Pick<Algorithm<Limit>, 'waitForMoreMs'>>).waitForMoreMs?.(
+    limit,
+    hits,
+  );
 
 /** The same limit, with at most this delay. */
 export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>

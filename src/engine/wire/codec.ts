@@ -133,13 +133,14 @@ export function shownResetMs({ limit, decision }: OtherDecision): number {
   return Math.min(moreMs, durationUntilResetMs);
 }
 
-/** The same decision with the numbers that answers show. */
-export const shownDecision = (given: OtherDecision): OtherDecision['decision'] => ({
-  ...given.decision,
-  limitRemaining: shownRemaining(given),
-  durationUntilResetMs: shownResetMs(given),
-  untilUnspentMs: given.decision.durationUntilResetMs,
-});
+/** The decision with the numbers that answers show; itself, if it has these, as that of a fixed window. */
+export function shownDecision(given: OtherDecision): OtherDecision['decision'] {
+  const { decision } = given;
+  const [limitRemaining, resetMs] = [shownRemaining(given), shownResetMs(given)];
+  const { durationUntilResetMs: untilUnspentMs } = decision;
+  if (limitRemaining === decision.limitRemaining && resetMs === untilUnspentMs) return decision;
+  return { ...decision, limitRemaining, durationUntilResetMs: resetMs, untilUnspentMs };
+}
 
 /**
  * Maximum duration of the protocol, ten thousand years.

@@ -22,7 +22,12 @@ async function openLimit(limit: string) {
     });
     const verdict = verdicts[0] as Extract<Verdict, { kind: 'limited' }>; // the descriptor has a limit
     const { code, limitRemaining, durationUntilResetMs, untilUnspentMs } = verdict.decision;
-    return { code, remaining: limitRemaining, resetMs: durationUntilResetMs, unspentMs: untilUnspentMs };
+    return {
+      code,
+      remaining: limitRemaining,
+      resetMs: durationUntilResetMs,
+      unspentMs: untilUnspentMs ?? durationUntilResetMs,
+    };
   };
   return { clock, call };
 }
