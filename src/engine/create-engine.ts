@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts';
+import { after } from '../base/later.ts';
 import { count, flag, type OptionKind, required } from '../base/options.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
@@ -143,7 +144,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
     store,
     async decide(request, { timeoutMs = Number.POSITIVE_INFINITY } = {}) {
       if (closing) throw new Error('the engine is closed');
-      return shown(await decide(toRequest(request), decider, timeoutMs));
+      return after(decide(toRequest(request), decider, timeoutMs), shown); // `await` would cost a turn
     },
     wouldRefuse: (answer) => describeWouldRefuse(answer) ?? [],
     replaceRules: (other) => next(() => replace(other)),
@@ -193,15 +194,18 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
 
 /** The numbers that a service would show. */
 function shown(answer: Answer): Answer {
-  const verdicts = answer.verdicts.map((verdict): Verdict => {
-    if (verdict.kind !== 'limited') return verdict;
+  let verdicts: Verdict[] | undefined;
+  for (let at = 0; at < answer.verdicts.length; at++) {
+    const verdict = answer.verdicts[at];
+    if (verdict?.kind !== 'limited') continue;
     const { applied } = verdict;
     const decision = shownDecision(verdict);
-    if (decision === verdict.decision && !applied) return verdict;
+    if (decision === verdict.decision && !applied) continue; // the common case
     const others = applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) };
-    return { ...verdict, decision, ...others };
-  });
-  return verdicts.every((verdict, at) => verdict === answer.verdicts[at]) ? answer : { ...answer, verdicts };
+    verdicts ??= answer.verdicts.slice();
+    verdicts[at] = { ...verdict, decision, ...others };
+  }
+  return verdicts ? { ...answer, verdicts } : answer;
 }
 
 /** @throws InvalidRequest */

@@ -148,16 +148,19 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const { domain } = request;
   const maxHoldMs = Math.max(Math.floor(arrival.callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const rules = rulesFor(request, planner);
-  const unmet = door.minHeldHits === undefined ? findUnmet(request, rules, work) : undefined;
+  const ofDomain = rules.domains.get(domain);
+  const mayLack = ofDomain?.requirements !== undefined && door.minHeldHits === undefined;
+  const unmet = mayLack ? findUnmet(request, rules, work) : undefined;
   const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined; // no quota lets a request without its keys pass
   const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
   if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
-  const spend = arrival.spend ?? rules.domains.get(domain)?.spend ?? planner.spend;
+  const spend = arrival.spend ?? ofDomain?.spend ?? planner.spend;
   const own = createDebits(matched, { planner, door, maxHoldMs, domain, spend, quotaMode });
-  if (own) chargeSteps(own, work);
-  const repeated = own && repeatedCounters(own, quotaMode);
-  const debits = repeated ? own?.concat(repeated.peeks) : own;
-  return { domain, matched: onlyUsed(matched, door), debits, repeated, spend, unmet, quotaMode };
+  const plan = { domain, matched: onlyUsed(matched, door), debits: own, repeated: undefined, spend, unmet, quotaMode };
+  if (!own) return plan;
+  chargeSteps(own, work);
+  const repeated = repeatedCounters(own, quotaMode);
+  return repeated ? { ...plan, debits: own.concat(repeated.peeks), repeated } : plan;
 }
 
 /** The debits of a request that asks to pass, independent of one another. Throws as `planRequest`. @internal */

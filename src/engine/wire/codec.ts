@@ -136,8 +136,9 @@ export function shownResetMs({ limit, decision }: OtherDecision): number {
 /** The decision with the numbers that answers show; itself, if it has these, as that of a fixed window. */
 export function shownDecision(given: OtherDecision): OtherDecision['decision'] {
   const { decision } = given;
-  const [limitRemaining, resetMs] = [shownRemaining(given), shownResetMs(given)];
   const { durationUntilResetMs: untilUnspentMs } = decision;
+  const limitRemaining = shownRemaining(given);
+  const resetMs = shownResetMs(given);
   if (limitRemaining === decision.limitRemaining && resetMs === untilUnspentMs) return decision;
   return { ...decision, limitRemaining, durationUntilResetMs: resetMs, untilUnspentMs };
 }
