@@ -287,7 +287,7 @@ export interface Row<L extends AnyLimit = AnyLimit> {
    * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
    */
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
-  /** Default: a window. */
+  /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;
   /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
@@ -303,7 +303,7 @@ export interface Arrivals {
   mostWithin(windows: number): number;
 }
 
-/** A rate-limiting algorithm: what is asked of it besides. */
+/** A rate-limiting algorithm, with what only limits on rates answer. */
 export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** The keys of a rule that this algorithm has, and others may not have. */
   readonly keys: readonly (keyof AlgorithmValues | 'adapt' | 'share')[];

@@ -87,6 +87,7 @@ interface CountedRequest extends RateLimitRequest {
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
+type LimitedMatch = Extract<ValidMatch, { kind: 'limited' }>;
 
 /** The match of a descriptor, and the hits that it counts. */
 export interface MatchedDescriptor {
@@ -236,7 +237,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
   let debits: Debit[] | undefined;
   for (const descriptor of matched) {
     const { found } = descriptor;
-    if (found.kind !== 'limited' || (door.minHeldHits !== undefined && found.id === undefined)) continue;
+    if (!isUsed(found, door)) continue;
     const holder = found.id === undefined ? undefined : chooseHolder(hashHolder(found.id), descriptor);
     const holding = { descriptor, found, holder };
     const metered = findMetered(planner, found.limits);
@@ -252,7 +253,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
 /** A descriptor that has limits, and who holds its hits. */
 interface Holding {
   readonly descriptor: MatchedDescriptor;
-  readonly found: Extract<ValidMatch, { kind: 'limited' }>;
+  readonly found: LimitedMatch;
   /** Undefined if its hits are counted without an id. */
   readonly holder: number | undefined;
 }
@@ -273,8 +274,8 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
     const charges = policy.charge === 'always' && planning.spend === 'each';
     debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
   }
-  if (holder !== undefined) debit = heldBy(debit, { holder, commits, threshold });
-  if (holder !== undefined) debit = withStatus(debit, door.hits === 'returned' ? -hits : hits);
+  if (holder !== undefined)
+    debit = withStatus(heldBy(debit, { holder, commits, threshold }), door.hits === 'returned' ? -hits : hits);
   if (children) debit = sharedBy(debit, claimShare(limit, children));
   if (door.hits === 'reported' && hits > 0) return { ...debit, kind: 'charge' };
   if (door.peeks?.(limit)) return { ...debit, kind: 'peek', hits: limitsInFlight(limit) ? 1 : debit.hits };
@@ -288,12 +289,17 @@ function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
   throw new TooCostly('the request names too many counters with a long state');
 }
 
+/** Whether a match has limits, and an id if the door goes by ids alone. */
+const isUsed = (found: ValidMatch, { minHeldHits }: Door): found is LimitedMatch =>
+  found.kind === 'limited' && (minHeldHits === undefined || found.id !== undefined);
+
 /** The descriptors with the limits that a door uses; all, if it uses all of them. */
-function onlyUsed(matched: readonly MatchedDescriptor[], { uses, minHeldHits }: Door): readonly MatchedDescriptor[] {
+function onlyUsed(matched: readonly MatchedDescriptor[], door: Door): readonly MatchedDescriptor[] {
+  const { uses } = door;
   if (!uses) return matched;
   return matched.flatMap((one): readonly MatchedDescriptor[] => {
     const { found } = one;
-    if (found.kind !== 'limited' || (minHeldHits !== undefined && found.id === undefined)) return [];
+    if (!isUsed(found, door)) return [];
     const limits = found.limits.filter(({ limit }) => uses(limit));
     return limits.length === 0 ? [] : [{ ...one, found: { ...found, limits } }];
   });

@@ -31,7 +31,7 @@ interface LedgerOptions {
   /** Approximate memory for remembered refusals; 0 to remember none. */
   readonly denyCacheBytes: number;
   /** Whether known refusals hold while the backends do not answer, whatever the policies of limits. Default: true. */
-  readonly keepsRefusals?: boolean;
+  readonly keepsRefusals?: boolean | undefined;
   /** Bounds of leases; absent if nothing is leased. */
   readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
   /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
@@ -108,6 +108,7 @@ export class Ledger {
   readonly #remembered: Refusals | undefined;
   readonly #options: LedgerOptions;
   readonly #policies: FailurePolicies | undefined;
+  readonly #keepsRefusals: boolean;
   /** Everything that must be dropped when a counter is reset. */
   readonly #kept: readonly KeptForCounters[];
   readonly #stops: (() => void)[] = [];
@@ -117,14 +118,15 @@ export class Ledger {
   constructor(backends: Backends, options: LedgerOptions, copied?: Copied) {
     this.#backends = new LedgerBackends(backends);
     this.#options = options;
-    const { denyCacheBytes } = options;
+    const { denyCacheBytes, keepsRefusals = true } = options;
+    this.#keepsRefusals = keepsRefusals;
     const { remembered, leases, debts, pendingCommits } = copied ? this.#copies(copied) : this.#fresh();
     this.#remembered = remembered;
     this.refusals = denyCacheBytes > 0 ? remembered : undefined;
     this.leases = leases;
     this.#debts = debts;
     this.pendingCommits = pendingCommits;
-    this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals: options.keepsRefusals ?? true });
+    this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals });
     this.#kept = [leases, remembered, debts, pendingCommits].filter((one) => one !== undefined);
     if (copied) return;
     if (this.refusals || leases) this.#listen();
@@ -296,10 +298,9 @@ export class Ledger {
    */
   #isRefusedInSilence(request: readonly Debit[], nowMs: number): boolean {
     if (!this.#debts) return false;
-    const { keepsRefusals = true } = this.#options;
     let isRefused = false;
     for (const debit of request) {
-      if (!keepsRefusals && debit.policy.onStoreFailure !== 'local') return false;
+      if (!this.#keepsRefusals && debit.policy.onStoreFailure !== 'local') return false;
       isRefused ||=
         debit.blocks && this.#backends.isSilent(debit, nowMs) && this.#remembered?.recall(debit) !== undefined;
     }

@@ -49,7 +49,7 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
     every,
     instance,
     denyCacheBytes: refusalCacheBytes,
-    keepsRefusals: options.keepRefusals ?? true,
+    keepsRefusals: options.keepRefusals,
     leases: isRemote && 'redis' in store ? { maxLeases, idleMs: LEASE_IDLE_MS } : undefined,
     local: instances && { ...memoryBounds(options), instances: instances.count },
   });

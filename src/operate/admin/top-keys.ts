@@ -41,7 +41,10 @@ export interface RefusedTop extends RuleTop {
   readonly hits: readonly (readonly [refused: number, all: number])[];
 }
 
-/** Counts which descriptors hit each rule most, and which are refused or let pass by shadow or quota mode most, in a minute. */
+/**
+ * Counts the descriptors that hit each rule most in a minute, and those that are refused, or let pass by shadow or quota
+ * mode, most.
+ */
 export class TopKeys {
   readonly #budget: ByteBudget;
   readonly #byRule = new Map<string, Tables>();
