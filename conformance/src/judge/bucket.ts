@@ -78,7 +78,9 @@ function judgeLevels(calls: readonly Call[], limit: Limit, clocks: Clocks): read
     }
     if (Number.isNaN(call.remaining) || limit.slack > 0) continue;
     const [said, high] = [call.remaining + call.hits, highest(call)];
-    if (said < Math.floor(low - ROUNDING) || said > high + ROUNDING)
+    // What is left is often stated as the limit at most, since it is shown beside the limit.
+    const isTooFew = said < Math.floor(low - ROUNDING) && call.remaining < limit.limit;
+    if (isTooFew || said > high + ROUNDING)
       return [
         {
           why: `states ${said} tokens before it, but ${low.toFixed(2)} to ${high.toFixed(2)} were there`,

@@ -1,7 +1,7 @@
 import { createWriteStream, readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
-import { FaultyProxy } from './faulty-proxy.ts';
+import { FAULTS, FaultyProxy } from './faulty-proxy.ts';
 import { type Head, History, type Line, readHistory } from './history.ts';
 import { judgeHistory } from './judge.ts';
 import { algorithms, type Declaration, readDeclaration } from './limits.ts';
@@ -30,8 +30,6 @@ ${Object.entries(algorithms)
   .map(([name, about]) => `  ${name.padEnd(23)} ${about}`)
   .join('\n')}
 `;
-
-const FAULTS = { longestDelayMs: 20, longestLifeMs: 4_000, halfOpenShare: 0.1 };
 
 /** @returns  the exit code */
 export async function judgeCommand(args: readonly string[]): Promise<number> {

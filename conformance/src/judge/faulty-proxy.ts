@@ -11,6 +11,9 @@ export interface Faults {
   readonly halfOpenShare: number;
 }
 
+/** Faults of a bad network. */
+export const FAULTS: Faults = { longestDelayMs: 20, longestLifeMs: 4_000, halfOpenShare: 0.1 };
+
 /** A TCP proxy with faults, between clients and a server. */
 export class FaultyProxy {
   readonly #server: Server;
