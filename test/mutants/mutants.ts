@@ -728,7 +728,7 @@ const budgets: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/rules/compile/compile.ts',
+    file: 'src/engine/rules/compile/node-rule.ts',
     tests: [budget],
     only: 'rules with budgets|counted in memory',
     changes: [
