@@ -9,11 +9,11 @@ import { type Answered, type Call, type Limiter, limiters } from './limiters.ts'
 const SEED = 20_261_127;
 
 /** The text of a limiter's rule file. */
-export const ruleFile = ({ file }: Pick<Limiter, 'file'>): string =>
+const ruleFile = ({ file }: Pick<Limiter, 'file'>): string =>
   readFileSync(new URL(`../../config/famous/${file}.yaml`, import.meta.url), 'utf8');
 
 /** Decides the trace of a limiter with its rule file, by nodes that count in memory. */
-export async function play(limiter: Limiter): Promise<readonly Answered[]> {
+async function play(limiter: Limiter): Promise<readonly Answered[]> {
   const text = ruleFile(limiter);
   const domain = /^domain: (\S+)$/m.exec(text)?.[1] ?? '';
   const nodes = new Map<number, Engine>();
