@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { wrapped } from '../../docs/wrap.ts';
 import { NEVER_MS } from '../../src/engine/algorithms/limit.ts';
 import { createEngine, type Engine } from '../../src/engine/create-engine.ts';
-import { Random } from '../../src/lab/simulate/random.ts';
-import { START_MS } from '../../src/lab/simulate/simulate.ts';
+import { Random } from '../../src/parts/simulate/random.ts';
+import { START_MS } from '../../src/parts/simulate/simulate.ts';
 import { type Answered, type Call, type Limiter, limiters } from './limiters.ts';
 
 const SEED = 20_261_127;
