@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
-import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
 import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
+import { openDiscoveredRules } from '../../../src/parts/xds/book.ts';
 import { freePort, type Running, start } from '../../helpers/process.ts';
 import { goControlPlane } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';

@@ -1,18 +1,12 @@
 import { printableJson } from '../../base/printable.ts';
+import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { table } from '../../lab/replay/report/texts.ts';
-import { upstreamChanges } from '../../lab/simulate/scenario-names.ts';
-import {
-  runUpstream,
-  type Source,
-  servedP99Ms,
-  servedPerSecond,
-  type UpstreamRun,
-} from '../../lab/simulate/upstream.ts';
-import type { ReplaySurroundings } from './admin.ts';
-import { CommandFailed } from './client.ts';
-import { loadRulesAt, loadRulesText, loadSettings } from './load-rules.ts';
+import { upstreamChanges } from './scenario-names.ts';
+import { runUpstream, type Source, servedP99Ms, servedPerSecond, type UpstreamRun } from './upstream.ts';
 
 /** Options of `weir simulate --upstream`. */
 export interface UpstreamFlags {

@@ -1,9 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { scenarioNames, upstreamChanges } from '../../lab/simulate/scenario-names.ts';
-import { type ReplaySurroundings, whole } from './admin.ts';
-import { CommandFailed, guarded } from './client.ts';
+import { type ReplaySurroundings, whole } from '../../cli/commands/admin.ts';
+import { CommandFailed, guarded } from '../../cli/commands/client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
+import { scenarioNames, upstreamChanges } from './scenario-names.ts';
 
 /** Adds the command that simulates traffic. */
 export function addSimulateCommand(program: Command, surroundings: ReplaySurroundings): void {

@@ -1,3 +1,7 @@
+import { decideWire, type JsonOverload, outcomeInTurn, refused } from '../../edge/http/api.ts';
+import type { HttpRequest } from '../../edge/http/request.ts';
+import { type Page, plain, type Route } from '../../edge/http/server.ts';
+import type { CallOutcome, RlsService } from '../../edge/rls/service.ts';
 import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../engine/rules/read/problem.ts';
 import { codeNumbers, maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
@@ -10,10 +14,6 @@ import {
   readDescriptor,
 } from '../../lab/mapping/actions.ts';
 import { type Compile, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
-import type { CallOutcome, RlsService } from '../rls/service.ts';
-import { decideWire, type JsonOverload, outcomeInTurn, refused } from './api.ts';
-import type { HttpRequest } from './request.ts';
-import { type Page, plain, type Route } from './server.ts';
 
 /** Creates the request that a proxy would send for a client's request. */
 export type AuthzMapping = (headers: HttpRequest['headers']) => WireRequest;

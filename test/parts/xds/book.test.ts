@@ -4,13 +4,13 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openDiscoveredRules } from '../../../src/edge/xds/book.ts';
-import type { ControlPlane as MatchedDescriptor } from '../../../src/edge/xds/client.ts';
-import { CONFIG_TYPE_URL } from '../../../src/edge/xds/proto.ts';
 import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
+import { openDiscoveredRules } from '../../../src/parts/xds/book.ts';
+import type { ControlPlane as MatchedDescriptor } from '../../../src/parts/xds/client.ts';
+import { CONFIG_TYPE_URL } from '../../../src/parts/xds/proto.ts';
 import {
   type ControlPlane,
   type Descriptor,

@@ -1,8 +1,8 @@
-import { Guard } from '../../../src/cli/guard/guard.ts';
-import { parsePeers } from '../../../src/cli/guard/peers.ts';
-import { refusal, SPECIAL_BLOCKS } from '../../../src/cli/guard/safety.ts';
 import { type AddressBlock, parseAddressBlock } from '../../../src/engine/rules/read/address-block.ts';
 import type { Offender } from '../../../src/operate/answers/views.ts';
+import { Guard } from '../../../src/parts/guard/guard.ts';
+import { parsePeers } from '../../../src/parts/guard/peers.ts';
+import { refusal, SPECIAL_BLOCKS } from '../../../src/parts/guard/safety.ts';
 
 const blocks = (...texts: readonly string[]): readonly AddressBlock[] =>
   texts.map((text) => parseAddressBlock(text) as AddressBlock); // all are valid

@@ -1,16 +1,22 @@
 import { readFile } from 'node:fs/promises';
-import { type AuthzMapping, parseAuthzMapping } from '../../edge/http/authz.ts';
+import type { JsonOverload } from '../../edge/http/api.ts';
+import type { RlsService } from '../../edge/rls/service.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { Compile } from '../../lab/mapping/mapping-block.ts';
 import { loadPatterns } from '../../operate/observe/mogrifier.ts';
-import { start } from '../parts/start-up.ts';
+import { start } from '../../serve/parts/start-up.ts';
+import { type AuthzMapping, authzRoute, parseAuthzMapping } from './route.ts';
 
 /**
- * Reads the mapping file of `/authz`.
+ * Opens `/authz`.
  *
- * @throws CannotStart if it cannot be read, or is invalid
+ * @param path  of its mapping file
+ * @throws CannotStart if that cannot be read, or is invalid
  */
-export const openAuthz = (path: string): Promise<AuthzMapping> =>
+export const openAuthz = async (path: string, service: RlsService, overload: JsonOverload) =>
+  ['/authz', authzRoute(await readMapping(path), service, overload)] as const;
+
+const readMapping = (path: string): Promise<AuthzMapping> =>
   start('AUTHZ_MAPPING', `cannot use '${path}'`, async () => {
     const parsed = parseAuthzMapping(path, await readFile(path, 'utf8'), await linearPatterns());
     if ('mapping' in parsed) return parsed.mapping;

@@ -1,4 +1,4 @@
-import { retryDelayMs } from '../../../src/edge/xds/client.ts';
+import { retryDelayMs } from '../../../src/parts/xds/client.ts';
 
 const waits = (
   backOff: Parameters<typeof retryDelayMs>[0],

@@ -1,11 +1,11 @@
 import { open } from 'node:fs/promises';
+import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { answerTraffic, mappingAt } from '../../cli/commands/run-replay.ts';
 import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
-import type { ScenarioName } from '../../lab/simulate/scenario-names.ts';
-import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../../lab/simulate/simulate.ts';
-import type { ReplaySurroundings } from './admin.ts';
-import { CommandFailed } from './client.ts';
-import { answerTraffic, mappingAt } from './run-replay.ts';
+import type { ScenarioName } from './scenario-names.ts';
+import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from './simulate.ts';
 
 /** Options of `weir simulate`. */
 export interface SimulateFlags {

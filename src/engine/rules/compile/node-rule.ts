@@ -1,128 +1,15 @@
 import { parseMoney } from '../../algorithms/money.ts';
 import { isReservation } from '../../holds/limits.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
-import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
-import {
-  type Domain,
-  type IdEntry,
-  type Level,
-  listedRules,
-  type Naming,
-  type Node,
-  type Rule,
-  type RuleLimit,
-  type RuleTree,
-  type UnitCost,
-} from '../match/tree.ts';
+import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import {
-  childBlocks,
-  compositeName,
-  listLimits,
-  type NodeHead,
-  type Requirement,
-  valueName,
-} from '../read/node-source.ts';
-import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
-import { type Problems, shown } from '../read/problem.ts';
+import { compositeName, listLimits, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
+import type { Problems } from '../read/problem.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { buildChild, checkReserves, mayHaveChildren } from './share.ts';
-import { finish } from './steps.ts';
-
-interface CompileOptions {
-  /** Merge blocks of the same domain, in the order given, instead of refusing them. */
-  readonly mergeDomains: boolean;
-  /** Division of limits that sites share; absent if this is the only site. */
-  readonly split?: SiteSplit | undefined;
-}
-
-/** Compiles the parsed files, one block each. All errors go to `problems`; the tree is unusable then. */
-export function compile(
-  blocks: readonly Block<'file'>[],
-  { mergeDomains, split }: CompileOptions,
-  problems: Problems,
-): RuleTree {
-  const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) => {
-    const above = topContext(name, split);
-    const root = buildLevel(parts.nodes, above, problems);
-    return createDomain(above, { ...parts, root, ruleCount: Array.from(listedRules(root)).length });
-  });
-  const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
-  const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
-  const [first] = blocks;
-  if (first && characters > MAX_PATH_CHARACTERS) {
-    const message = `the paths of all rules together (domains, keys and values down to each rule) may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
-    problems.error(first.place('domain'), message);
-  }
-  return { domains: new Map(domains.map((domain) => [domain.name, domain])), rules };
-}
-
-/**
- * Maximum total length of the rules' paths; a few long keys above many rules would make `/rlconfig` larger than the
- * memory.
- */
-const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
-
-/** Creates a domain from the context of its first level and the complete tree, so that all ids are known. */
-export function createDomain(
-  { domain: name, idsOfDomain, requirements }: Above,
-  { spend, overlaid, root, ruleCount }: Pick<DomainParts, 'spend' | 'overlaid'> & Pick<Domain, 'root' | 'ruleCount'>,
-): Domain {
-  return {
-    name,
-    spend,
-    root,
-    ruleCount,
-    ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
-    ...(requirements.length > 0 && { requirements }),
-    ...(overlaid && { overlaid }),
-  };
-}
-
-interface DomainParts extends MayBeOverlaid {
-  readonly nodes: Block<'node'>[];
-  spend: Domain['spend'];
-  overlaid?: readonly Overlaid[] | undefined;
-}
-
-/** Groups the blocks by domain. */
-export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems) {
-  const byDomain = new Map<string, DomainParts>();
-  for (const block of blocks) {
-    const { domain = '', descriptors = [] } = block.values;
-    const known = byDomain.get(domain);
-    if (domain === '' && !block.invalid.has('domain')) {
-      problems.error(block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
-    } else if (domain !== '' && known && !mergeDomains) {
-      const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
-      problems.error(block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
-    }
-    const spend = readSpend(block, problems);
-    if (known?.spend && spend && known.spend !== spend) {
-      problems.error(
-        block.place('spend'),
-        `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
-      );
-    }
-    const parts: DomainParts = known ?? { nodes: [], spend: undefined };
-    byDomain.set(domain === '' ? `(${block.place().file})` : domain, parts);
-    for (const node of descriptors) parts.nodes.push(node);
-    parts.spend = spend ?? parts.spend;
-    if (block.overlaid) parts.overlaid = block.overlaid;
-  }
-  return byDomain;
-}
-
-function readSpend({ values: { spend: written }, place }: Block<'file'>, problems: Problems): Domain['spend'] {
-  const { choices } = format.file.spend;
-  const spend = choices.find((one) => one === written);
-  if (written !== undefined && !spend)
-    problems.error(place('spend'), `spend must be one of ${choices.join(', ')}, got '${written}'`);
-  return spend;
-}
+import { buildChild, mayHaveChildren } from './share.ts';
 
 /** The context of a level: the nodes above it. */
 export interface Above {
@@ -142,10 +29,11 @@ export interface Above {
   /** Whether the parent's limit, or its part of one, is shared, validly or not. */
   readonly shares: boolean;
   readonly split: SiteSplit | undefined;
+  readonly problems: Problems;
 }
 
 /** The context of a domain's first level. */
-export const topContext = (domain: string, split: SiteSplit | undefined): Above => ({
+export const topContext = (domain: string, split: SiteSplit | undefined, problems: Problems): Above => ({
   domain,
   levels: [],
   path: domain,
@@ -157,48 +45,8 @@ export const topContext = (domain: string, split: SiteSplit | undefined): Above 
   reserves: false,
   shares: false,
   split,
+  problems,
 });
-
-/** Compiles the nodes of one level and everything below them. */
-function buildLevel(nodes: readonly Block<'node'>[], above: Above, problems: Problems): Level {
-  const level = new LevelBuilder();
-  for (const block of nodes) {
-    const { key = '', value = '', required }: NodeHead = block.values;
-    const isValid = key !== '' && !['key', 'value', 'addresses'].some((one) => block.invalid.has(one));
-    const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
-    if (key === '' && !block.invalid.has('key')) {
-      problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
-    } else if (duplicate !== undefined) {
-      const composite = `${shown(above.path)}.${shown(compositeName({ key, value: duplicate }))}`;
-      const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
-      problems.error(block.place('key'), message);
-    }
-    if (required && level.required)
-      problems.error(block.place(), 'require must be given once for all files of a domain, got a second one');
-    if (required) above.requirements.push(required);
-    checkAddresses(block, problems);
-    const node = buildNode(block, above, problems);
-    if (value !== '' || isValid) level.add(block.values, node);
-  }
-  const { patternKeys } = level;
-  const [first] = nodes;
-  if (first && patternKeys > MAX_PATTERN_KEYS) {
-    const message = `at most ${MAX_PATTERN_KEYS} keys of one level may have a '*', got ${patternKeys}: put the '*' into values`;
-    problems.error(first.place(), message);
-    return finish(new LevelBuilder().build());
-  }
-  return finish(level.build());
-}
-
-function checkAddresses({ values, place }: Block<'node'>, problems: Problems): void {
-  const { key = '', value = '', addresses, not_counted: notCounted } = values;
-  if (!addresses) return;
-  if (value !== '')
-    problems.error(place('addresses'), 'value and addresses are mutually exclusive: remove one of them');
-  if (!isFixed(key)) problems.error(place('addresses'), `addresses require a key without '*', got '${key}'`);
-  if (notCounted !== undefined)
-    problems.error(place('addresses'), 'not_counted and addresses are mutually exclusive: remove one of them');
-}
 
 /** The part of a node without its rule and its children. */
 export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 'sharedValue' | 'countsAddresses'> {
@@ -212,45 +60,15 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
   };
 }
 
-function buildNode(block: Block<'node'>, above: Above, problems: Problems): Node {
-  const { node, here } = buildOwn(block, above, problems);
-  checkReserves(block, node.rule, problems);
-  const below = childBlocks(block);
-  return { ...node, children: below.length > 0 ? buildLevel(below, here, problems) : undefined };
-}
-
-/** Compiles a node without its children, and returns the context for them. */
-export function buildOwn(
-  block: Block<'node'>,
-  above: Above,
-  problems: Problems,
-): { readonly node: Omit<Node, 'children'>; readonly here: Above } {
-  const traits = nodeTraits(block.values);
-  const here = childContext(block, above, problems);
-  const rule = buildNodeRule(block, { above, here }, problems);
-  const node = { ...traits, hasRule: rule !== undefined, rule };
-  if (
-    block.values.share_threshold &&
-    !block.values.addresses &&
-    isFixed(traits.composite) &&
-    !block.invalid.has('key') &&
-    !block.invalid.has('value')
-  ) {
-    const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${traits.composite}'`;
-    problems.error(block.place('share_threshold'), message);
-  }
-  return { node, here: { ...here, node } };
-}
-
 /** The context for the children of a node that is not built yet. */
-export function childContext(block: Block<'node'>, above: Above, problems: Problems): Above {
+export function childContext(block: Block<'node'>, above: Above): Above {
   const composite = compositeName(block.values);
   return {
     ...above,
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
-    ids: readIds(block, above, problems),
+    ids: readIds(block, above),
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
     shares: mayHaveChildren(block),
@@ -261,21 +79,19 @@ export function childContext(block: Block<'node'>, above: Above, problems: Probl
 export const buildNodeRule = (
   block: Block<'node'>,
   { above, here }: { readonly above: Above; readonly here: Above },
-  problems: Problems,
 ): Rule | undefined =>
   block.values.not_counted === 'commit'
-    ? buildCommit(block, above, problems)
+    ? buildCommit(block, above)
     : block.values.share
-      ? buildChildRule(block, { above, here }, problems)
-      : buildRule(block, here, problems);
+      ? buildChildRule(block, { above, here })
+      : buildRule(block, here);
 
 function buildChildRule(
   block: Block<'node'>,
   { above, here }: { readonly above: Above; readonly here: Above },
-  problems: Problems,
 ): Rule | undefined {
   const parent = { rule: above.node?.rule, depth: above.levels.length, shares: above.shares };
-  const child = buildChild(block, parent, problems);
+  const child = buildChild(block, parent, above.problems);
   return child && { ...describeNode(block, here), ...child, unlimited: false, replaces: [] };
 }
 
@@ -296,11 +112,11 @@ function describeNode(block: Block<'node'>, here: Above) {
   } as const;
 }
 
-function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
+function readIds({ values, place }: Block<'node'>, above: Above): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
   if (written === undefined || written === 'commit') return above.ids;
   const report = (message: string): readonly IdEntry[] => {
-    problems.error(place('not_counted'), message);
+    above.problems.error(place('not_counted'), message);
     return above.ids;
   };
   const as = idKinds.find((one) => one === written);
@@ -321,7 +137,7 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
  * The rule of a node whose hits are the amount that a request has used. Its limits are those of the parent that
  * reserve.
  */
-function buildCommit(block: Block<'node'>, { node, levels, reserves }: Above, problems: Problems): Rule | undefined {
+function buildCommit(block: Block<'node'>, { node, levels, reserves, problems }: Above): Rule | undefined {
   const rule = node?.rule;
   const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;
   const report = (message: string): undefined => problems.error(block.place('not_counted'), message);
@@ -356,13 +172,14 @@ function chooseNaming(head: NodeHead): Naming {
   return isFixed(key) ? 'rule' : 'key';
 }
 
-function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule | undefined {
+function buildRule(block: Block<'node'>, here: Above): Rule | undefined {
   const {
     rate_limit: only,
     rate_limits: several,
     shadow_mode: shadow = false,
     quota_mode: quota = false,
   } = block.values;
+  const { split, problems } = here;
   if (only && several) {
     problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
   }
@@ -375,7 +192,6 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   const shared = several?.find(({ values }) => values.share);
   if (shared) problems.error(shared.place('share'), 'share goes with rate_limit, not with rate_limits');
   if (limitBlocks.length === 0) return undefined;
-  const { split } = here;
   const hasId = here.ids.some(({ as }) => as === 'hold');
   /** envoyproxy/ratelimit, which only has `rate_limit`, ignores modes in it. */
   const readModes = (limitBlock: Block<'rate_limit'>): NodeModes =>

@@ -1,7 +1,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runUpstreamSimulation, type UpstreamFlags } from '../../../src/cli/commands/run-upstream.ts';
+import { runUpstreamSimulation, type UpstreamFlags } from '../../../src/parts/simulate/run-upstream.ts';
 
 const flags: UpstreamFlags = {
   upstream: { workers: 12, workMs: 100 },

@@ -33,7 +33,7 @@ export function refusal(block: AddressBlock, { allowed, special, own }: Spared):
 }
 
 /** Whether two blocks have an address in common. */
-export function overlap(one: AddressBlock, other: AddressBlock): boolean {
+function overlap(one: AddressBlock, other: AddressBlock): boolean {
   if (one.bytes.length !== other.bytes.length) return false;
   const bits = Math.min(one.bits, other.bits);
   const { bytes } = toNetwork({ bytes: other.bytes, bits });

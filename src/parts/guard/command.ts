@@ -5,13 +5,13 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { addAccessOptions, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded, type Target, toUrl } from '../../cli/commands/client.ts';
+import { timesOption } from '../../cli/commands/offenders.ts';
+import { onSignal } from '../../cli/process/process.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
 import type { Offender } from '../../operate/answers/views.ts';
-import type { GuardEvent } from '../guard/guard.ts';
-import { onSignal } from '../process/process.ts';
-import { addAccessOptions, count, list, type Surroundings, span, whole } from './admin.ts';
-import { CommandFailed, callApi, guarded, type Target, toUrl } from './client.ts';
-import { timesOption } from './offenders.ts';
+import type { GuardEvent } from './guard.ts';
 
 interface GuardFlags extends Omit<Target, 'target'> {
   readonly target: readonly string[];
@@ -88,10 +88,10 @@ export function addGuardCommand(program: Command, { clock, print, fail }: Surrou
 
 async function runGuard(flags: GuardFlags, { clock, print }: Pick<Surroundings, 'clock' | 'print'>): Promise<void> {
   const [{ Guard }, { readPeers }, { SPECIAL_BLOCKS }, kernel] = await Promise.all([
-    import('../guard/guard.ts'),
-    import('../guard/peers.ts'),
-    import('../guard/safety.ts'),
-    import('../guard/kernel.ts'),
+    import('./guard.ts'),
+    import('./peers.ts'),
+    import('./safety.ts'),
+    import('./kernel.ts'),
   ]);
   const { enforce, port: ports, interface: interfaces, maxEntries, maxTime: maxMs } = flags;
   const parse = (texts: readonly string[]) => texts.flatMap((one) => parseAddressBlock(one) ?? []);

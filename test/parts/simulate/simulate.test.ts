@@ -1,9 +1,9 @@
 import { parseMapping } from '../../../src/lab/replay/mapping/mapping.ts';
 import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
-import { Random } from '../../../src/lab/simulate/random.ts';
-import { scenarioNames } from '../../../src/lab/simulate/scenario-names.ts';
-import { scenarios } from '../../../src/lab/simulate/scenarios.ts';
-import { SIMULATED_MAPPING, START_MS, simulated } from '../../../src/lab/simulate/simulate.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
+import { scenarioNames } from '../../../src/parts/simulate/scenario-names.ts';
+import { scenarios } from '../../../src/parts/simulate/scenarios.ts';
+import { SIMULATED_MAPPING, START_MS, simulated } from '../../../src/parts/simulate/simulate.ts';
 
 async function requestsOf(name: (typeof scenarioNames)[number], seed: number): Promise<readonly RecordedRequest[]> {
   const parsed = parseMapping('own', SIMULATED_MAPPING);
