@@ -6,6 +6,7 @@ import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { holdListScript } from '../../holds/hold-list.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
+import type { Compiled } from '../../lua/compiled-step.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -13,10 +14,11 @@ export interface Script {
   readonly sha1: string;
 }
 
-const read = (url: URL): string => readFileSync(url, 'utf8');
+const read = (source: URL | Compiled): string => (source instanceof URL ? readFileSync(source, 'utf8') : source.lua);
 
-/** The function of a file: `fixed_window` of fixed-window.lua. */
-const nameStep = ({ pathname }: URL): string => basename(pathname, '.lua').replaceAll('-', '_');
+/** The function of a step: `fixed_window` of fixed-window.lua. */
+const nameStep = (source: URL | Compiled): string =>
+  source instanceof URL ? basename(source.pathname, '.lua').replaceAll('-', '_') : source.name;
 
 const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
 
@@ -49,7 +51,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
       );
       const step = nameStep(row.script);
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const describe = (place: number, sharing: readonly URL[]) => ({
+      const describe = (place: number, sharing: readonly (URL | Compiled)[]) => ({
         place,
         step,
         urls: [...(row.hasHolders ? [holdListScript] : []), ...sharing, ...(row.includes ?? []), row.script],
