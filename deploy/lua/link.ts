@@ -7,8 +7,6 @@ export interface Linked {
   readonly text: string;
   /** The numbers of a limit, in the order of their declaration; a list of further ones has the suffix `[]`. */
   readonly fields: readonly string[];
-  /** Their type. */
-  readonly type: string;
   /** The functions that the script calls, of those in `entries`. */
   readonly entries: readonly string[];
 }
@@ -16,55 +14,52 @@ export interface Linked {
 /** The functions of a row's file that run in Redis. `open` prepares a long state for several steps. */
 const entries = ['open', 'step', 'refund'];
 
-/** A declaration at the top of a file. */
-interface Declared {
-  readonly statement: ts.Statement;
+/** A source file, with what it declares at its top and imports, by name. */
+interface Source {
   readonly file: ts.SourceFile;
+  readonly declared: ReadonlyMap<string, ts.Statement>;
+  readonly imported: ReadonlyMap<string, Source>;
 }
 
 /** @returns undefined if the file exports no `step` */
 export function link(path: string): Linked | undefined {
-  const declared = new Map<string, Declared>();
-  const imported = readFiles(path);
-  for (const file of imported) for (const statement of file.statements) declare(declared, file, statement);
-  const own = imported.at(-1) as ts.SourceFile; // the file itself comes after its imports
-  const exported = entries.filter((name) => {
-    const found = declared.get(name);
-    return found?.file === own && found.statement.getText(own).startsWith('export ');
-  });
+  const sources = new Map<string, Source>();
+  const own = readSource(path, sources);
+  const exported = entries.filter((name) => own.declared.get(name)?.getText().startsWith('export '));
   if (!exported.includes('step')) return undefined;
-  const used = new Set(exported.flatMap((name) => [...reach(name, declared)]));
-  const statements = new Set([...declared].filter(([name]) => used.has(name)).map(([, { statement }]) => statement));
-  const texts = imported.flatMap((file) =>
-    file.statements.filter((statement) => statements.has(statement)).map((statement) => textOf(statement, file)),
-  );
-  const text = `${texts.join('\n')}\nexport { ${exported.join(', ')} };\n`;
-  return { text, ...listFields(declared), entries: exported };
+  const used = new Set<ts.Statement>();
+  for (const name of exported) reach(name, own, used);
+  // each file after those that it imports
+  const statements = [...sources.values()].flatMap(({ file }) => file.statements.filter((one) => used.has(one)));
+  const names = statements.flatMap(namesIn);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) throw new Error(`${path}: two declarations have the name ${twice}; rename one`);
+  const text = `${statements.map(textOf).join('\n')}\nexport { ${exported.join(', ')} };\n`;
+  return { text, fields: listFields(own), entries: exported };
 }
 
 /** The text of a declaration, with a comment behind it. */
-function textOf(statement: ts.Statement, { text }: ts.SourceFile): string {
+function textOf(statement: ts.Statement): string {
+  const { text } = statement.getSourceFile();
   return text.slice(statement.getStart(), text.indexOf('\n', statement.end)).replace(/^export /, '');
 }
 
-/** A file and those that it imports, each after its own imports. */
-function readFiles(path: string, known = new Map<string, ts.SourceFile>()): readonly ts.SourceFile[] {
+function readSource(path: string, sources: Map<string, Source>): Source {
+  const known = sources.get(path);
+  if (known) return known;
   const file = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ESNext, true);
-  const before = file.statements.filter(ts.isImportDeclaration).flatMap(({ moduleSpecifier }) => {
+  const imported = new Map<string, Source>();
+  for (const { moduleSpecifier, importClause } of file.statements.filter(ts.isImportDeclaration)) {
     const from = (moduleSpecifier as ts.StringLiteral).text; // it always is one
-    const at = join(dirname(path), from);
-    if (!from.startsWith('.') || known.has(at) || at.endsWith('/lua/compiled.ts')) return [];
-    known.set(at, file);
-    return readFiles(at, known);
-  });
-  return [...before, file];
-}
-
-function declare(declared: Map<string, Declared>, file: ts.SourceFile, statement: ts.Statement): void {
-  for (const name of namesIn(statement)) {
-    // of two declarations with the same name, that of the step's own file, which comes last, is meant
-    declared.set(name, { statement, file });
+    const names = importClause?.namedBindings;
+    if (!from.startsWith('.') || from.endsWith('/compiled.ts') || !names || !ts.isNamedImports(names)) continue;
+    const source = readSource(join(dirname(path), from), sources);
+    for (const { name, propertyName } of names.elements) if (!propertyName) imported.set(name.text, source);
   }
+  const declared = new Map(file.statements.flatMap((one) => namesIn(one).map((name) => [name, one] as const)));
+  const source = { file, declared, imported };
+  sources.set(path, source);
+  return source;
 }
 
 function namesIn(statement: ts.Statement): readonly string[] {
@@ -75,30 +70,43 @@ function namesIn(statement: ts.Statement): readonly string[] {
   return isDeclaration && statement.name ? [statement.name.text] : [];
 }
 
-/** The names that a declaration uses, directly or not, and its own. */
-function reach(name: string, declared: ReadonlyMap<string, Declared>, reached = new Set<string>()): Set<string> {
-  const found = declared.get(name);
-  if (!found || reached.has(name)) return reached;
-  reached.add(name);
+/** Adds a declaration, and those that it uses, directly or not. */
+function reach(name: string, source: Source, used: Set<ts.Statement>): void {
+  const { declared, imported } = source;
+  const elsewhere = imported.get(name);
+  if (elsewhere) return reach(name, elsewhere, used);
+  const statement = declared.get(name);
+  if (!statement || used.has(statement)) return;
+  used.add(statement);
   const visit = (node: ts.Node): void => {
-    if (ts.isIdentifier(node)) reach(node.text, declared, reached);
+    if (ts.isIdentifier(node) && isUse(node)) reach(node.text, source, used);
     node.forEachChild(visit);
   };
-  visit(found.statement);
-  return reached;
+  visit(statement);
+}
+
+/** Whether an identifier is no name of a member or of a new variable. */
+function isUse(node: ts.Identifier): boolean {
+  const { parent } = node;
+  const names =
+    ts.isPropertyAccessExpression(parent) ||
+    ts.isPropertyAssignment(parent) ||
+    ts.isPropertySignature(parent) ||
+    ts.isVariableDeclaration(parent) ||
+    ts.isParameter(parent);
+  return !names || parent.name !== node;
 }
 
 /** The members of the type of the first argument of `step`. */
-function listFields(declared: ReadonlyMap<string, Declared>): Pick<Linked, 'fields' | 'type'> {
-  const step = declared.get('step')?.statement;
+function listFields({ declared }: Source): readonly string[] {
+  const step = declared.get('step');
   const limit = step && ts.isFunctionDeclaration(step) ? step.parameters[0] : undefined;
   const type = limit?.type?.getText() ?? '';
-  const statement = declared.get(type)?.statement;
+  const statement = declared.get(type);
   if (limit?.name.getText() !== 'limit' || !statement || !ts.isInterfaceDeclaration(statement))
     throw new Error(`the first argument of step must be limit, an interface of numbers, got ${limit?.getText()}`);
-  const fields = statement.members.map((member) => {
+  return statement.members.map((member) => {
     const isList = ts.isPropertySignature(member) && member.type?.getText() === 'readonly number[]';
     return `${member.name?.getText()}${isList ? '[]' : ''}`;
   });
-  return { fields, type };
 }

@@ -113,7 +113,7 @@ export interface CountingLoop {
   readonly to: ts.Expression;
   /** Added to `to`: the last number. */
   readonly beyond: number;
-  readonly by: number;
+  readonly by: string;
 }
 
 /** @returns undefined if the loop does not count with a constant step to a constant */
@@ -125,7 +125,8 @@ export function countingLoop({ initializer, condition, incrementor, statement }:
   const by = incrementor && incrementOf(incrementor);
   const isConstant = ts.isIdentifier(condition.right) || ts.isNumericLiteral(condition.right);
   if (beyond === undefined || by === undefined || condition.left.getText() !== name.text || !isConstant) return;
-  if (isAssigned(name.text, statement) || isAssigned(condition.right.getText(), statement)) return;
+  const constants = [name.text, condition.right.getText(), by.replace('-', '')];
+  if (constants.some((one) => isAssigned(one, statement))) return;
   return { variable: name, from, to: condition.right, beyond, by } satisfies CountingLoop;
 }
 
@@ -136,10 +137,9 @@ const beyonds: ReadonlyMap<ts.SyntaxKind, number> = new Map([
   [SyntaxKind.GreaterThanEqualsToken, 0],
 ]);
 
-function incrementOf(node: ts.Expression): number | undefined {
-  const text = node.getText();
-  const [, sign, by] = /([+-])(?:\1|= (\d+))$/.exec(text) ?? [];
-  return sign === undefined ? undefined : Number(`${sign}${by ?? 1}`);
+function incrementOf(node: ts.Expression): string | undefined {
+  const [, sign, by] = /([+-])(?:\1|= (\w+))$/.exec(node.getText()) ?? [];
+  return sign === undefined ? undefined : `${sign === '-' ? '-' : ''}${by ?? 1}`;
 }
 
 function isAssigned(name: string, within: ts.Node): boolean {

@@ -57,23 +57,30 @@ function check(name: string, text: string): void {
   if (found.length > 0) throw new Error(`${name}:\n${found.join('\n')}`);
 }
 
-/** Writes the body of each function `const name = (…) => body` in place of its calls, which cost Redis more. */
+/**
+ * Writes constant numbers, and the body of each function `const name = (…) => body`, where they are used: each call
+ * runs the whole text, so names cost Redis time.
+ */
 function inline(text: string): string {
   const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
   const bodies = new Map<string, ts.ArrowFunction>();
+  const constants = new Map<string, string>();
   const edits: Edit[] = [];
   for (const statement of file.statements) {
     const [one] = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [];
-    if (!one?.initializer || !ts.isArrowFunction(one.initializer)) continue;
-    bodies.set(one.name.getText(), one.initializer);
+    const value = one?.initializer;
+    if (!one || !value) continue;
+    if (ts.isArrowFunction(value)) bodies.set(one.name.getText(), value);
+    else if (/^-?[\d_]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
+    else continue;
     edits.push([statement.pos, text.indexOf('\n', statement.end), '']);
   }
-  if (bodies.size === 0) return text;
   const write = (node: ts.Node, values: ReadonlyMap<string, string>): string => {
     const body = ts.isCallExpression(node) ? bodies.get(node.expression.getText()) : undefined;
     if (ts.isCallExpression(node) && body) {
       const given = node.arguments.map((argument) => write(argument, values));
-      return `(${write(body.body, new Map(body.parameters.map(({ name }, at) => [name.getText(), given[at] ?? ''])))})`;
+      const inner = body.parameters.map(({ name }, at) => [name.getText(), given[at] ?? ''] as const);
+      return `(${write(body.body, new Map([...constants, ...inner]))})`;
     }
     const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
     if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
@@ -86,7 +93,7 @@ function inline(text: string): string {
   };
   for (const statement of file.statements)
     if (ts.isFunctionDeclaration(statement))
-      edits.push([statement.getStart(), statement.end, write(statement, new Map())]);
+      edits.push([statement.getStart(), statement.end, write(statement, constants)]);
   return edited(text, edits);
 }
 
@@ -103,7 +110,7 @@ const edited = (text: string, edits: readonly Edit[]): string =>
 type Edit = readonly [from: number, to: number, text: string];
 
 /** The same text, in which a limit is a list of its numbers, a step several values, and loops count as Lua's do. */
-function shorten({ text, fields, type }: Linked): string {
+function shorten({ text, fields }: Linked): string {
   const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
   const edits: Edit[] = [];
   const visit = (node: ts.Node): void => {
@@ -111,7 +118,7 @@ function shorten({ text, fields, type }: Linked): string {
     else if (ts.isReturnStatement(node) && node.expression && ts.isObjectLiteralExpression(node.expression))
       edits.push(...returnValues(node.expression));
     else if (ts.isPropertyAccessExpression(node)) edits.push(...readPlace(node, fields));
-    else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node, type));
+    else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node));
     node.forEachChild(visit);
   };
   visit(file);
@@ -160,13 +167,13 @@ function readPlace(node: ts.PropertyAccessExpression, fields: readonly string[])
   return [[expression.end, parent.argumentExpression.getStart(), `[${first} + `]];
 }
 
-/** @param limit  the type of a limit's numbers */
-function renameType({ typeName, parent, ...node }: ts.TypeReferenceNode, limit: string): readonly Edit[] {
-  const name = typeName.getText();
-  const span = [typeName.getStart(), node.end] as const;
-  if (name === limit) return [[...span, 'readonly number[]']];
-  const isReturned = ts.isFunctionLike(parent) && parent.type?.getStart() === span[0];
-  return name === 'Step' && isReturned ? [[...span, 'LuaMultiReturn<[boolean, State, number, State?]>']] : [];
+/** The type of a limit is a list, and a function that returns a step returns several values. */
+function renameType({ parent, typeName, end }: ts.TypeReferenceNode): readonly Edit[] {
+  const from = typeName.getStart();
+  if (ts.isParameter(parent) && parent.name.getText() === 'limit') return [[from, end, 'readonly number[]']];
+  const isReturned = ts.isFunctionDeclaration(parent) && parent.type?.getStart() === from;
+  const isStep = isReturned && typeName.getText() === 'Step';
+  return isStep ? [[from, end, 'LuaMultiReturn<[boolean, State, number, State?]>']] : [];
 }
 
 /** Joins the constants of places, which count from 1 in Lua, and drops the module's frame. */

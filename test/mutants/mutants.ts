@@ -111,36 +111,6 @@ const scripts: readonly Mutants[] = [
     changes: [['hits < 0 or after <= limit[1]', 'hits < 0 or after < limit[1]']],
   },
   {
-    file: 'src/engine/algorithms/sliding-window-log.lua',
-    tests: [twins],
-    only: 'about sliding_window_log',
-    changes: [['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-log.lua',
-    tests: [operations],
-    only: 'of sliding_window_log',
-    changes: [['math.min(log[i + 1], hits)', 'hits']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.lua',
-    tests: [twins],
-    only: 'about token_bucket',
-    changes: [['math.max(ticked_at_ms, state[2])', 'ticked_at_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.lua',
-    tests: [twins],
-    only: 'about leaky_bucket',
-    changes: [['(required - size) * window_ms', '(hits - size) * window_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-buckets.lua',
-    tests: [operations],
-    only: 'of sliding_window_buckets',
-    changes: [['math.min(hits, next_state[age + 2])', 'hits']],
-  },
-  {
     file: 'src/engine/holds/in-flight.lua',
     tests: [twins],
     only: 'about in_flight',

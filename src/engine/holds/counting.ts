@@ -35,8 +35,6 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
   readonly includes?: readonly (URL | Compiled)[];
-  /** Further ones that it calls only if children share the limit; they come before the others. */
-  readonly sharing?: readonly (URL | Compiled)[];
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */

@@ -39,26 +39,19 @@ export const script: Script = assembleScript([]);
 /**
  * Assembles the script, with additional steps on counters in another format, whose files also define a function with
  * the suffix `_load`. An algorithm's functions are created when a limit of the batch first needs them: Redis runs the
- * whole text in each call, and the limits of a call use few algorithms. One whose limits may be shared by children has
- * a second, negative place, with the scripts for sharing.
+ * whole text in each call, and the limits of a call use few algorithms.
  */
 export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
-    ...algorithmNames.flatMap((name, at) => {
+    ...algorithmNames.map((name, at) => {
       const row = findRow(name);
       const more = [...listTraits(name), ['reserves', String(row.reserves === true)]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
       const step = nameStep(row.script);
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const describe = (place: number, sharing: readonly (URL | Compiled)[]) => ({
-        place,
-        step,
-        urls: [...(row.hasHolders ? [holdListScript] : []), ...sharing, ...(row.includes ?? []), row.script],
-        more: more.join(', '),
-      });
-      const plain = describe(at + 1, []);
-      return row.sharing ? [plain, describe(-plain.place, row.sharing)] : plain;
+      const urls = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? []), row.script];
+      return { place: at + 1, step, urls, more: more.join(', ') };
     }),
     ...foreign.map((url, at) => ({
       place: algorithmNames.length + at + 1,
