@@ -105,12 +105,15 @@ async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readon
   });
 }
 
-describe('the last build would have answered and stored the same, beginning with an empty counter', () => {
-  test.each(recorded)('%s', async (_, limit, digest) => {
+describe('what the last build answered and stored, beginning with an empty counter', () => {
+  test.each(recorded)('%s in memory', (_, limit, digest) => {
     const steps = drawSteps(limit, 1, STEPS);
-    const inMemory = digestSteps(steps, runSteps(limit, steps));
-    const inRedis = digestSteps(steps, await runInRedis(limit, steps));
-    expect({ inMemory, inRedis }).toEqual({ inMemory: digest, inRedis: digest });
+    expect(digestSteps(steps, runSteps(limit, steps))).toBe(digest);
+  });
+
+  test.each(recorded)('%s in Redis', async (_, limit, digest) => {
+    const steps = drawSteps(limit, 1, STEPS);
+    expect(digestSteps(steps, await runInRedis(limit, steps))).toBe(digest);
   });
 });
 
