@@ -28,6 +28,7 @@ const instead: Readonly<Record<number, string>> = {
   [SyntaxKind.ObjectBindingPattern]: 'take the members one by one: const windowMs = limit.windowMs',
   [SyntaxKind.UndefinedKeyword]: 'use a number for what is absent',
   [SyntaxKind.TemplateExpression]: 'steps make no texts',
+  [SyntaxKind.NoSubstitutionTemplateLiteral]: 'steps make no texts',
 };
 
 const methods = /^Math\.(min|max|floor|ceil|sqrt)$|\.pop$/;

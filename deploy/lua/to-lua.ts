@@ -13,7 +13,7 @@ interface Compiled {
 const NAME = 'step.ts';
 const checked: ts.CompilerOptions = {
   target: ts.ScriptTarget.ESNext,
-  lib: ['lib.esnext.d.ts'],
+  lib: ['lib.es5.d.ts'], // enough for the subset, and fast
   types: [],
   strict: true,
 };
@@ -27,7 +27,7 @@ const options: tstl.CompilerOptions = {
 };
 
 /** What the compiler writes in a shorter way: loops that count, and functions that return several values. */
-const EXTENSIONS = `declare const $range: ((from: number, to: number, by?: number) => Iterable<number>) & {
+const EXTENSIONS = `declare const $range: ((from: number, to: number, by?: number) => readonly number[]) & {
   readonly __tstlExtension: 'RangeFunction' };
 type LuaMultiReturn<T extends unknown[]> = T & { readonly __tstlMultiReturn: unknown };
 declare const $multi: (<T extends unknown[]>(...values: T) => LuaMultiReturn<T>) & {

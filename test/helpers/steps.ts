@@ -25,7 +25,18 @@ export function drawSteps(limit: Limit, seed: number, count: number): readonly D
   const charged: number[] = [START_MS];
   let nowMs = START_MS;
   return Array.from({ length: count }, () => {
-    nowMs += oneOf([0, 0, 1, below(9), below(limit.windowMs / 8), below(limit.windowMs * 2), -below(9), -below(5_000)]);
+    const lifeEndMs = (charged[below(charged.length)] ?? 0) + limit.windowMs; // of hits that were charged then
+    nowMs += oneOf([
+      Math.max(lifeEndMs - nowMs, 0),
+      0,
+      0,
+      1,
+      below(9),
+      below(limit.windowMs / 8),
+      below(limit.windowMs),
+      -below(9),
+      -below(5_000),
+    ]);
     const ordinary = oneOf([1, 1, 1, 2, 3, below(9), -1, -below(5)]);
     const hits = oneOf([
       ordinary,

@@ -21,7 +21,7 @@ export type Unit = keyof typeof unitMs;
 export const MAX_WINDOW_MS = 100 * unitMs.YEAR;
 
 /** Maximum count, the largest integer that a double, and so Lua, holds exactly. */
-export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
+export const MAX_COUNT: number = 9_007_199_254_740_991;
 
 /** Maximum limit: a count that stops at `MAX_COUNT` exceeds it. */
 export const MAX_LIMIT = MAX_COUNT - 1;
