@@ -51,7 +51,7 @@ export function compile(
     return createDomain(above, { ...parts, root, ruleCount: Array.from(listedRules(root)).length });
   });
   const rules = domains.flatMap(({ root }) => [...listedRules(root)]);
-  const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
+  const characters = countPathCharacters(rules);
   const [first] = blocks;
   if (first && characters > MAX_PATH_CHARACTERS) {
     const message = `the paths of all rules together (domains, keys and values down to each rule) may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
@@ -64,7 +64,13 @@ export function compile(
  * Maximum total length of the rules' paths; a few long keys above many rules would make `/rlconfig` larger than the
  * memory.
  */
-const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+export const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+
+export function countPathCharacters(rules: Iterable<Rule>): number {
+  let characters = 0;
+  for (const { path } of rules) characters += path.length;
+  return characters;
+}
 
 /** Creates a domain from the context of its first level and the complete tree, so that all ids are known. */
 export function createDomain(

@@ -1,4 +1,4 @@
-import { compile } from '../compile/compile.ts';
+import { compile, countPathCharacters } from '../compile/compile.ts';
 import { checkFit, type StoreTraits } from '../compile/fit.ts';
 import { leaseByDefault } from '../compile/lease-by-default.ts';
 import { lint } from '../compile/lint.ts';
@@ -56,6 +56,8 @@ export type CheckedRules =
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
       readonly ruleCount?: number;
+      /** The length of all rules' paths together. */
+      readonly pathCharacters?: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
@@ -85,9 +87,14 @@ export function checkBlocks(
 ): CheckedRules {
   const { loaded, laid } = compileBlocks(blocks, found, options);
   if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
-  const ruleCount = loaded.rules.rules.length;
-  const warnings = firstProblems(loaded.warnings);
-  return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
+  const { rules } = loaded.rules;
+  return {
+    ok: true,
+    packed: pack(laid, options.mergeDomains),
+    warnings: firstProblems(loaded.warnings),
+    ruleCount: rules.length,
+    pathCharacters: countPathCharacters(rules),
+  };
 }
 
 /** @returns  with the blocks under the overlay */
@@ -105,7 +112,12 @@ function compileBlocks(
   return { loaded: { ok: true, rules, warnings }, laid };
 }
 
-function readBlocks({ path, name: file, text }: RuleFile, problems: Problems, isAnyKindRead = false): Block<'file'>[] {
+/** The block of a file, or none if nothing of it can be read. */
+export function readBlocks(
+  { path, name: file, text }: RuleFile,
+  problems: Problems,
+  isAnyKindRead = false,
+): Block<'file'>[] {
   const error = (line: number, message: string): [] => {
     problems.error({ file, line, path: '' }, message);
     return [];
@@ -138,7 +150,7 @@ const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
 
-const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
+export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
   problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
