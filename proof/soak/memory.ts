@@ -21,6 +21,7 @@ export class Processes {
   readonly #died = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #controlPeak = 0;
+  #controlPeakAtMs = 0;
 
   constructor(service: { readonly pid: number }) {
     this.#service = service;
@@ -37,6 +38,11 @@ export class Processes {
   /** The most resident memory that the control process has had, as the kernel knows it. */
   get controlPeakBytes(): number {
     return this.#controlPeak;
+  }
+
+  /** When it had that, from the start of the samples. */
+  get controlPeakAtMs(): number {
+    return this.#controlPeakAtMs;
   }
 
   /** Medians of the samples in this part of the run, from 0 to 1; all deciders together. */
@@ -60,9 +66,11 @@ export class Processes {
       ...this.#deciders.map((pid) => [pid, 'a decider'] as const),
     ]);
     for (const [pid, name] of names) if (readBytes(pid, 'VmRSS') === 0) this.#died.add(`${name} (process ${pid})`);
-    this.#controlPeak = Math.max(this.#controlPeak, readBytes(this.#control, 'VmHWM'));
+    const atMs = performance.now() - this.#startMs;
+    const peak = readBytes(this.#control, 'VmHWM');
+    if (peak > this.#controlPeak) [this.#controlPeak, this.#controlPeakAtMs] = [peak, atMs];
     this.#samples.push({
-      atMs: performance.now() - this.#startMs,
+      atMs,
       control: readBytes(this.#control, 'VmRSS'),
       deciders: this.#deciders.reduce((sum, pid) => sum + readBytes(pid, 'VmRSS'), 0),
     });

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DOMAIN } from './traffic.ts';
 
 export const TOKEN = 'operator';
-/** Longer than an operator waits. */
-const TIMEOUT_MS = 60_000;
+/** As long as `weir usage` waits. */
+const TIMEOUT_MS = 120_000;
 const MS_PER_SECOND = 1_000;
 
 /** One use of the service by operators. */

@@ -51,13 +51,20 @@ export function violations({ processes, traffic, totals, uses }: Result): readon
 
 function describe({ processes, traffic, totals, uses, isDiskFilled, faultSeconds }: Result): string {
   const mib = (bytes: number): string => (bytes / MIB).toFixed(0);
+  const seconds = (ms: number): string => (ms / 1_000).toFixed(0);
   const { first, last } = processes;
   const disk = isDiskFilled ? `${faultSeconds} s` : 'not filled: no permission to mount';
   return [
     `Faults: disk full: ${disk}; Redis stopped: ${faultSeconds} s. Processes that ended: ${processes.died.length}.`,
-    table(['memory, MiB', 'second fifth', 'last fifth', 'most'], 1, [
-      ['control process', mib(first.control), mib(last.control), mib(processes.controlPeakBytes)],
-      ['both deciders', mib(first.deciders), mib(last.deciders), ''],
+    table(['memory, MiB', 'second fifth', 'last fifth', 'most', 'after s'], 1, [
+      [
+        'control process',
+        mib(first.control),
+        mib(last.control),
+        mib(processes.controlPeakBytes),
+        seconds(processes.controlPeakAtMs),
+      ],
+      ['both deciders', mib(first.deciders), mib(last.deciders), '', ''],
     ]),
     table(['calls', 'of these'], 1, [
       ['all', traffic.calls],

@@ -25,7 +25,7 @@ const LAST = [0.8, 1] as const;
 type Medians = ReturnType<Processes['medians']>;
 
 export interface Result {
-  readonly processes: Pick<Processes, 'died' | 'controlPeakBytes'> & {
+  readonly processes: Pick<Processes, 'died' | 'controlPeakBytes' | 'controlPeakAtMs'> & {
     readonly first: Medians;
     readonly last: Medians;
   };
@@ -91,9 +91,9 @@ export const soak = (minutes: number, onStep: (step: string) => void): Promise<R
     const connection = await openReady(redis);
     onEnd(() => connection.disconnect());
     const totals = await compareTotals(connection, weir.debugPort, usageDir);
-    const { died, controlPeakBytes } = processes;
+    const { died, controlPeakBytes, controlPeakAtMs } = processes;
     return {
-      processes: { died, controlPeakBytes, first, last },
+      processes: { died, controlPeakBytes, controlPeakAtMs, first, last },
       traffic: traffic.sums,
       totals,
       uses: operators.sums,

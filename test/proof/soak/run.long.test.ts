@@ -18,6 +18,7 @@ test('every violation is found', async () => {
     processes: {
       died: ['a decider (process 1)'],
       controlPeakBytes: 2 ** 29,
+      controlPeakAtMs: 1,
       first: memory,
       last: { ...memory, deciders: 2 },
     },
