@@ -46,6 +46,7 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
     collect: async () => processes.map(({ evidence }) => structuredClone(evidence.report())),
     clock,
     every: () => () => {},
+    state: { run: async () => {} },
   });
   const connections = new Map<string, Caller['connection']>();
   const connectionOf = (host: string, at: number): Caller['connection'] => {

@@ -3,6 +3,7 @@ import type { SourcedRules } from '../../operate/admin/options.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
+import { Background } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { rulesMessages } from '../link/rules-messages.ts';
@@ -31,7 +32,7 @@ export function openControl(
   { clock, log, version, start, send, onMessage }: ControlOptions,
 ): Promise<Part> {
   return openParts(async (add) => {
-    const context = { clock, log };
+    const context = { clock, log, background: new Background({ clock, log }) };
     const { nearLimitRatio, maxNameBytes } = settings.statistics;
     const statistics = createStatistics(nearLimitRatio, maxNameBytes);
     const earlier = createStatistics(nearLimitRatio, maxNameBytes);

@@ -51,7 +51,8 @@ export function openOps(
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
-    const findings = add(new Findings({ collect, clock: context.clock, every }));
+    const state = context.background.add('findings', 'comparing what proxies send with the rules');
+    const findings = add(new Findings({ collect, clock: context.clock, every, state }));
     const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
     const isInMemory = settings.counters.store.kind === 'memory';
     const usage =
@@ -61,7 +62,7 @@ export function openOps(
     const { operations, options } = add(
       await openOperators(settings, { ...sources, advice, usage: usage?.store }, context),
     );
-    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context.log));
+    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context));
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
         await refreshed();
@@ -135,6 +136,7 @@ async function instanceFacts(options: AdminOptions, findings: Findings): Promise
     figures: options.figures(),
     openCircuits: options.openCircuits(),
     store: options.store(),
+    background: options.background(),
     sites: options.sites(),
     rules: options.rules(),
     inForce: sourced.inForce(),

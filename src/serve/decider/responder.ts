@@ -23,6 +23,7 @@ import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import { failingText } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
@@ -108,7 +109,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
   untilMs: recorder.record(untilMs),
-  failing: state.failing,
+  failing: state.failing && failingText(state.failing),
 });
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */

@@ -7,6 +7,7 @@ import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */
@@ -26,6 +27,7 @@ export interface Report {
   readonly figures: ReportedFigures;
   /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;
+  readonly background: readonly WorkReport[];
   readonly isReady: boolean;
   /** State of the store; undefined for counters in its memory. */
   readonly store: StoreFacts | undefined;
