@@ -48,6 +48,7 @@ export class Findings {
       descriptor_missing_at_proxy: 0,
       placeholder_values: 0,
       cardinality_jump: 0,
+      hits_beyond_bound: 0,
     };
     for (const { kind } of this.#standing.values()) counts[kind]++;
     return new Map(Object.entries(counts));
