@@ -16,7 +16,7 @@ interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber' | 'localToken'>;
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;
@@ -52,12 +52,15 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
-    const sources = { core, responders: deciders, statistics, earlier, version, overrides: start.overrides };
+    const sources = { core, responders: deciders, statistics, earlier, version, ...start };
     const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     core.rules.candidate.start(); // the start does not wait for it
-    send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
+    send({
+      kind: 'opened',
+      about: about(settings, { rules: core.rules, debug: ops.debug, localToken: start.localToken }),
+    });
     return {};
   });
 }

@@ -16,11 +16,14 @@ import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
 
-interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'> {
+interface OperatorSources
+  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'>,
+    Pick<ControlStart, 'localToken'> {
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -37,7 +40,7 @@ interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, metrics, refreshed, standing, ...others }: OperatorSources,
+  { core, responders, metrics, refreshed, standing, localToken, ...others }: OperatorSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
@@ -61,7 +64,7 @@ export function openOperators(
         records,
         state: background.add('audit_log', 'writing the audit log'),
       }),
-      access: readAccess(settings, new Sessions(clock, settings.debug.address.port)),
+      access: { tokens: readTokens(settings, localToken), sessions: new Sessions(clock, settings.debug.address.port) },
       counters,
       background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
@@ -87,10 +90,10 @@ export function openOperators(
 }
 
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
-function readAccess({ admin }: Settings, sessions: Sessions): AdminOptions['access'] {
+function readTokens({ admin }: Settings, localToken: string): AdminOptions['access']['tokens'] {
   const tokens = parseTokens(admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
-  return { tokens, hosts: admin.hosts.map((host) => host.toLowerCase()), sessions };
+  return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
 }
 
 /** What following records needs. */

@@ -105,6 +105,8 @@ export interface ControlStart {
   readonly env: Environment;
   /** The path of the rules, overriding the environment. */
   readonly rules: string | undefined;
+  /** Lets clients on this machine read what callers sent, if no tokens are set. */
+  readonly localToken: string;
   /** Another control process has served operators before. */
   readonly isReplacement: boolean;
   /** Current overrides; undefined if none have been set since the service started. */
