@@ -130,6 +130,7 @@ export class Ledger {
     this.#kept = [leases, remembered, debts, pendingCommits].filter((one) => one !== undefined);
     if (copied) return;
     if (this.refusals || leases) this.#listen();
+    if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
     this.#startTimers();
   }
 
@@ -183,7 +184,7 @@ export class Ledger {
 
   /** Answers one request's debits, in their order; never rejects. */
   debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
-    const known = this.refusals || this.leases ? this.#answerFromMemory(request, how) : undefined;
+    const known = this.#remembered || this.leases ? this.#answerFromMemory(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
     const calledAtMs = this.#remembered ? this.#options.monotonicMs() : 0;
     const asking = { ledger: this, request, how, calledAtMs };
@@ -247,9 +248,26 @@ export class Ledger {
     };
   }
 
+  /** A ledger on the same backends that shares nothing else with this one, and has no timers. */
+  scratch(): Ledger {
+    const { main, perSecond } = this.#backends;
+    const { monotonicMs } = this.#options;
+    const refusals = new Refusals({ monotonicMs, maxBytes: RECALLED_BYTES, isLive: () => true });
+    return new Ledger({ main, perSecond }, this.#options, {
+      refusals,
+      leases: () => undefined,
+      debts: () => undefined,
+    });
+  }
+
   /** Lists the counters of all backends: see `LedgerBackends.list`. */
   list(after: string | undefined, count: number): Promise<CounterPage | undefined> {
     return this.#backends.list(after, count);
+  }
+
+  /** The counter may have room again. */
+  recheck(key: CounterKey): void {
+    this.#remembered?.drop(key);
   }
 
   /** Drops this process's state of a counter that was reset. */
@@ -278,13 +296,13 @@ export class Ledger {
   /** The answers from memory; undefined if there are none. */
   #answerFromMemory(
     request: readonly Debit[],
-    { spend }: RunOptions,
+    how: RunOptions,
   ): readonly (LedgerEntry | undefined)[] | undefined {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
-      const mayLease = spend === 'each' && isLeased(debit) && this.leases !== undefined;
-      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.refusals?.find(debit);
+      const mayLease = how.spend === 'each' && isLeased(debit) && this.leases !== undefined;
+      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.#findRefusal(debit, how);
       if (!mayLease && decision === undefined) continue;
       known ??= new Array<LedgerEntry | undefined>(request.length).fill(undefined);
       known[at] = decision;
@@ -306,6 +324,23 @@ export class Ledger {
     }
     return isRefused;
   }
+
+  /** A refusal that needs no call, from the deny cache or in a burst. */
+  #findRefusal(debit: Debit, { receipts }: RunOptions): LedgerEntry | undefined {
+    if (this.refusals) return this.refusals.find(debit);
+    return this.#policies && this.#keepsRefusals && !receipts ? this.#remembered?.findInBurst(debit) : undefined;
+  }
+
+  /** The replies to a request that waited for a call to the store, and is now known to be refused by each limit. */
+  readonly #recallQueued = (operations: readonly Operation[]): Replies | undefined => {
+    const replies: Reply[] = [];
+    for (const operation of operations) {
+      const reply = 'policy' in operation ? this.#remembered?.findRecent(operation as Debit) : undefined; // of a request
+      if (!reply) return undefined;
+      replies.push(reply);
+    }
+    return replies;
+  };
 
   /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
   #gather(request: readonly Debit[], known: readonly (LedgerEntry | undefined)[], how: RunOptions): Eventual<Entries> {

@@ -121,7 +121,7 @@ export interface NamedReply<R> {
 
 interface AgentOptions extends ExplainOptions, CounterSources {
   readonly decider: ExplainOptions['decider'] & CounterSources['decider'];
-  readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  readonly ledger: Pick<Ledger, 'forgetLocally' | 'recheck'>;
   readonly records: Records;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
@@ -219,7 +219,7 @@ export class AdminAgent {
         for (const key of keys) options.ledger.forgetLocally(key);
       },
       recheck({ keys }) {
-        for (const key of keys) options.ledger.refusals?.drop(key);
+        for (const key of keys) options.ledger.recheck(key);
       },
       quotas: ({ query }) => options.quotas?.(query),
       sites: ({ count }) => options.sites?.(count),
