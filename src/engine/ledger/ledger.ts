@@ -248,18 +248,6 @@ export class Ledger {
     };
   }
 
-  /** A ledger on the same backends that shares nothing else with this one, and has no timers. */
-  scratch(): Ledger {
-    const { main, perSecond } = this.#backends;
-    const { monotonicMs } = this.#options;
-    const refusals = new Refusals({ monotonicMs, maxBytes: RECALLED_BYTES, isLive: () => true });
-    return new Ledger({ main, perSecond }, this.#options, {
-      refusals,
-      leases: () => undefined,
-      debts: () => undefined,
-    });
-  }
-
   /** Lists the counters of all backends: see `LedgerBackends.list`. */
   list(after: string | undefined, count: number): Promise<CounterPage | undefined> {
     return this.#backends.list(after, count);
@@ -294,10 +282,7 @@ export class Ledger {
   }
 
   /** The answers from memory; undefined if there are none. */
-  #answerFromMemory(
-    request: readonly Debit[],
-    how: RunOptions,
-  ): readonly (LedgerEntry | undefined)[] | undefined {
+  #answerFromMemory(request: readonly Debit[], how: RunOptions): readonly (LedgerEntry | undefined)[] | undefined {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range

@@ -41,6 +41,8 @@ type IsValid = (sinceMs: number, known: Remembered) => boolean;
 /** Approximate bytes of an entry besides its key's characters: the map's slot, the refusal, the strings' headers. */
 const ENTRY_BYTES = 200;
 
+const NO_COUNTS = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
+
 /** How long a refusal is valid while other instances may give hits back unnoticed. */
 const UNCONFIRMED_MS = 1_000;
 
@@ -65,10 +67,14 @@ export class Refusals implements KeptForCounters {
   #allChangedAtMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
   /** Lookups and their hits; entries that expired, were dropped for lack of room, and were replaced before they expired. */
-  readonly counts = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
+  readonly counts = { ...NO_COUNTS };
 
   constructor(options: RefusalsOptions) {
     this.#options = options;
+  }
+
+  resetCounts(): void {
+    Object.assign(this.counts, NO_COUNTS);
   }
 
   /** The number of refusals remembered now. */

@@ -160,34 +160,48 @@ const loadCounters = () => import('./named-counters.ts');
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
   readonly #answering: Answering;
-  readonly #unmatched: Unmatched;
-  readonly evidence: Evidence;
-  readonly #top: TopKeys | undefined;
-  readonly #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
+  readonly #options: AgentOptions;
+  #unmatched = new Unmatched();
+  #evidence: Evidence;
+  #top: TopKeys | undefined;
+  #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
   readonly #stops: readonly (() => void)[];
   #profiling: AbortController | undefined;
 
   constructor(options: AgentOptions) {
     this.#answering = this.#answers(options);
-    this.#unmatched = new Unmatched();
-    this.evidence = new Evidence(options.clock);
-    this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
-    this.#refusals = createSamples(options);
+    this.#options = options;
+    this.#evidence = new Evidence(options.clock);
+    this.clear();
     const rotate = (): void => {
       this.#unmatched.rotate();
-      this.evidence.rotate();
+      this.#evidence.rotate();
       this.#top?.rotate();
     };
-    const samples = Object.values(this.#refusals ?? {});
-    const bySecond = samples.map((one) => options.every(1_000, () => one.nextSecond()));
-    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
+    const endSecond = (): void => {
+      for (const sample of Object.values(this.#refusals ?? {})) sample.nextSecond();
+    };
+    this.#stops = [options.every(SLOT_MS, rotate), ...(this.#refusals ? [options.every(1_000, endSecond)] : [])];
+  }
+
+  get evidence(): Evidence {
+    return this.#evidence;
+  }
+
+  /** Forgets all answers. */
+  clear(): void {
+    const { clock, topKeysBytes } = this.#options;
+    this.#unmatched = new Unmatched();
+    this.#evidence = new Evidence(clock);
+    this.#top = topKeysBytes > 0 ? new TopKeys(topKeysBytes) : undefined;
+    this.#refusals = createSamples(this.#options);
   }
 
   /** To be called with each answer after it has been sent. */
   answered(request: WireRequest, answer: Answer, caller: Caller): void {
     const { domain } = request;
     const descriptors = answer.unmet?.descriptors ?? request.descriptors;
-    this.evidence.answered(request, answer, caller);
+    this.#evidence.answered(request, answer, caller);
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);
     this.#refusals?.refused.answered(domain, descriptors, answer);
@@ -210,7 +224,7 @@ export class AdminAgent {
       change: async (question) => settle((await loadCounters()).changeCounters(question, question.change, options)),
       list: async ({ query }) => settle((await loadCounters()).listCounters(query, options)),
       unmatched: () => this.#unmatched.report(),
-      evidence: () => this.evidence.report(),
+      evidence: () => this.#evidence.report(),
       top: async ({ by, ...only }) => (await this.#top?.lists(by, only)) ?? [],
       refused: async (most) => (await this.#top?.refused(most)) ?? [],
       refusals: ({ of }) => this.#refusals?.[of].report(),
