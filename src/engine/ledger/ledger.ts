@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import type { LimitPolicy, State } from '../algorithms/limit.ts';
+import type { LimitPolicy, Spend, State } from '../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -195,6 +195,13 @@ export class Ledger {
 
   static #concluded(this: void, replies: Entries, asking: Asking): Entries {
     return asking.ledger.#conclude(replies, asking);
+  }
+
+  /** The answer to a request that is known to be refused, without the backends; undefined if it is not. */
+  recall(request: readonly Debit[], spend: Spend): Entries | undefined {
+    if (!this.#policies || !this.#keepsRefusals) return undefined;
+    const isRefused = request.some((debit) => debit.blocks && this.#remembered?.recall(debit) !== undefined);
+    return isRefused ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
   }
 
   /** Takes the hits of a receipt back, once. */

@@ -6,7 +6,13 @@ import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { createHealth } from '../../edge/rls/health.ts';
 import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
-import { type Caller, createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
+import {
+  type Caller,
+  createAnswerKnown,
+  createRlsService,
+  INTERNAL_ERROR,
+  type Observer,
+} from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../engine/decide/kuadrant.ts';
@@ -70,13 +76,8 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
     const unrecorded = createRlsService(timed, extras, observer, held);
     const untraced = recording ? recording.recorder.service(unrecorded) : unrecorded;
-    const overload = add(
-      openOverload({
-        ...settings.overload,
-        countLate: createCountLate(watched),
-        onMissed: serviceObserver.missed,
-      }),
-    );
+    const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(timed, extras, observer) };
+    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: serviceObserver.missed }));
     const isBehind = (): boolean => overload.queue.isBehind;
     const candidate = add(openCandidate(settings, { core, observer, isBehind }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
@@ -253,6 +254,7 @@ const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
   ...decider,
   ledger: {
     debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
+    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
   },
 });
 

@@ -215,6 +215,18 @@ describe('while the store fails', () => {
     await keeping.close();
   });
 
+  test('a request that is known to be refused can be answered without the store, and another cannot', async () => {
+    const keeping = failing(true);
+    const limit = fixedWindowOf(2);
+    for (const key of ['k', 'k', 'k']) await keeping.debit([hit(limit, key)], each);
+    expect(keeping.recall([hit(limit), hit(limit, 'other')], 'each')).toMatchObject([
+      { code: 'OVER_LIMIT', fromCache: true },
+      { code: 'OK', degraded: 'allow' },
+    ]);
+    expect(keeping.recall([hit(limit, 'other')], 'each')).toBeUndefined();
+    await keeping.close();
+  });
+
   test('on_store_failure alone decides if refusals are not kept', async () => {
     const forgetting = failing(false);
     const limit = fixedWindowOf(2);
