@@ -40,6 +40,8 @@ export interface RouteCalls {
   readonly timeoutMs: number;
   /** The headers of a request after the route has changed them; late descriptors are built from these. */
   upstreamHeaders(headers: RequestHeaders): RequestHeaders;
+  /** How the route changes a header before the late descriptors are built. */
+  changeOf(header: string): 'removed' | 'changed' | undefined;
 }
 
 /** The values of headers by lower-case name. */
@@ -128,7 +130,12 @@ function connectionCalls(listener: string, config: UncheckedObject): RouteCalls 
     const actions = asObjects(entries).map(({ key, value }) => ({
       generic_key: { descriptor_key: key, descriptor_value: value },
     }));
-    return readItem({ actions }, readersOf(new Map()));
+    const item = readItem({ actions }, readersOf(new Map()));
+    const isFormat = (value = ''): boolean => value.includes('%');
+    return {
+      ...item,
+      shape: item.shape.map(({ key, value }) => ({ key, value: isFormat(value) ? undefined : value })),
+    };
   });
   return {
     listener,
@@ -141,6 +148,7 @@ function connectionCalls(listener: string, config: UncheckedObject): RouteCalls 
     items,
     timeoutMs: 0,
     upstreamHeaders: (headers) => headers,
+    changeOf: () => undefined,
   };
 }
 
@@ -239,6 +247,7 @@ function callsAt(listener: string, place: Place, { item, config, filter, readers
     items,
     timeoutMs: routeTimeoutMs(place.route),
     upstreamHeaders: (headers) => changeHeaders(headers, place),
+    changeOf: (header) => changeOf(header, place),
   };
 }
 
@@ -320,12 +329,14 @@ function readFilter(config: UncheckedObject): LimitFilter {
 
 function onFailure(config: UncheckedObject): string {
   const percent = config.failure_mode_deny_percent;
-  if (percent === undefined && config.failure_mode_deny !== true) return 'failure_mode_deny is false: requests pass';
-  const status = String(asObject(config.status_on_error).code ?? 500).replace(/^InternalServerError$/, '500');
-  if (percent === undefined) return `failure_mode_deny is true: requests are refused with ${status}`;
+  const status = String(asObject(config.status_on_error).code ?? '500');
   const { numerator = 0, denominator = 'HUNDRED' } = asObject(asObject(percent).default_value);
-  if (Number(numerator) === 0) return 'failure_mode_deny_percent is 0: requests pass';
-  return `failure_mode_deny_percent is ${numerator} of ${denominator}: such a share of requests is refused with ${status}`;
+  const setting = percent === undefined ? 'failure_mode_deny' : 'failure_mode_deny_percent';
+  const value = percent === undefined ? config.failure_mode_deny === true : `${numerator} of ${denominator}`;
+  const isDenying = percent === undefined ? value : Number(numerator) > 0;
+  const share = percent === undefined ? 'requests' : 'that share of requests';
+  const outcome = isDenying ? `${share} are refused with ${status}` : 'requests pass';
+  return `${setting} is ${value}: while Weir is unreachable, ${outcome}`;
 }
 
 /** A duration of protobuf; Infinity for 0, which means none. */
@@ -341,6 +352,15 @@ const routeTimeoutMs = ({ route }: UncheckedObject): number => {
   const { timeout } = asObject(route);
   return route === undefined ? 0 : durationMs(timeout, DEFAULT_ROUTE_TIMEOUT_MS);
 };
+
+function changeOf(header: string, place: Place): 'removed' | 'changed' | undefined {
+  const action = asObject(place.route.route);
+  if (header === ':path' && asObject(action.regex_rewrite).pattern !== undefined) return 'changed'; // of some paths
+  const value = header === ':path' ? matchedPath(asObject(place.route.match)) : 'any';
+  const [after] = changeHeaders(new Map([[header, [value]]]), place).get(header) ?? [];
+  if (after === undefined) return 'removed';
+  return after === value ? undefined : 'changed';
+}
 
 /** Headers after the parts of a place have removed and added some, and rewritten the path and the host. */
 function changeHeaders(headers: RequestHeaders, { route, parts }: Place): RequestHeaders {
@@ -378,9 +398,12 @@ function rewrite(headers: Map<string, readonly string[]>, { match, route }: Unch
   if (host) headers.set(':authority', [host === 'host_rewrite_literal' ? String(action[host]) : host]);
 }
 
+const matchedPath = ({ prefix, path, path_separated_prefix: separated }: UncheckedObject): string =>
+  String(prefix ?? path ?? separated ?? '/');
+
 function rewritePath(path: string, match: UncheckedObject, action: UncheckedObject): string {
   const { prefix_rewrite: prefix, regex_rewrite: regex, path_rewrite_policy: policy, path_rewrite: format } = action;
-  const matched = String(match.prefix ?? match.path ?? match.path_separated_prefix ?? '');
+  const matched = matchedPath(match);
   if (typeof prefix === 'string' && prefix !== '' && path.startsWith(matched))
     return prefix + path.slice(matched.length);
   if (policy !== undefined || format !== undefined) return 'path_rewrite';
