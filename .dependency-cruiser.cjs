@@ -17,7 +17,7 @@ const PARTS = '^src/parts/';
 
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|edge|cli|parts/xds)/',
+  '^@grpc': '^src/(protobuf|edge|cli|parts/(xds|kuadrant))/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
