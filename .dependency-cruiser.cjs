@@ -5,11 +5,11 @@ const order = {
   'src/h2': 'identity bounds listen http2 grpc',
   'src/engine': 'shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
-  'src/lab': 'record sketches diff mapping replay simulate advise envoy',
-  'src/edge': 'rls overload rlqs grpc http sites xds',
+  'src/lab': 'record sketches diff mapping replay advise envoy',
+  'src/edge': 'rls overload rlqs grpc http sites',
   'src/operate': 'answers observe tracing candidate record findings usage admin console',
   'src/serve': 'parts link decider control supervisor',
-  'src/cli': 'process check guard commands',
+  'src/cli': 'process check commands',
 };
 
 /** Optional capabilities: see `src/parts/parts.ts`, the only file of them that the core may import. */
