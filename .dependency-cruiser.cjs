@@ -3,7 +3,7 @@ const order = {
   // `parts` is above all, and has rules of its own
   src: 'base protobuf h2 engine lab edge operate settings serve cli',
   'src/h2': 'identity bounds listen http2 grpc',
-  'src/engine': 'shares algorithms holds backends ledger rules decide wire open',
+  'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
   'src/lab': 'record sketches diff mapping replay advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites',

@@ -17,7 +17,7 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { Evidence, type EvidenceReport } from '../findings/evidence.ts';
+import type { Evidence, EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
@@ -128,6 +128,8 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   /** The number of refusals kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
+  /** Of mistakes in the configurations of proxies. */
+  readonly evidence: Evidence;
   /** The usage of the counters; absent: none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
   /** Sets the end of the recording, if given, and returns the recording. Absent: RECORD_TO is not set. */
@@ -170,7 +172,7 @@ export class AdminAgent {
   constructor(options: AgentOptions) {
     this.#answering = this.#answers(options);
     this.#unmatched = new Unmatched();
-    this.evidence = new Evidence(options.clock);
+    this.evidence = options.evidence;
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
     this.#refusals = createSamples(options);
     const rotate = (): void => {

@@ -1,3 +1,4 @@
+import { hashHolder } from '../../engine/holds/claim.ts';
 import type { Counting } from '../../engine/holds/counting.ts';
 import { algorithmFor, capacityAt, describeCounter, type Limit } from '../../engine/holds/limits.ts';
 import { Random } from './random.ts';
@@ -28,6 +29,8 @@ export type Source = (
 ) & {
   /** Part of the slots that its requests may use, in percent. Default: all. */
   readonly threshold?: number;
+  /** Its requests fail at once, and its clients send the next one at once. */
+  readonly fails?: true;
 };
 
 /** A time in which the upstream does not change. */
@@ -115,7 +118,10 @@ class Upstream {
   #start(source: Source): void {
     if ('clients' in source) {
       const ask = (): void =>
-        this.#arrive(source, (isServed) => this.#after(isServed ? 0 : this.#random.between(50, 150), ask));
+        this.#arrive(source, (outcome) => {
+          const isAtOnce = outcome === 'served' || (source.fails && outcome === 'failed');
+          this.#after(isAtOnce ? 0 : this.#random.between(50, 150), ask);
+        });
       for (let client = 0; client < source.clients; client++) this.#after(this.#random.between(0, 20), ask);
       return;
     }
@@ -130,18 +136,19 @@ class Upstream {
     this.#after(0, next);
   }
 
-  #arrive(source: Source, onEnd: (isServed: boolean) => void): void {
-    const [id, startMs] = [++this.#ids, this.#nowMs];
+  #arrive(source: Source, onEnd: (outcome: Ended['outcome']) => void): void {
+    const [id, startMs] = [hashHolder(String(++this.#ids)), this.#nowMs];
     const end = (outcome: Ended['outcome']): void => {
       this.#ended.push({ source, atMs: this.#nowMs, tookMs: this.#nowMs - startMs, outcome });
-      onEnd(outcome === 'served');
+      onEnd(outcome);
     };
     if (!this.#use(1, id, source.threshold).accepted) return end('refused');
     const release = (status: number): void => {
       this.#use(-1, id, undefined, status);
       end(status === 200 ? 'served' : 'failed');
     };
-    if (this.#random.uniform() < (this.#phase.failing ?? 0)) return this.#after(FAILURE_MS, () => release(503));
+    if (source.fails || this.#random.uniform() < (this.#phase.failing ?? 0))
+      return this.#after(FAILURE_MS, () => release(503));
     this.#waiting.push(() => {
       this.#busy++;
       this.#after(this.#workMs(), () => {

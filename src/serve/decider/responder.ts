@@ -22,6 +22,7 @@ import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import { failingText } from '../../operate/observe/work-state.ts';
 import { offerServices } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -40,7 +41,7 @@ interface ObservedCore {
 /** Opens everything that answers requests in this process, except the servers. */
 export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
   const { clock } = context;
-  const { store, decider: plain, extras, hash } = core;
+  const { store, decider: plain, extras, hash, evidence } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
@@ -51,9 +52,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     );
     const agent = add(
       new AdminAgent({
-        decider: plain,
+        decider: core.explaining,
         extras,
         clock,
+        evidence,
         every,
         ...settings.agent,
         record: recording && ((untilMs) => recordUntil(recording, untilMs)),
@@ -95,11 +97,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await core.shareHashKey();
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const reservations = noteCommits(createReservations({ ...plain, onWork }), agent.evidence);
+        const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
         const others = offerServices({ decider: { ...watched, onWork }, reservations, extras });
-        const routes = tracing?.routes;
-        const handlers = { service, overload, health, holds, others, quotas, routes };
+        const handlers = { service, overload, health, holds, others, quotas, routes: tracing?.routes };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
@@ -108,7 +109,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
   untilMs: recorder.record(untilMs),
-  failing: state.failing,
+  failing: state.failing && failingText(state.failing),
 });
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */

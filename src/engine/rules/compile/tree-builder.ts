@@ -55,10 +55,16 @@ export function compile(
  * Maximum total length of the rules' paths; a few long keys above many rules would make `/rlconfig` larger than the
  * memory.
  */
-const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+export const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+
+export function countPathCharacters(rules: Iterable<Rule>): number {
+  let characters = 0;
+  for (const { path } of rules) characters += path.length;
+  return characters;
+}
 
 function checkPaths(domains: ReadonlyMap<string, WrittenDomain>, rules: readonly Rule[], problems: Problems): void {
-  const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
+  const characters = countPathCharacters(rules);
   if (characters <= MAX_PATH_CHARACTERS) return;
   const [first] = domains.values();
   const message = `the paths of all rules together (domains, keys and values down to each rule) may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
