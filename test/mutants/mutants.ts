@@ -398,7 +398,7 @@ const decisions: readonly Mutants[] = [
     file: 'src/engine/decide/plan.ts',
     tests: [
       ...[decide, 'test/engine/decide/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
-      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/engine/decide/kuadrant'],
+      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/parts/kuadrant/kuadrant'],
     ],
     changes: [
       ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],
