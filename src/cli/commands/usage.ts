@@ -20,9 +20,8 @@ interface UsageFlags extends ServiceFlags {
   readonly count?: number;
 }
 
-/** Rows that are listed for people, and those that programs get. */
+/** Rows that are listed for people. */
 const SHOWN_ROWS = 50;
-const ALL_ROWS = 1_000_000;
 /** The most that a service sends. */
 const SENT_ROWS = 100_000;
 /** Many rows take seconds to sum up and send. */
@@ -50,7 +49,7 @@ export function addUsageCommand(program: Command, surroundings: Surroundings): v
         if (flags.csv && flags.json)
           throw new CommandFailed('--csv and --json are mutually exclusive: remove one of them');
         const isForProgram = flags.csv || flags.json;
-        const all = flags.dir === undefined ? SENT_ROWS : ALL_ROWS;
+        const all = flags.dir === undefined ? SENT_ROWS : Number.POSITIVE_INFINITY;
         const rows = flags.count ?? (isForProgram ? all : SHOWN_ROWS);
         const query = { from: asTime(from), to: asTime(to), by, per, domain, rule, key, count: rows };
         const usage =

@@ -121,7 +121,7 @@ export interface NamedReply<R> {
 
 interface AgentOptions extends ExplainOptions, CounterSources {
   readonly decider: ExplainOptions['decider'] & CounterSources['decider'];
-  readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  readonly ledger: Pick<Ledger, 'forgetLocally' | 'recheck'>;
   readonly records: Records;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
@@ -161,28 +161,38 @@ const loadCounters = () => import('./named-counters.ts');
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
-  readonly #answering: Answering;
-  readonly #unmatched: Unmatched;
   readonly evidence: Evidence;
-  readonly #top: TopKeys | undefined;
-  readonly #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
+  readonly #answering: Answering;
+  readonly #options: AgentOptions;
+  #unmatched = new Unmatched();
+  #top: TopKeys | undefined;
+  #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
   readonly #stops: readonly (() => void)[];
   #profiling: AbortController | undefined;
 
   constructor(options: AgentOptions) {
     this.#answering = this.#answers(options);
-    this.#unmatched = new Unmatched();
+    this.#options = options;
     this.evidence = options.evidence;
-    this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
-    this.#refusals = createSamples(options);
+    this.clear();
     const rotate = (): void => {
       this.#unmatched.rotate();
       this.evidence.rotate();
       this.#top?.rotate();
     };
-    const samples = Object.values(this.#refusals ?? {});
-    const bySecond = samples.map((one) => options.every(1_000, () => one.nextSecond()));
-    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
+    const endSecond = (): void => {
+      for (const sample of Object.values(this.#refusals ?? {})) sample.nextSecond();
+    };
+    this.#stops = [options.every(SLOT_MS, rotate), ...(this.#refusals ? [options.every(1_000, endSecond)] : [])];
+  }
+
+  /** Forgets all answers. */
+  clear(): void {
+    const { topKeysBytes } = this.#options;
+    this.#unmatched = new Unmatched();
+    this.evidence.clear();
+    this.#top = topKeysBytes > 0 ? new TopKeys(topKeysBytes) : undefined;
+    this.#refusals = createSamples(this.#options);
   }
 
   /** To be called with each answer after it has been sent. */
@@ -221,7 +231,7 @@ export class AdminAgent {
         for (const key of keys) options.ledger.forgetLocally(key);
       },
       recheck({ keys }) {
-        for (const key of keys) options.ledger.refusals?.drop(key);
+        for (const key of keys) options.ledger.recheck(key);
       },
       quotas: ({ query }) => options.quotas?.(query),
       sites: ({ count }) => options.sites?.(count),

@@ -127,6 +127,12 @@ export class Evidence {
     this.#random = random;
   }
 
+  /** Forgets all of it. */
+  clear(): void {
+    const named = [this.#calls, this.#pairs, this.#bounded, this.#traffic, this.#examples];
+    for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
+  }
+
   /** Call with each invalid request. */
   invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
     if (descriptors.length > 0 || domain === '' || problem !== undefined) return;

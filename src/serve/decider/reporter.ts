@@ -13,7 +13,10 @@ import type { CallTimes, Report } from '../link/messages.ts';
 export type ServiceObserver = Pick<
   Statistics,
   'answered' | 'failed' | 'connectionFailed' | 'missed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
->;
+> & {
+  /** Forgets what has happened since the last report. */
+  clear(): void;
+};
 
 interface DeciderState {
   readonly store: {
@@ -45,6 +48,10 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
   const reported = createStatistics(nearLimitRatio, maxNameBytes);
   let statistics = createStatistics(nearLimitRatio, maxNameBytes);
   let times = new CallTimer();
+  const clear = (): void => {
+    statistics = createStatistics(nearLimitRatio, maxNameBytes);
+    times = new CallTimer();
+  };
   const observer: ServiceObserver = {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
@@ -53,6 +60,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),
     connectionFailed: (code) => statistics.connectionFailed(code),
+    clear,
   };
   return {
     ...observer,
@@ -70,8 +78,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
       const counted = statistics.counted();
       const calls = times.all();
       reported.merge(counted);
-      statistics = createStatistics(nearLimitRatio, maxNameBytes);
-      times = new CallTimer();
+      clear();
       return { counted: since === 'start' ? reported.counted() : counted, calls, ...describeState(state) };
     },
   };

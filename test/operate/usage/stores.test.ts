@@ -219,6 +219,38 @@ test.each(Object.keys(open))(
   },
 );
 
+test('before the end of an hour only files of few batches are merged, and none is counted twice', async () => {
+  const path = join(folder, 'young');
+  const store = await FileUsage.open(path);
+  const add = async (from: number, to: number): Promise<void> => {
+    for (let at = from; at < to; at++) await store.add(`batch-${at}`, [rowOf(100, `user=${at % 5}`, 1)]);
+  };
+  const files = async () => (await readdir(path)).filter((name) => name.startsWith('usage-')).sort();
+  await add(0, 17);
+  await store.tidy(0, 100);
+  const [first = ''] = await files();
+  expect(await files()).toEqual([first]);
+  await add(10, 34); // some again
+  await store.tidy(0, 100);
+  expect(await files()).toHaveLength(2);
+  expect(await files()).toContain(first); // not written again
+  await add(0, 17); // all of one file again
+  await store.tidy(0, 100);
+  expect(await files()).toHaveLength(2);
+  expect((await store.report(all)).hits).toBe(34);
+  await store.tidy(0, 101);
+  expect(await files()).toHaveLength(1);
+  expect((await store.report(all)).hits).toBe(34);
+});
+
+test('a file that cannot be written leaves no part of it on the disk', async () => {
+  const path = join(folder, 'unwritable');
+  const store = await FileUsage.open(path);
+  const unwritable = { ...rowOf(100, 'user=alice', 1), hits: 1n as unknown as number }; // as JSON
+  await expect(store.add('one', [unwritable])).rejects.toThrow();
+  expect(await readdir(path)).toEqual(['collector']);
+});
+
 test('a row that PostgreSQL refuses is set aside and counted, and the others are kept', async () => {
   const url = await postgres.createDatabase();
   const store = new PostgresUsage(url, () => {});
