@@ -17,7 +17,7 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { Evidence, type EvidenceReport } from '../findings/evidence.ts';
+import type { Evidence, EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
@@ -128,6 +128,8 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   /** The number of refusals kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
+  /** Of mistakes in the configurations of proxies. */
+  readonly evidence: Evidence;
   /** The usage of the counters; absent: none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
   /** Sets the end of the recording, if given, and returns the recording. Absent: RECORD_TO is not set. */
@@ -159,10 +161,10 @@ const loadCounters = () => import('./named-counters.ts');
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
+  readonly evidence: Evidence;
   readonly #answering: Answering;
   readonly #options: AgentOptions;
   #unmatched = new Unmatched();
-  #evidence: Evidence;
   #top: TopKeys | undefined;
   #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
   readonly #stops: readonly (() => void)[];
@@ -171,11 +173,11 @@ export class AdminAgent {
   constructor(options: AgentOptions) {
     this.#answering = this.#answers(options);
     this.#options = options;
-    this.#evidence = new Evidence(options.clock);
+    this.evidence = options.evidence;
     this.clear();
     const rotate = (): void => {
       this.#unmatched.rotate();
-      this.#evidence.rotate();
+      this.evidence.rotate();
       this.#top?.rotate();
     };
     const endSecond = (): void => {
@@ -184,15 +186,11 @@ export class AdminAgent {
     this.#stops = [options.every(SLOT_MS, rotate), ...(this.#refusals ? [options.every(1_000, endSecond)] : [])];
   }
 
-  get evidence(): Evidence {
-    return this.#evidence;
-  }
-
   /** Forgets all answers. */
   clear(): void {
-    const { clock, topKeysBytes } = this.#options;
+    const { topKeysBytes } = this.#options;
     this.#unmatched = new Unmatched();
-    this.#evidence = new Evidence(clock);
+    this.evidence.clear();
     this.#top = topKeysBytes > 0 ? new TopKeys(topKeysBytes) : undefined;
     this.#refusals = createSamples(this.#options);
   }
@@ -201,7 +199,7 @@ export class AdminAgent {
   answered(request: WireRequest, answer: Answer, caller: Caller): void {
     const { domain } = request;
     const descriptors = answer.unmet?.descriptors ?? request.descriptors;
-    this.#evidence.answered(request, answer, caller);
+    this.evidence.answered(request, answer, caller);
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);
     this.#refusals?.refused.answered(domain, descriptors, answer);
@@ -224,7 +222,7 @@ export class AdminAgent {
       change: async (question) => settle((await loadCounters()).changeCounters(question, question.change, options)),
       list: async ({ query }) => settle((await loadCounters()).listCounters(query, options)),
       unmatched: () => this.#unmatched.report(),
-      evidence: () => this.#evidence.report(),
+      evidence: () => this.evidence.report(),
       top: async ({ by, ...only }) => (await this.#top?.lists(by, only)) ?? [],
       refused: async (most) => (await this.#top?.refused(most)) ?? [],
       refusals: ({ of }) => this.#refusals?.[of].report(),

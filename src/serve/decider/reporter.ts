@@ -6,6 +6,7 @@ import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import type { Background } from '../../operate/observe/work-state.ts';
 import type { CallTimes, Report } from '../link/messages.ts';
 
 /** Notified of the outcome of requests. */
@@ -25,6 +26,7 @@ interface DeciderState {
   readonly readiness: Pick<ReadinessCheck, 'state'>;
   figures(): ReportedFigures;
   sites(): SitesReport | undefined;
+  readonly background: Pick<Background, 'report'>;
 }
 
 /** Maximum number of names in a part of a report, about a millisecond of work. */
@@ -93,6 +95,7 @@ const describeState = (state: DeciderState | undefined): Omit<Report, 'counted' 
   circuits: state?.store.breakers.states() ?? new Map(),
   figures: state?.figures() ?? readFigures(),
   sites: state?.sites(),
+  background: state?.background.report() ?? [],
   isReady: state?.readiness.state().ready ?? false,
   store: state?.store.watch?.state(),
 });

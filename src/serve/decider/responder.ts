@@ -29,6 +29,7 @@ import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import { failingText } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
@@ -47,7 +48,7 @@ interface ObservedCore {
 /** Opens everything that answers requests in this process, except the servers. */
 export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
   const { clock } = context;
-  const { store, decider: plain, extras, hash } = core;
+  const { store, decider: plain, extras, hash, evidence } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const { sites, recording, quotas, arrivals, watched, decider } = add(
@@ -55,9 +56,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     );
     const agent = add(
       new AdminAgent({
-        decider: plain,
+        decider: core.explaining,
         extras,
         clock,
+        evidence,
         every,
         ...settings.agent,
         record: recording && ((untilMs) => recordUntil(recording, untilMs)),
@@ -97,11 +99,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         observeStore(settings, { core, serviceObserver }, tracing);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const reservations = noteCommits(createReservations({ ...plain, onWork }), agent.evidence);
+        const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
         const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
-        const routes = tracing?.routes;
-        const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
+        const handlers = { service, overload, health, holds, kuadrant, quotas, routes: tracing?.routes };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
@@ -141,7 +142,7 @@ async function warmWith(
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
   untilMs: recorder.record(untilMs),
-  failing: state.failing,
+  failing: state.failing && failingText(state.failing),
 });
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
