@@ -135,9 +135,9 @@ async function warmWith(
   const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
   const observer = { answered: notePlainly(noted), failed: () => {} };
   const service = overload.counting(createRlsService(unmetered, core.extras, observer));
-  await warmUp(grpc.transport, { core, service, overload, ...handlers }, context);
+  const warmed = { core, service, overload, ...handlers };
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, warmed, context));
   noted.agent.clear();
-  noted.serviceObserver.clear();
 }
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
