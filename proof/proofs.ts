@@ -31,6 +31,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./chaos/usage.ts'),
     },
+    soak: {
+      about: 'Twenty minutes of calls, reloads, a console, reports, a full disk and a hanging Redis.',
+      needsBuild: true,
+      load: () => import('./soak/run.ts'),
+    },
     'usage-report': {
       about: 'How long a report of a million keys takes, from files and from PostgreSQL.',
       needsBuild: true,

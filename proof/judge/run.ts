@@ -10,7 +10,7 @@ import { wrapped } from '../../docs/wrap.ts';
 import { referenceProgram } from '../../test/helpers/reference.ts';
 import { referencePeer } from '../bench/peers/reference.ts';
 import { table } from '../tables/table.ts';
-import { type Judged, referenceOnRedis, weirInMemory, weirOnRedis } from './servers.ts';
+import { type Judged, referenceOnRedis, weirInMemory, weirOnCluster, weirOnRedis, weirWithLeases } from './servers.ts';
 
 export const usage = `Usage: npm run proof -- judge [--seconds N] [--write]
 
@@ -30,6 +30,8 @@ type FaultKind = 'none' | 'network' | 'crash';
 const cases: readonly (readonly [server: string, start: () => Promise<Judged>, faults: readonly FaultKind[]])[] = [
   ['Weir, memory', weirInMemory, ['none', 'network']],
   ['Weir, Redis, two instances', weirOnRedis, ['none', 'network', 'crash']],
+  ['Weir, Redis Cluster, two instances', weirOnCluster, ['none', 'crash']],
+  ['Weir, Redis, two instances, leases', weirWithLeases, ['none', 'crash']],
   ['envoyproxy/ratelimit, Redis, two instances', referenceOnRedis, ['none', 'network', 'crash']],
 ];
 

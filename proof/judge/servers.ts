@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Declaration, readDeclaration } from '../../conformance/src/judge/limits.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
+import { startCluster } from '../../test/helpers/redis-topologies.ts';
 import { startReference } from '../../test/helpers/reference.ts';
 import { startWeir } from '../../test/helpers/weir.ts';
 
@@ -78,17 +79,39 @@ export async function weirInMemory(): Promise<Judged> {
 }
 
 /** Two instances of Weir with one Redis. */
-export async function weirOnRedis(): Promise<Judged> {
-  const [folder, redis] = [rulesIn(WEIR_RULES), await startRedis()];
-  const env = { REDIS_URL: redis.url, RULES_PATH: join(folder, 'config'), LOG_LEVEL: 'ERROR' };
+export const weirOnRedis = async (): Promise<Judged> => weirPair(await startRedis(), {}, weirLimits);
+
+/** Two instances of Weir with a Redis Cluster. */
+export async function weirOnCluster(): Promise<Judged> {
+  const cluster = await startCluster();
+  const url = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`).join(',');
+  return weirPair({ url, stop: () => cluster.stop() }, { REDIS_TYPE: 'CLUSTER' }, weirLimits);
+}
+
+/** Two instances of Weir that lease hits: what one has leased and not used is refused by the other. */
+export const weirWithLeases = async (): Promise<Judged> =>
+  weirPair(await startRedis(), { CONSISTENCY: 'leased' }, weirLimits.map(withLeases));
+
+const withLeases = (limit: (typeof weirLimits)[number]): object => {
+  if (limit.name === 'fixed_window') return { ...limit, early: limit.limit };
+  return limit.name === 'token_bucket' ? { ...limit, slack: limit.limit, early: limit.limit } : limit;
+};
+
+async function weirPair(
+  store: { readonly url: string; stop(): Promise<unknown> },
+  settings: Readonly<Record<string, string>>,
+  limits: readonly object[],
+): Promise<Judged> {
+  const folder = rulesIn(WEIR_RULES);
+  const env = { REDIS_URL: store.url, RULES_PATH: join(folder, 'config'), LOG_LEVEL: 'ERROR', ...settings };
   const instances = await Promise.all([startWeir(env), startWeir(env)]);
   return {
     targets: instances.map(({ grpcPort }) => `127.0.0.1:${grpcPort}`),
-    declaration: declare(weirLimits),
+    declaration: declare(limits),
     crash: async () => instances[0]?.stop('SIGKILL'),
     async stop() {
       await Promise.all(instances.map((one) => one.stop('SIGKILL')));
-      await redis.stop();
+      await store.stop();
       rmSync(folder, { recursive: true });
     },
   };

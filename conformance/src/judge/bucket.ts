@@ -10,7 +10,7 @@ import {
   mayCount,
   times,
 } from './call.ts';
-import type { Limit } from './limits.ts';
+import { isExact, type Limit } from './limits.ts';
 import { Sums } from './sums.ts';
 
 const perMs = ({ limit, windowMs }: Limit): number => limit / windowMs;
@@ -73,10 +73,10 @@ function judgeLevels(calls: readonly Call[], limit: Limit, clocks: Clocks): read
     if (call.outcome === 'unknown') continue;
     const low = lowest(call);
     if (call.outcome === 'refused') {
-      if (low < Math.max(1, call.hits) + limit.slack) continue;
+      if (low < Math.max(1, call.hits) + limit.early) continue;
       return [{ why: `refused although at least ${Math.floor(low)} tokens were there`, calls: [call] }];
     }
-    if (Number.isNaN(call.remaining) || limit.slack > 0) continue;
+    if (Number.isNaN(call.remaining) || !isExact(limit)) continue;
     const [said, high] = [call.remaining + call.hits, highest(call)];
     // What is left is often stated as the limit at most, since it is shown beside the limit.
     const isTooFew = said < Math.floor(low - ROUNDING) && call.remaining < limit.limit;

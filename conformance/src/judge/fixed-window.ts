@@ -11,7 +11,7 @@ import {
   sumOf,
   times,
 } from './call.ts';
-import type { Limit } from './limits.ts';
+import { isExact, type Limit } from './limits.ts';
 import { Sums } from './sums.ts';
 import { type Window, windowsOf } from './windows.ts';
 
@@ -24,7 +24,7 @@ import { type Window, windowsOf } from './windows.ts';
 export const judgeFixedWindow: Judge = (calls, limit, clocks) =>
   [...windowsOf(calls, limit, clocks).values()].flatMap((window) => [
     ...judgeSum(window, limit),
-    ...(limit.slack === 0 ? judgePlaces(window, limit) : []),
+    ...(isExact(limit) ? judgePlaces(window, limit) : []),
     ...judgeRefusals(window, limit),
     ...judgeResets(window, clocks),
   ]);
@@ -97,7 +97,7 @@ function judgeRefusals({ certain, possible }: Window, limit: Limit): readonly Fi
   const begun = new Sums(counted.map(({ start, hits }) => [start, hits]));
   for (const call of certain.filter(({ outcome }) => outcome === 'refused')) {
     const most = begun.upTo(call.end) - (limit.countsRefused ? call.hits : 0);
-    if (most + Math.max(1, call.hits) <= limit.limit - limit.slack)
+    if (most + Math.max(1, call.hits) <= limit.limit - limit.early)
       return [{ why: `refused although at most ${most} of ${limit.limit} were taken`, calls: [call] }];
   }
   return [];

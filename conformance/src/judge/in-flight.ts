@@ -78,7 +78,7 @@ function judgeRefusals(calls: readonly Call[], holds: readonly Hold[], limit: Li
     // Those that may hold a slot at some time of this call have begun by its end, and not ended before its start.
     while ((ends[ended] ?? Number.POSITIVE_INFINITY) < call.start) ended++;
     const begun = countUpTo(begins, call.end);
-    if (begun - ended + 1 <= limit.limit - limit.slack)
+    if (begun - ended + 1 <= limit.limit - limit.early)
       return [{ why: `refused although at most ${begun - ended} of ${limit.limit} were in flight`, calls: [call] }];
   }
   return [];

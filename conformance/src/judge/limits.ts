@@ -22,13 +22,18 @@ export interface Limit {
   /** Capacity of a bucket, in hits; default: the limit. */
   readonly burst: number;
   readonly ttlMs: number;
-  /** Hits by which the server may exceed its limit by its own declaration, for instance leases; 0: it is exact. */
+  /** Hits by which the server may exceed its limit, by its own declaration. */
   readonly slack: number;
+  /** Hits below its limit at which it may refuse, by its own declaration: those that others have leased, for instance. */
+  readonly early: number;
   /** Refused calls count as well, as in envoyproxy/ratelimit. */
   readonly countsRefused: boolean;
   /** The largest number of hits of a call. */
   readonly maxHits: number;
 }
+
+/** What is left is exact as well. */
+export const isExact = ({ slack, early }: Limit): boolean => slack === 0 && early === 0;
 
 /** What is said about a server. */
 export interface Declaration {
@@ -62,8 +67,8 @@ export function readDeclaration(text: string): Declaration {
 }
 
 const limitKeys = [
-  ...['name', 'domain', 'descriptor', 'algorithm', 'limit', 'window_ms', 'burst', 'ttl_ms', 'slack'],
-  ...['counts_refused', 'max_hits'],
+  ...['name', 'domain', 'descriptor', 'algorithm', 'limit', 'window_ms', 'burst', 'ttl_ms'],
+  ...['slack', 'early', 'counts_refused', 'max_hits'],
 ];
 
 function readLimit(value: unknown, path: string): Limit {
@@ -85,6 +90,7 @@ function readLimit(value: unknown, path: string): Limit {
     burst: given.number('burst', 1, Math.max(1, limit)),
     ttlMs: isHeld ? given.number('ttl_ms', 1) : 0,
     slack: given.number('slack', 0, 0),
+    early: given.number('early', 0, 0),
     countsRefused: given.flag('counts_refused'),
     maxHits: given.number('max_hits', 1, 1),
   };

@@ -11,7 +11,7 @@ import {
   sumOf,
   times,
 } from './call.ts';
-import type { Limit } from './limits.ts';
+import { isExact, type Limit } from './limits.ts';
 import { Sums } from './sums.ts';
 import { windowsOf } from './windows.ts';
 
@@ -75,12 +75,12 @@ export const judgeSlidingLog: Judge = (calls, limit, clocks) => {
 /** A call found a count between two bounds. */
 function judgeCount(call: Call, limit: Limit, low: number, high: number): Finding | undefined {
   if (call.outcome === 'refused')
-    return high + Math.max(1, call.hits) > limit.limit - limit.slack
+    return high + Math.max(1, call.hits) > limit.limit - limit.early
       ? undefined
       : { why: `refused although at most ${high} of ${limit.limit} were taken`, calls: [call] };
   if (low + call.hits > limit.limit + limit.slack)
     return { why: `passed although at least ${low} of ${limit.limit} were taken`, calls: [call] };
-  if (Number.isNaN(call.remaining) || limit.slack > 0) return undefined;
+  if (Number.isNaN(call.remaining) || !isExact(limit)) return undefined;
   const before = limit.limit - call.remaining - call.hits;
   if (before >= low && before <= high) return undefined;
   return { why: `states ${before} hits before it, but there were ${low} to ${high}`, calls: [call] };

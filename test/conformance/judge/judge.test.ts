@@ -39,7 +39,7 @@ function judge(declaration: Declaration, epochMs: number, lines: readonly Line[]
 }
 
 /** `JUDGE_RUNS` sets the number of histories of each algorithm. */
-const runs = Number(process.env.JUDGE_RUNS ?? 200);
+const runs = Number(process.env.JUDGE_RUNS ?? 100);
 
 test.each(all)('histories of a correct %s raise no alarm', (algorithm) => {
   const declaration = declare(algorithm);
