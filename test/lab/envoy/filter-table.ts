@@ -540,6 +540,7 @@ export const filterTable: readonly FilterRow[] = [
   {
     title: 'the tool of a request of MCP',
     before: [{ name: 'envoy.filters.http.mcp', typed_config: type('envoy.extensions.filters.http.mcp.v3.Mcp') }],
+    headers: [...user('ann'), ['accept', 'application/json, text/event-stream']],
     body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search', arguments: {} } },
     route: own(
       lists(
