@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -91,7 +91,12 @@ beforeAll(async () => {
   const [, rules = ''] = /```yaml\n(domain: llm[\s\S]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
   const lasting = rules.replace('unit: minute', 'unit: year'); // no window ends during a test
   await writeFile(join(folder, 'rules.yaml'), lasting);
-  await writeFile(join(folder, 'short.yaml'), lasting.replace('ttl: 60s', 'ttl: 10s'));
+  const short = lasting.replace('ttl: 60s', 'ttl: 10s');
+  await writeFile(join(folder, 'short.yaml'), short);
+  const wide = short
+    .replace('requests_per_unit: 100000', 'requests_per_unit: 100000000')
+    .replace(', estimate: p95', '');
+  await writeFile(join(folder, 'wide.yaml'), wide);
   redis = await startRedis();
 });
 afterAll(async () => {
@@ -226,6 +231,56 @@ test('a request reserves its max_tokens, and the ceiling if it has none or choos
     await sent;
   }
 });
+
+const CALLS = 10_000;
+const CLIENTS = 64;
+
+test(`${CALLS} calls in all dialects, failing and aborted ones among them, are charged what was reported or reserved`, async () => {
+  const stack = await startStack(stores.Redis(), 'wide.yaml');
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
+  const names = Object.keys(dialects);
+  const expected = new Map<string, number>();
+  const seen = new Map<string, number>();
+  let next = 0;
+  const client = async (): Promise<void> => {
+    for (let at = next++; at < CALLS; at = next++) {
+      const tenant = `many-${at % 5}`;
+      const what = at % 100 === 7 ? 'hang' : at % 20 === 3 ? 'fail' : (names[at % names.length] ?? '');
+      const outcome = await post(stack.port, agent, { 'x-tenant': tenant, 'x-what': what }, what === 'hang');
+      const hits = { hang: 500, fail: 0 }[what] ?? 220;
+      expected.set(tenant, (expected.get(tenant) ?? 0) + hits);
+      seen.set(`${what === 'hang' ? 'aborted' : outcome}`, (seen.get(`${outcome}`) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+  agent.destroy();
+  expect([...seen.keys()].toSorted()).toEqual(['200', '500', 'aborted']);
+  for (const [tenant, charged] of expected) {
+    // a request makes the counter notice what has lapsed
+    await stack.envoy.waitFor(async () => (await standing(stack, tenant)).onHold === 0);
+    await post(stack.port, agent, { 'x-tenant': tenant, 'x-what': 'openai json' }, false);
+    await settled(stack, tenant, charged + 220);
+  }
+});
+
+/** Sends a request that reserves 500 tokens. @param aborts  whether to leave before the answer ends */
+const post = (
+  port: number,
+  agent: Agent,
+  headers: Readonly<Record<string, string>>,
+  aborts: boolean,
+): Promise<number | undefined> =>
+  new Promise((resolve) => {
+    const options = { host: '127.0.0.1', port, method: 'POST', agent };
+    const sent = request({ ...options, headers: { ...headers, 'content-type': 'application/json' } }, (answer) => {
+      answer
+        .resume()
+        .once('error', () => resolve(undefined))
+        .once('close', () => resolve(answer.statusCode));
+      if (aborts) sent.destroy();
+    });
+    sent.once('error', () => resolve(undefined)).end('{"max_tokens": 500}');
+  });
 
 test('with clip, a tenant that uses more than it reserves is charged only its reservation', async () => {
   await writeFile(

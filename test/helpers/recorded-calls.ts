@@ -28,6 +28,8 @@ export interface FilterRow {
   readonly host?: object;
   readonly route?: object;
   readonly path?: string;
+  /** Body of a POST, as JSON; absent: a GET. */
+  readonly body?: object;
   /** Names and values, in order. */
   readonly headers?: readonly (readonly [name: string, value: string])[];
 }
@@ -212,9 +214,9 @@ export async function recordCalls(rows: readonly FilterRow[]): Promise<{
   const envoy = await runEnvoy(JSON.stringify(config), [...ports.values(), adminPort]);
   try {
     const statuses = new Map<string, number>();
-    for (const { title, path = '/', headers = USUAL } of all) {
+    for (const { title, path = '/', headers = USUAL, body } of all) {
       current = title;
-      statuses.set(title, await send(ports.get(title) ?? 0, path, headers));
+      statuses.set(title, await send(ports.get(title) ?? 0, path, headers, body));
     }
     await until('the last call', () => received.has(LAST.title));
     const calls = new Map(
@@ -236,9 +238,10 @@ export async function recordCalls(rows: readonly FilterRow[]): Promise<{
   }
 }
 
-const send = (port: number, path: string, headers: FilterRow['headers'] = []): Promise<number> =>
+const send = (port: number, path: string, headers: NonNullable<FilterRow['headers']>, body?: object): Promise<number> =>
   new Promise((resolve, reject) => {
-    const sent = request({ host: '127.0.0.1', port, path, agent: new Agent(), setHost: false }, (response) => {
+    const method = body ? 'POST' : 'GET';
+    const sent = request({ host: '127.0.0.1', port, path, method, agent: new Agent(), setHost: false }, (response) => {
       response.resume().once('close', () => resolve(response.statusCode ?? 0));
     });
     sent.setHeader('host', 'shop.example');
@@ -247,5 +250,6 @@ const send = (port: number, path: string, headers: FilterRow['headers'] = []): P
         name,
         headers.flatMap(([other, value]) => (other === name ? [value] : [])),
       );
-    sent.once('error', reject).end();
+    if (body) sent.setHeader('content-type', 'application/json');
+    sent.once('error', reject).end(body && JSON.stringify(body));
   });

@@ -537,6 +537,22 @@ export const filterTable: readonly FilterRow[] = [
       }),
     ),
   },
+  {
+    title: 'the tool of a request of MCP',
+    before: [{ name: 'envoy.filters.http.mcp', typed_config: type('envoy.extensions.filters.http.mcp.v3.Mcp') }],
+    headers: [...user('ann'), ['accept', 'application/json, text/event-stream']],
+    body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search', arguments: {} } },
+    route: own(
+      lists(
+        by(header('user'), {
+          metadata: {
+            descriptor_key: 'tool',
+            metadata_key: { key: 'envoy.filters.http.mcp', path: [{ key: 'params' }, { key: 'name' }] },
+          },
+        }),
+      ),
+    ),
+  },
   { title: 'a limit', ...limited({ requests_per_unit: 7, unit: 'HOUR' }) },
   { title: 'a limit with a unit in lower case', ...limited({ requests_per_unit: 7, unit: 'hour' }) },
   {
@@ -552,6 +568,7 @@ type Metadata = Readonly<Record<string, unknown>>;
 
 /** The metadata of a row's request and route, by namespace. */
 export function metadataOf({
+  body,
   before = [],
   headers = [['x-user', 'ann']],
   path = '/',
@@ -559,6 +576,7 @@ export function metadataOf({
 }: FilterRow): Metadata {
   const { metadata: ofRoute } = route as { readonly metadata?: { readonly filter_metadata: Metadata } }; // of this table
   if (ofRoute) return ofRoute.filter_metadata;
+  if (body) return { 'envoy.filters.http.mcp': body };
   if (before.includes(saved)) {
     const value = headers.map(([, one]) => one).join(',');
     return { weir: { ...(value !== '' && { 'x-user': value }), ':path': path } };
@@ -678,6 +696,7 @@ export const sentCalls: Readonly<Record<string, readonly [early?: string | undef
   'metadata of the request': ['text=a | number=other | none=other | generic_key=x'],
   'metadata of the route': ['plan=gold'],
   'an extension with CEL': ['k=ann'],
+  'the tool of a request of MCP': ['user=ann,tool=search'],
   'a limit': ['user=ann limit 7/3'],
   'a limit with a unit in lower case': ['user=ann'],
   'a limit of an absent object': ['user=ann'],
