@@ -617,8 +617,8 @@ const edges: readonly Mutants[] = [
     changes: [['>= this.#bounds.maxRequestsInFlight', '> 2 * this.#bounds.maxRequestsInFlight']],
   },
   {
-    file: 'src/edge/xds/client.ts',
-    tests: ['test/edge/xds/back-off', 'test/edge/xds/book'],
+    file: 'src/parts/xds/client.ts',
+    tests: ['test/parts/xds/back-off', 'test/parts/xds/book'],
     changes: [
       ['2 ** (failures - 1)', '2 ** failures'],
       ['if (times === 0) refuse();', 'if (times >= 0) refuse();'],
@@ -670,7 +670,7 @@ const budgets: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/rules/compile/compile.ts',
+    file: 'src/engine/rules/compile/node-rule.ts',
     tests: [budget],
     only: 'rules with budgets|counted in memory',
     changes: [
@@ -688,8 +688,8 @@ const budgets: readonly Mutants[] = [
 
 const guard: readonly Mutants[] = [
   {
-    file: 'src/cli/guard/guard.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/guard.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['(known.isOver && refused > known.leastRefused)', 'known.isOver'],
       ['if (!connected.has(address))', 'if (connected.size === 0)'],
@@ -697,16 +697,16 @@ const guard: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/cli/guard/safety.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/safety.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['const bits = Math.min(one.bits, other.bits);', 'const { bits } = one;'],
       ["'169.254.0.0/16', ", ''],
     ],
   },
   {
-    file: 'src/cli/guard/peers.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/peers.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['!COMPLETE.has(state) || ', ''],
       ['.swap32()', ''],

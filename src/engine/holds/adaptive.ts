@@ -71,7 +71,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const needed = inner.accepted || reason === CEILING ? held : Math.max(before + hits, wholeSlots(estimate));
   const next =
     hits < 0
-      ? noteRelease(estimate, nowMs, takenMs, status)
+      ? noteRelease(estimate, nowMs, { holder, takenMs, status })
       : noteTake(estimate, nowMs, Math.min(needed, limit.requestsPerUnit));
   if (charge && hits !== 0) return finishStep(limit, next, inner);
   const { ttlMs, ...peeked } = finishStep(limit, estimate, inner);
