@@ -168,8 +168,8 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['room - wanted < waiters.count &&', ''],
-      ['borrowed * (level.weight + waiters.weights) >= level.weight * whole', 'false'],
+      ['room - wanted < waiting.count &&', ''],
+      ['>= level.weight * (borrowed + waiting.slots + room)', '< 0'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
     ],
   },
