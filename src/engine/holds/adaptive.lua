@@ -218,7 +218,7 @@ do
   -- A copy of the estimate, at this time.
   local function read(limit, opened, now_ms)
     local holds = opened.holds
-    local last_ms = #holds >= (holds.first or 1) and holds[#holds - hold_size(limit) + 3] or 0
+    local last_ms = #holds > (holds.dropped or 0) and holds[#holds - hold_size(limit) + 3] or 0
     local is_forgotten = opened.estimate[LAST] + REMEMBERED_WINDOWS * limit[WINDOW] <= now_ms
       and last_ms + limit[TTL] <= now_ms
     local estimate = is_forgotten and new_estimate(limit, now_ms) or { unpack(opened.estimate, 1, SIZE) }
@@ -230,7 +230,7 @@ do
     if limit[HOLDER] == 0 then
       return nil
     end
-    for i = holds.live or 1, #holds, hold_size(limit) do
+    for i = (holds.live or 0) + 1, #holds, hold_size(limit) do
       if holds[i] == limit[HOLDER] and holds[i + 2] > now_ms then
         return holds[i + 2] - limit[TTL]
       end
@@ -251,7 +251,7 @@ do
   local function inner_limit(limit, slots)
     if not limit[SHARING + 1] then
       local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
-      return { own, limit[TTL], limit[HOLDER] }
+      return { own, limit[TTL], limit[HOLDER], -1, 0 }
     end
     local numbers = { slots, limit[TTL], limit[HOLDER], limit[SHARING + 1], limit[SHARING + 2] }
     local function part(written)

@@ -166,7 +166,6 @@ export const adaptive: Counting<AdaptiveLimit> = {
       ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
     keepsEntries: true,
   },
-  sharing: inFlight.sharing ?? [],
   includes: [inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {

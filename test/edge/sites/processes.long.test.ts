@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { freePort } from '../../helpers/process.ts';

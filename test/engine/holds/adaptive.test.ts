@@ -4,7 +4,7 @@ import {
   servedPerSecond as rate,
   runUpstream,
   type UpstreamModel,
-} from '../../../src/lab/simulate/upstream.ts';
+} from '../../../src/parts/simulate/upstream.ts';
 import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
 
 const WORKERS = 25;

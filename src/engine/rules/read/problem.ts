@@ -51,6 +51,12 @@ export class Problems {
   }
 }
 
+/** For rules that were checked before: what is reported again is dropped. */
+export const checkedBefore: Problems = new (class extends Problems {
+  override error(): undefined {}
+  override warn(): undefined {}
+})();
+
 /** Maximum number of problems that a service keeps of one load. */
 export const MAX_KEPT_PROBLEMS = 1_000;
 

@@ -26,7 +26,7 @@ export interface RuleBook {
   close(): void;
 }
 
-interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   readonly pollIntervalMs: number;

@@ -1,8 +1,9 @@
-import { compile, countPathCharacters } from '../compile/compile.ts';
+import { groupByDomain, type WrittenDomain } from '../compile/by-domain.ts';
 import { checkFit, type StoreTraits } from '../compile/fit.ts';
 import { leaseByDefault } from '../compile/lease-by-default.ts';
 import { lint } from '../compile/lint.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
+import { compile, countPathCharacters } from '../compile/tree-builder.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
@@ -85,31 +86,32 @@ export function checkBlocks(
   options: LoadOptions,
   inOrder: (problems: readonly Problem[]) => readonly Problem[] = inFileOrder,
 ): CheckedRules {
-  const { loaded, laid } = compileBlocks(blocks, found, options);
+  const { loaded, domains } = compileBlocks(blocks, found, options);
   if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
   const { rules } = loaded.rules;
   return {
     ok: true,
-    packed: pack(laid, options.mergeDomains),
+    packed: pack(domains),
     warnings: firstProblems(loaded.warnings),
     ruleCount: rules.length,
     pathCharacters: countPathCharacters(rules),
   };
 }
 
-/** @returns  with the blocks under the overlay */
+/** @returns  with the domains under the overlay */
 function compileBlocks(
   blocks: readonly Block<'file'>[],
   found: readonly Problem[],
   { mergeDomains, store, overlay = [] }: LoadOptions,
-): { readonly loaded: LoadedRules; readonly laid: readonly Block<'file'>[] } {
+): { readonly loaded: LoadedRules; readonly domains: ReadonlyMap<string, WrittenDomain> } {
   const problems = new Problems(found);
   const laid = leaseByDefault(layOver(blocks, overlay, problems), store);
-  const rules = compile(laid, { mergeDomains, split: store?.split }, problems);
+  const domains = groupByDomain(laid, mergeDomains, problems);
+  const rules = compile(domains, store?.split, problems);
   if (store) checkFit(laid, store, problems);
-  if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, laid };
+  if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, domains };
   const warnings = inFileOrder([...problems.all, ...lint(laid, store?.spend ?? 'each')]);
-  return { loaded: { ok: true, rules, warnings }, laid };
+  return { loaded: { ok: true, rules, warnings }, domains };
 }
 
 /** The block of a file, or none if nothing of it can be read. */

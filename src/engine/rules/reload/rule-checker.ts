@@ -1,5 +1,5 @@
 import { groupBy } from '../../../base/group.ts';
-import { MAX_PATH_CHARACTERS } from '../compile/compile.ts';
+import { MAX_PATH_CHARACTERS } from '../compile/tree-builder.ts';
 import type { OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
