@@ -15,7 +15,7 @@ import { operationOf } from '../../test/helpers/operations.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { clientOf } from '../../test/helpers/redis-topologies.ts';
 import { until } from '../../test/helpers/until.ts';
-import { startWeir, type Weir } from '../../test/helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../../test/helpers/weir.ts';
 import { parseCount } from '../options.ts';
 import { controlOf, workersOf } from '../processes/service-processes.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
@@ -288,7 +288,9 @@ async function settledReport(weir: Weir, hits: number | undefined): Promise<Read
   const untilMs = Date.now() + SETTLED_WITHIN_MS;
   let last = { hits: -1, sinceMs: 0 };
   for (;;) {
-    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=1000000`).catch(() => undefined);
+    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=1000000`, {
+      headers: asLocal(weir),
+    }).catch(() => undefined);
     const report = page?.ok ? ((await page.json()) as UsageAnswer) : undefined; // as the API documents
     const nowMs = Date.now();
     if (report && report.hits !== last.hits) last = { hits: report.hits, sinceMs: nowMs };

@@ -92,7 +92,7 @@ export class FileUsage implements UsageStore {
     return new FileUsage(directory, '');
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<undefined> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
     for (const [hour, own] of byHour(rows))
       await this.#write(hour, { id: batch, batches: [batch], rows: inSlices(own) });
   }
@@ -140,6 +140,8 @@ export class FileUsage implements UsageStore {
   }
 
   async nowMs(): Promise<undefined> {}
+
+  async refused(): Promise<undefined> {}
 
   async tidy(keptFromHour: number, nowHour: number): Promise<number> {
     let deleted = 0;

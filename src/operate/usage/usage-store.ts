@@ -66,12 +66,10 @@ export interface UsageReport {
 export interface UsageStore {
   /** Identifies this store to the deciders, also after a restart. */
   readonly collector: string;
-  /**
-   * Adds the rows of a batch, once: a batch with a known id has no effect.
-   *
-   * @returns where rows are that could not be stored, and their number; undefined: all are stored
-   */
-  add(batch: string, rows: readonly UsageRow[]): Promise<string | undefined>;
+  /** Adds the rows of a batch, once: a batch with a known id has no effect. */
+  add(batch: string, rows: readonly UsageRow[]): Promise<void>;
+  /** How many rows could not be stored, and where they are until an operator removes them; undefined: none. */
+  refused(): Promise<string | undefined>;
   report(query: UsageQuery): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;

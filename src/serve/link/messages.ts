@@ -8,6 +8,7 @@ import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */
@@ -27,6 +28,7 @@ export interface Report {
   readonly figures: ReportedFigures;
   /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;
+  readonly background: readonly WorkReport[];
   readonly isReady: boolean;
   /** State of the store; undefined for counters in its memory. */
   readonly store: StoreFacts | undefined;
@@ -114,6 +116,8 @@ export interface ControlStart {
   readonly env: Environment;
   /** The path of the rules, overriding the environment. */
   readonly rules: string | undefined;
+  /** Lets clients on this machine read what callers sent, if no tokens are set. */
+  readonly localToken: string;
   /** Another control process has served operators before. */
   readonly isReplacement: boolean;
   /** Current overrides; undefined if none have been set since the service started. */

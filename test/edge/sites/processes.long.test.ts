@@ -162,7 +162,7 @@ test(
   async () => {
     for (const proxy of proxies) proxy.cut(PARTITION_MS + 2 * PATIENCE_MS);
     const isNoticed = (): boolean =>
-      sites.every(({ weirs }) => weirs.some((weir) => weir.output().includes('no exchange with site')));
+      sites.every(({ weirs }) => weirs.some((weir) => weir.output().includes('exchanging hits with site')));
     const isEnough = hasAdmitted(0, 0.4);
     await loadUntil(() => isNoticed() && isEnough(), [2 * LIMIT, 2 * LIMIT], PARTITION_MS);
     for (const proxy of proxies) proxy.cut(0);

@@ -237,7 +237,9 @@ test('a row that PostgreSQL refuses is set aside and counted, and the others are
   await client.connect();
   await client.query("ALTER TABLE weir_usage ADD CHECK (key <> 'user=bad')");
   const rows = ['user=a', 'user=bad', 'user=b', 'user=c'].map((key) => rowOf(100, key, 1));
-  expect(await store.add('second', rows)).toBe('1 rows, which are in the table weir_usage_quarantine');
+  expect(await store.refused()).toBeUndefined();
+  await store.add('second', rows);
+  expect(await store.refused()).toBe('the database has refused 1 rows, which are in the table weir_usage_quarantine');
   expect((await store.report(all)).hits).toBe(3);
   const { rows: kept } = await client.query('SELECT row FROM weir_usage_quarantine');
   expect(JSON.parse(kept[0].row)).toMatchObject({ key: 'user=bad', hits: 1 });
