@@ -62,6 +62,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/accuracy',
       'results/chaos',
       'results/explore',
+      'results/soak',
       'results/overload',
       'results/attack',
       'results/sharing',
