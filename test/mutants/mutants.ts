@@ -294,7 +294,7 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/backend.ts',
     tests: ['test/engine/backends/redis/backend', 'test/engine/backends/redis/clock-steps'],
     changes: [
-      ['if (hasStepped) this.#listener?.missed();', ''],
+      ['      this.#listener?.missed();\n    }\n    if (hasStepped ||', '    }\n    if (hasStepped ||'],
       ['if (!isNoScript(error)) throw error;', 'throw error;'],
     ],
   },
