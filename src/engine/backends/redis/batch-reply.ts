@@ -52,9 +52,15 @@ export function decodeBatch(
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
-    const replay = outcome === STATE_BEFORE ? stepsFrom(run, nextNumbers(), nowMs) : undefined;
-    for (let at = 0; at < numbers.length; at++)
-      replies[numbers[at] as number] = replay ? replay() : decodeSpend(run, at === 0 ? outcome : next());
+    let state: State | undefined = outcome === STATE_BEFORE ? nextNumbers() : undefined;
+    if (state?.length === 0) state = undefined;
+    const isRepeated = outcome === STATE_BEFORE;
+    for (let at = 0; at < numbers.length; at++) {
+      let reply: Reply;
+      if (isRepeated) [reply, state] = stepFrom(run, state, nowMs);
+      else reply = decodeSpend(run, at === 0 ? outcome : next());
+      replies[numbers[at] as number] = reply;
+    }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
     const { limit } = operation;
@@ -102,18 +108,19 @@ function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[],
   return answers;
 }
 
-const withTime = (reply: Reply, nowMs: number): Reply =>
+export const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
 
-/** Repeats the script's steps, from the same state at the same time, to learn the reply to each. */
-function stepsFrom({ limit, hits, claim }: Run, before: State, nowMs: number): () => Reply {
+/** Repeats a step that Redis has run, from the same state at the same time. Returns the reply and the next state. */
+export function stepFrom(
+  { limit, hits, claim }: Pick<Run, 'limit' | 'hits' | 'claim'>,
+  state: State | undefined,
+  nowMs: number,
+): readonly [Reply, State] {
   const { step, describe } = algorithmFor(limit);
-  let state = before.length > 0 ? before : undefined;
-  return () => {
-    const next = step(limit, state, nowMs, hits, true, claim);
-    state = next.state;
-    return describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true }, claim);
-  };
+  const next = step(limit, state, nowMs, hits, true, claim);
+  const outcome = { hits, accepted: next.accepted, charged: true };
+  return [describe(limit, next.report ?? next.state, nowMs, outcome, claim), next.state];
 }
 
 const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';
