@@ -298,8 +298,8 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/backends/redis/window-counts.ts',
     tests: [windowCounts],
     changes: [
-      ['before === 0 ? !wasSet :', 'false ? !wasSet :'],
-      ['leftMs < 0 && !isKnown)', 'false)'],
+      ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
+      ['before === 0 ? !wasSet : leftMs < 0', 'before === 0 && !wasSet'],
       ['if (!isFirstHit(limit)) this.#know(key, endMs);', ''],
     ],
   },

@@ -155,7 +155,7 @@ describe('counters', () => {
     const [kept] = limit('requests_per_unit: 5, on_change: keep');
     const [reset = ''] = limit('requests_per_unit: 5, on_change: reset');
     expect(kept).toBe('fixed_window.2|60000');
-    expect(reset).toMatch(/^fixed_window\|60000~[0-9a-f]{8}$/);
+    expect(reset).toMatch(/^fixed_window\.2\|60000~[0-9a-f]{8}$/);
     expect(limit('on_change: reset, name: other, requests_per_unit: 5, on_store_failure: allow')).toEqual([reset]);
     for (const other of ['requests_per_unit: 6', 'requests_per_unit: 5, soft: 1'])
       expect(limit(`${other}, on_change: reset`)).not.toEqual([reset]);

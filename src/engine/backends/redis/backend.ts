@@ -1,5 +1,5 @@
 import slotOf from 'cluster-key-slot';
-import { Cluster } from 'ioredis';
+import { Cluster, type Redis } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
 import type { Eventual } from '../../../base/later.ts';
 import type { State } from '../../algorithms/limit.ts';
@@ -111,7 +111,10 @@ export class RedisBackend implements Backend {
     this.atomic = this.#options.atomic;
     const turn = new WriteTurn(redis);
     this.#inNextTurn = (send) => turn.add(send);
-    this.#windows = new WindowCounts(async (name, args, slot) => redis.sendCommand(new StoreCommand(name, args, slot)));
+    this.#windows = new WindowCounts((commands, slot) => {
+      const node = this.#findNode(slot);
+      return node ? commands.send(node) : Promise.reject(new Error("Cluster isn't ready"));
+    });
     redis.on('error', (error: Error) => {
       this.#lastError = describeError(error);
     });
@@ -231,6 +234,13 @@ export class RedisBackend implements Backend {
     return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
   }
 
+  /** The connection to the node that has the slot, if it is known. */
+  #findNode(slot: number): Redis | undefined {
+    if (!(this.#redis instanceof Cluster)) return this.#redis;
+    const node = this.#redis.slots[slot]?.[0];
+    return this.#redis.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === node);
+  }
+
   /** The breaker of the node that has the slot. */
   #findBreaker(slot: number): Breaker {
     const node = this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined;
@@ -259,7 +269,7 @@ export class RedisBackend implements Backend {
 
   #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     const leadMs = this.#leadsMs.get(slot);
-    if (this.#options.replay || leadMs === undefined) return this.#runScript(requests, slot);
+    if (this.#options.replay || leadMs === undefined || !this.#findNode(slot)) return this.#runScript(requests, slot);
     const { monotonicMs, foreign, usage } = this.#options;
     const nowMs = monotonicMs() + leadMs;
     const batch = splitBatch(requests, (operation) => {
@@ -423,8 +433,9 @@ const isHalfMoved = (error: unknown): boolean =>
 const separate = (request: BatchRequest): readonly BatchRequest[] =>
   request.spend === 'each' ? request.operations.map((one) => ({ ...request, operations: [one] })) : [request];
 
-/** Whether the script can use a counter that a plain command cannot: it replaces other programs' values. */
-const isForScript = ({ message }: Error): boolean => /^(ERR|WRONGTYPE|NOPERM) /.test(message);
+/** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
+const isForScript = ({ message }: Error): boolean =>
+  /^(ERR|WRONGTYPE|NOPERM|MOVED|ASK|TRYAGAIN|CLUSTERDOWN) /.test(message);
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
 

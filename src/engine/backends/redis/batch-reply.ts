@@ -1,5 +1,6 @@
 import type { State } from '../../algorithms/limit.ts';
-import { algorithmFor } from '../../holds/limits.ts';
+import type { Claim } from '../../holds/claim.ts';
+import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
   type Operation,
@@ -52,14 +53,16 @@ export function decodeBatch(
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
-    let state: State | undefined = outcome === STATE_BEFORE ? nextNumbers() : undefined;
-    if (state?.length === 0) state = undefined;
-    const isRepeated = outcome === STATE_BEFORE;
-    for (let at = 0; at < numbers.length; at++) {
-      let reply: Reply;
-      if (isRepeated) [reply, state] = stepFrom(run, state, nowMs);
-      else reply = decodeSpend(run, at === 0 ? outcome : next());
-      replies[numbers[at] as number] = reply;
+    if (outcome === STATE_BEFORE) return repeatSteps(run, numbers, nextNumbers());
+    for (let at = 0; at < numbers.length; at++)
+      replies[numbers[at] as number] = decodeSpend(run, at === 0 ? outcome : next());
+  };
+  const repeatSteps = ({ limit, hits, claim }: Run, numbers: readonly number[], before: State): void => {
+    let state = before.length > 0 ? before : undefined;
+    for (const number of numbers) {
+      const next = stepFrom(limit, hits, claim, { state, nowMs });
+      replies[number] = next.reply;
+      state = next.state;
     }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
@@ -113,14 +116,15 @@ export const withTime = (reply: Reply, nowMs: number): Reply =>
 
 /** Repeats a step that Redis has run, from the same state at the same time. Returns the reply and the next state. */
 export function stepFrom(
-  { limit, hits, claim }: Pick<Run, 'limit' | 'hits' | 'claim'>,
-  state: State | undefined,
-  nowMs: number,
-): readonly [Reply, State] {
+  limit: Limit,
+  hits: number,
+  claim: Claim,
+  { state, nowMs }: { readonly state: State | undefined; readonly nowMs: number },
+): { readonly reply: Reply; readonly state: State } {
   const { step, describe } = algorithmFor(limit);
   const next = step(limit, state, nowMs, hits, true, claim);
   const outcome = { hits, accepted: next.accepted, charged: true };
-  return [describe(limit, next.report ?? next.state, nowMs, outcome, claim), next.state];
+  return { reply: describe(limit, next.report ?? next.state, nowMs, outcome, claim), state: next.state };
 }
 
 const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';

@@ -88,8 +88,9 @@ export class JoinedReplies {
   addWindow({ spends }: CountedWindow, before: State, nowMs: number): void {
     let state = before;
     for (const { operation, request, place } of spends) {
-      const [reply, next] = stepFrom({ ...operation, claim: operation }, state, nowMs);
-      state = next;
+      const next = stepFrom(operation.limit, operation.hits, operation, { state, nowMs });
+      const { reply } = next;
+      state = next.state;
       this.#put(request, place, this.#requests[request]?.receipts ? withTime(reply, nowMs) : reply);
     }
   }

@@ -3,13 +3,17 @@ import { isClaim } from '../../holds/claim.ts';
 import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import type { Operation } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import { Pipeline } from './pipeline.ts';
 import type { CountedWindow } from './split-batch.ts';
 
-/** Sends a command, and returns its reply, whose texts are `Buffer`s. */
-type SendCommand = (name: string, args: string[], slot: number) => Promise<unknown>;
+/** Sends commands to the node of a slot. */
+type SendCommands = (commands: Pipeline, slot: number) => Promise<readonly unknown[]>;
 
-/** The clock of Redis during a call, and as it was estimated before. */
-interface CallTimes {
+/** The replies of a call, with the place of a window's INCRBY: see `#addSpends`. */
+interface CallOfWindow {
+  readonly replies: readonly unknown[];
+  readonly place: number;
+  /** The clock of Redis during the call, and as it was estimated before. */
   readonly nowMs: number;
   readonly estimatedMs: number;
   readonly slot: number;
@@ -28,14 +32,15 @@ export interface CountedWindows {
  * window. If a counter turns out to be new, because Redis has lost it, its expiry is set again.
  */
 export class WindowCounts {
-  readonly #send: SendCommand;
+  readonly #send: SendCommands;
   /** The end of the window of each counter that was seen, on Redis's clock. */
   readonly #ends = new Map<CounterKey, number>();
   /** Counters that may have been created without an expiry by a call without a reply. */
   readonly #doubtful = new Map<CounterKey, { readonly limit: Limit; readonly slot: number }>();
   #mending: NodeJS.Timeout | undefined;
+  #lastEnd: { readonly limit: Limit; readonly nowMs: number; readonly endMs: number } | undefined;
 
-  constructor(send: SendCommand) {
+  constructor(send: SendCommands) {
     this.#send = send;
   }
 
@@ -49,27 +54,25 @@ export class WindowCounts {
     const { kind, hits, limit } = operation;
     if (kind !== 'spend' || hits === 0 || hits > MAX_HITS) return false;
     if (isClaim(operation) || !algorithmFor(limit).startBefore) return false;
-    return endAt(limit, nowMs) - nowMs > MIN_LEFT_MS;
+    return this.#endAt(limit, nowMs) - nowMs > MIN_LEFT_MS;
   }
 
   /** @throws  the error of a call that may have run */
   async count(windows: readonly CountedWindow[], slot: number, estimatedMs: number): Promise<CountedWindows> {
-    const time = this.#send('time', [], slot);
-    const sent = windows.map((window) => this.#sendSpends(window, slot, estimatedMs));
-    const replies = await Promise.allSettled([time, ...sent.flat()]);
-    const failure = replies.find((reply) => reply.status === 'rejected' && !isRefused(reply.reason));
-    if (failure?.status === 'rejected') {
+    const commands = new Pipeline();
+    commands.add('TIME');
+    const places = windows.map((window) => this.#addSpends(commands, window, estimatedMs));
+    let replies: readonly unknown[];
+    try {
+      replies = await this.#send(commands, slot);
+    } catch (error) {
       for (const { key, limit } of windows) this.#doubt(key, limit, slot);
-      throw failure.reason;
+      throw error;
     }
-    const values = replies.map((reply) => (reply.status === 'fulfilled' ? reply.value : reply.reason));
-    const [seconds, microseconds] = values[0] as readonly Buffer[]; // of TIME
-    const nowMs = Number(String(seconds)) * 1_000 + Math.floor(Number(String(microseconds)) / 1_000);
-    let at = 1;
-    const befores = windows.map((window, place) => {
-      const first = at;
-      at += sent[place]?.length ?? 0;
-      return this.#readSpends(window, values.slice(first, at), { nowMs, estimatedMs, slot });
+    const nowMs = readTime(replies[0]);
+    const befores = windows.map((window, at) => {
+      const place = places[at] as number; // one for each window
+      return this.#readSpends(window, { replies, place, nowMs, estimatedMs, slot });
     });
     return { nowMs, befores };
   }
@@ -78,41 +81,72 @@ export class WindowCounts {
     clearTimeout(this.#mending);
   }
 
-  /** INCRBY alone, or between SET and PTTL for a counter that is not known in its present window. */
-  #sendSpends({ key, limit, hits }: CountedWindow, slot: number, nowMs: number): readonly Promise<unknown>[] {
+  /**
+   * Adds INCRBY alone, or between SET and PTTL for a counter that is not known in its present window.
+   *
+   * @returns  the place of INCRBY; negative if it is alone
+   */
+  #addSpends(commands: Pipeline, { key, limit, hits }: CountedWindow, nowMs: number): number {
     const knownMs = this.#ends.get(key);
-    if (knownMs !== undefined && knownMs - nowMs > MIN_LEFT_MS)
-      return [this.#send('incrby', [key, String(hits)], slot)];
-    const expiry = isFirstHit(limit) ? ['PX', String(limit.windowMs)] : ['PXAT', String(endAt(limit, nowMs))];
-    return [
-      this.#send('set', [key, '0', ...expiry, 'NX'], slot),
-      this.#send('incrby', [key, String(hits)], slot),
-      this.#send('pttl', [key], slot),
-    ];
+    if (knownMs !== undefined && knownMs - nowMs > MIN_LEFT_MS) {
+      commands.add('INCRBY', key, String(hits));
+      return 1 - commands.count;
+    }
+    if (isFirstHit(limit)) commands.add('SET', key, '0', 'PX', String(limit.windowMs), 'NX');
+    else commands.add('SET', key, '0', 'PXAT', String(this.#endAt(limit, nowMs)), 'NX');
+    commands.add('INCRBY', key, String(hits));
+    commands.add('PTTL', key);
+    return commands.count - 2;
   }
 
-  /** The state before the spends. @param replies  to the commands, some of which may be errors */
-  #readSpends({ key, limit, hits }: CountedWindow, replies: readonly unknown[], at: CallTimes): State | Error {
-    const { nowMs, estimatedMs } = at;
-    const isKnown = replies.length === 1;
-    const count = isKnown ? replies[0] : replies[1];
+  /** The state before the spends, or why they were not counted. */
+  #readSpends({ key, limit, hits }: CountedWindow, at: CallOfWindow): State | Error {
+    const { replies, place } = at;
+    const count = replies[Math.abs(place)];
     if (typeof count !== 'number') {
       this.#ends.delete(key);
       return count instanceof Error ? count : new TypeError(`expected a count, got ${typeof count}`);
     }
     const before = Math.max(count - hits, 0);
-    const leftMs = isKnown
-      ? (this.#ends.get(key) ?? 0) - nowMs
-      : typeof replies[2] === 'number'
-        ? replies[2]
-        : NO_EXPIRY;
-    const endMs = before === 0 || leftMs <= 0 ? endAt(limit, nowMs) : nowMs + leftMs;
-    // an estimate may be past the end of the window
-    const isRight = isFirstHit(limit) || endAt(limit, estimatedMs) === endMs;
-    const wasSet = String(replies[0]) === 'OK' && leftMs > 0 && isRight;
-    if (before === 0 ? !wasSet : leftMs < 0 && !isKnown) this.#expire(key, limit, endMs, at.slot);
-    if (!isFirstHit(limit)) this.#know(key, endMs);
+    const endMs = place < 0 ? this.#endOfKnown(key, limit, before, at) : this.#endOfSeen(key, limit, before, at);
     return [algorithmFor(limit).startBefore?.(limit, endMs) ?? 0, before];
+  }
+
+  /** The end of the window of a counter after INCRBY alone. */
+  #endOfKnown(key: CounterKey, limit: Limit, before: number, { nowMs, slot }: CallOfWindow): number {
+    const knownMs = this.#ends.get(key) ?? 0;
+    if (before > 0 && knownMs > nowMs) return knownMs;
+    const endMs = this.#endAt(limit, nowMs);
+    if (before === 0) this.#expire(key, limit, endMs, slot);
+    this.#know(key, endMs);
+    return endMs;
+  }
+
+  /** The same after SET, INCRBY and PTTL. */
+  #endOfSeen(
+    key: CounterKey,
+    limit: Limit,
+    before: number,
+    { replies, place, nowMs, estimatedMs, slot }: CallOfWindow,
+  ): number {
+    const pttl = replies[place + 1];
+    const leftMs = typeof pttl === 'number' ? pttl : NO_EXPIRY;
+    const endMs = before > 0 && leftMs > 0 ? nowMs + leftMs : this.#endAt(limit, nowMs);
+    // an estimate may be past the end of the window
+    const isRight = leftMs > 0 && (isFirstHit(limit) || this.#endAt(limit, estimatedMs) === endMs);
+    const wasSet = isRight && String(replies[place - 1]) === 'OK';
+    if (before === 0 ? !wasSet : leftMs < 0) this.#expire(key, limit, endMs, slot);
+    if (!isFirstHit(limit)) this.#know(key, endMs);
+    return endMs;
+  }
+
+  /** The end of the window of a hit; those of a batch have few limits. */
+  #endAt(limit: Limit, nowMs: number): number {
+    const last = this.#lastEnd;
+    if (last?.limit === limit && last.nowMs === nowMs) return last.endMs;
+    const endMs = nowMs + algorithmFor(limit).step(limit, undefined, nowMs, 1, true).ttlMs;
+    this.#lastEnd = { limit, nowMs, endMs };
+    return endMs;
   }
 
   #know(key: CounterKey, endMs: number): void {
@@ -121,7 +155,9 @@ export class WindowCounts {
   }
 
   #expire(key: CounterKey, limit: Limit, endMs: number, slot: number): void {
-    this.#send('pexpireat', [key, String(endMs)], slot).catch(() => this.#doubt(key, limit, slot));
+    const commands = new Pipeline();
+    commands.add('PEXPIREAT', key, String(endMs));
+    this.#send(commands, slot).catch(() => this.#doubt(key, limit, slot));
   }
 
   /** Checks the expiry of a counter later, until Redis answers. */
@@ -137,13 +173,13 @@ export class WindowCounts {
     this.#doubtful.clear();
     for (const [key, { limit, slot }] of doubtful) {
       try {
-        const [[seconds], leftMs] = (await Promise.all([
-          this.#send('time', [], slot),
-          this.#send('pttl', [key], slot),
-        ])) as [Buffer[], number]; // their replies
-        if (leftMs === NO_EXPIRY) this.#expire(key, limit, endAt(limit, Number(String(seconds)) * 1_000), slot);
-      } catch (error) {
-        if (!isRefused(error)) this.#doubt(key, limit, slot);
+        const commands = new Pipeline();
+        commands.add('TIME');
+        commands.add('PTTL', key);
+        const [time, leftMs] = await this.#send(commands, slot);
+        if (leftMs === NO_EXPIRY) this.#expire(key, limit, this.#endAt(limit, readTime(time)), slot);
+      } catch {
+        this.#doubt(key, limit, slot);
       }
     }
   }
@@ -162,9 +198,8 @@ const NO_EXPIRY = -1;
 
 const isFirstHit = (limit: Limit): boolean => algorithmFor(limit).windows?.(limit) === 'first_hit';
 
-/** The end of the window of a hit. */
-const endAt = (limit: Limit, nowMs: number): number =>
-  nowMs + algorithmFor(limit).step(limit, undefined, nowMs, 1, true).ttlMs;
-
-/** Whether a command certainly did not run. */
-export const isRefused = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
+/** @param reply  of TIME: seconds and microseconds */
+function readTime(reply: unknown): number {
+  if (!Array.isArray(reply)) throw reply instanceof Error ? reply : new TypeError('expected the reply of TIME');
+  return Number(String(reply[0])) * 1_000 + Math.floor(Number(String(reply[1])) / 1_000);
+}

@@ -1,0 +1,77 @@
+import type { Redis } from 'ioredis';
+import { StoreCommand } from './script.ts';
+
+/** Commands that are sent with one write. */
+export class Pipeline {
+  #text = '';
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** @see https://redis.io/docs/latest/develop/reference/protocol-spec/ */
+  add(name: string, ...args: readonly string[]): void {
+    this.#text += `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
+    for (const arg of args) this.#text += `\r\n$${Buffer.byteLength(arg)}\r\n${arg}`;
+    this.#text += '\r\n';
+    this.#count++;
+  }
+
+  /**
+   * ioredis gets one command for all, whose replies it delivers one by one: a command of its own for each would cost this
+   * process several times as much as Redis needs to run them.
+   *
+   * @returns  a reply for each command, whose texts are `Buffer`s; an error if Redis refused to run the command
+   * @throws   the connection's error: commands may have run
+   */
+  send(redis: Redis): Promise<readonly unknown[]> {
+    return new Promise((resolve, reject) => {
+      const command = new PipelineCommand(this.#text, this.#count, resolve, reject);
+      const { commandQueue, condition } = redis as unknown as Internals;
+      const queued = commandQueue.length;
+      redis.sendCommand(command);
+      const isWritten = commandQueue.length > queued;
+      const item = { command, select: condition?.select ?? 0 };
+      for (let at = 1; isWritten && at < this.#count; at++) commandQueue.push(item);
+    });
+  }
+}
+
+/** What ioredis keeps of a command until its reply; private in its types. */
+interface Internals {
+  readonly commandQueue: {
+    readonly length: number;
+    push(item: { readonly command: PipelineCommand; readonly select: number }): void;
+  };
+  readonly condition: { readonly select: number } | null;
+}
+
+/** Whether Redis refused to run a command, and so has not run it. */
+export const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
+
+class PipelineCommand extends StoreCommand {
+  readonly #text: string;
+
+  constructor(
+    text: string,
+    count: number,
+    resolve: (replies: readonly unknown[]) => void,
+    reject: (error: unknown) => void,
+  ) {
+    super('pipeline', []);
+    this.#text = text;
+    const replies: unknown[] = [];
+    this.resolve = (reply: unknown) => {
+      if (replies.push(reply) === count) resolve(replies);
+    };
+    this.reject = (error: unknown) => {
+      if (isRefused(error)) this.resolve(error);
+      else reject(error);
+    };
+  }
+
+  override toWritable(): string {
+    return this.#text;
+  }
+}
