@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { requestStatus, Upstream } from '../helpers/upstream.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
 const LIMIT = 100_000;
@@ -114,7 +114,7 @@ function chat(
 /** The charged hits of the tenant's counter, and those on hold. */
 async function standing({ weir }: Pick<Stack, 'weir'>, tenant: string) {
   const query = `domain=llm&descriptor=${encodeURIComponent(`tenant=${tenant}`)}`;
-  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`);
+  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`, { headers: asLocal(weir) });
   const { counters } = JSON.parse(await answer.text());
   const [{ used, onHold }] = counters;
   return { charged: used - onHold, onHold };

@@ -71,7 +71,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const needed = inner.accepted || reason === CEILING ? held : Math.max(before + hits, wholeSlots(estimate));
   const next =
     hits < 0
-      ? noteRelease(estimate, nowMs, takenMs, status)
+      ? noteRelease(estimate, nowMs, { holder, takenMs, status })
       : noteTake(estimate, nowMs, Math.min(needed, limit.requestsPerUnit));
   if (charge && hits !== 0) return finishStep(limit, next, inner);
   const { ttlMs, ...peeked } = finishStep(limit, estimate, inner);
@@ -166,7 +166,6 @@ export const adaptive: Counting<AdaptiveLimit> = {
       ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
     keepsEntries: true,
   },
-  sharing: inFlight.sharing ?? [],
   includes: [inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {

@@ -1,5 +1,3 @@
-import { type ShareReason, shareReasons } from './reports.ts';
-
 /** Comes before the scripts of limits that may be shared. */
 export const admissionScript = new URL('./admission.lua', import.meta.url);
 
@@ -22,12 +20,12 @@ export interface AdmissionLevel {
 export type Judgement = readonly [reason: number, level: number];
 export const ACCEPTED: Judgement = [0, 0];
 
-const reasonNumber = (reason: ShareReason): number => shareReasons.indexOf(reason);
-const EMPTY = reasonNumber('empty');
-const HELD = reasonNumber('held');
-const PRIORITY = reasonNumber('priority');
-const SHARE = reasonNumber('share');
-export const CEILING = reasonNumber('ceiling');
+/** Places in `shareReasons`. */
+const EMPTY = 1;
+const HELD = 2;
+const PRIORITY = 3;
+const SHARE = 4;
+export const CEILING = 5;
 
 /**
  * Decides hits on a shared limit, of a rate or of slots; if they are refused, why, and at which level. Twin of
@@ -37,41 +35,42 @@ export const CEILING = reasonNumber('ceiling');
  * @param floor   what the hits must leave to higher priorities
  */
 export function judge(levels: readonly AdmissionLevel[], wanted: number, floor: number): Judgement {
+  const count = levels.length;
   let isPaid = false;
-  for (let at = levels.length - 1; at > 0; at--) {
+  for (let at = count - 1; at > 0; at--) {
     const level = levels[at] as AdmissionLevel; // in range
     isPaid = level.reserve > 0 && level.left - wanted >= (isPaid ? 0 : level.held);
     level.pays = isPaid;
   }
-  const { left, held } = levels[0] as AdmissionLevel; // there always is a limit
-  const room = left - wanted;
+  const whole = levels[0] as AdmissionLevel; // there always is a limit
+  const room = whole.left - wanted;
   if (room < 0) return [EMPTY, 0];
-  if (!isPaid && room < held) return [HELD, 0];
+  if (!isPaid && room < whole.held) return [HELD, 0];
   if (!isPaid && room < floor) return [PRIORITY, 0];
-  for (let at = 1; at < levels.length; at++) {
-    const { isAhead, pays } = levels[at] as AdmissionLevel;
-    if (isAhead && !pays) return [SHARE, at];
-  }
-  for (let at = 1; at < levels.length; at++) {
+  for (let at = 1; at < count; at++) {
     const level = levels[at] as AdmissionLevel;
-    const kept = levels[at + 1]?.pays ? 0 : level.held;
-    if (level.ceilingLeft < wanted + kept) return [CEILING, at];
+    if (level.isAhead && !level.pays) return [SHARE, at];
+  }
+  for (let at = 1; at < count; at++) {
+    const level = levels[at] as AdmissionLevel;
+    const isKept = at + 1 === count || !(levels[at + 1] as AdmissionLevel).pays;
+    if (level.ceilingLeft < wanted + (isKept ? level.held : 0)) return [CEILING, at];
   }
   return ACCEPTED;
 }
 
 /** What the last child on the path may still use, without the test of its share. */
 export function findRoom(levels: readonly AdmissionLevel[], floor: number): number {
-  const [{ left, held }] = levels as readonly [AdmissionLevel];
-  const own = unspent(levels);
-  let room = Math.min(Math.max(left, 0), Math.max(own, left - Math.max(held, floor), 0));
-  for (let at = 1; at < levels.length; at++)
-    room = Math.min(room, Math.max((levels[at] as AdmissionLevel).ceilingLeft, 0));
+  const count = levels.length;
+  const whole = levels[0] as AdmissionLevel; // there always is a limit
+  const left = whole.left;
+  let room = Math.min(Math.max(left, 0), Math.max(unspent(levels), left - Math.max(whole.held, floor), 0));
+  for (let at = 1; at < count; at++) room = Math.min(room, Math.max((levels[at] as AdmissionLevel).ceilingLeft, 0));
   return room;
 }
 
 /** What is left of the reservation of the last child on the path. */
 export function unspent(levels: readonly AdmissionLevel[]): number {
-  const { reserve, left } = levels.at(-1) as AdmissionLevel;
-  return levels.length > 1 && reserve > 0 ? Math.max(left, 0) : 0;
+  const last = levels[levels.length - 1] as AdmissionLevel;
+  return levels.length > 1 && last.reserve > 0 ? Math.max(last.left, 0) : 0;
 }

@@ -186,7 +186,7 @@ do
     local is_kept = inner_ttl_ms > 0
     entries.first = entries.live
     local state = { inner = is_kept and inner or nil, entries = entries }
-    local length = is_kept and #inner - (inner.first or 1) + 1 or 0
+    local length = is_kept and #inner - (inner.dropped or 0) or 0
     state.lists = { { length }, state.inner or {}, entries }
     local remembered_ms = #entries >= entries.live and entries[#entries - 1] + limit[3] - now_ms or 0
     return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report

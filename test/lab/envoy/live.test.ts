@@ -16,7 +16,7 @@ import { accepts, freePort } from '../../helpers/process.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { envoy as envoyBinary } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';
-import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
+import { asLocal, MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -101,7 +101,9 @@ async function statuses(...sent: readonly (Readonly<Record<string, string>> | un
 
 async function usedSlots(): Promise<number> {
   const url = `http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=demo&descriptor=tenant%3Dacme`;
-  const { counters } = (await (await fetch(url)).json()) as { counters: readonly { used: number }[] };
+  const { counters } = (await (await fetch(url, { headers: asLocal(weir) })).json()) as {
+    counters: readonly { used: number }[];
+  };
   return counters[0]?.used ?? 0;
 }
 

@@ -11,6 +11,7 @@ import {
   type InvalidationListener,
   type Invalidations,
   type Operation,
+  type Recall,
   type Replies,
   type RunOptions,
   type Settlement,
@@ -85,6 +86,7 @@ export class RedisBackend implements Backend {
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
   #listener: InvalidationListener | undefined;
+  #recall: Recall = () => undefined;
   /** Minimum lead of each slot's node's clock over the monotonic clock since that clock last stepped forward. */
   readonly #leadsMs = new Map<number, number>();
 
@@ -140,6 +142,10 @@ export class RedisBackend implements Backend {
   isSilent({ key }: Operation, nowMs: number): boolean {
     const batcher = this.#redis instanceof Cluster ? this.#batchers.get(this.#slotKeys.slotOf(key)) : this.#onlyBatcher;
     return batcher?.isSilent(nowMs) ?? false;
+  }
+
+  recallWith(recall: Recall): void {
+    this.#recall = recall;
   }
 
   shardOf({ key }: Operation): string {
@@ -257,6 +263,7 @@ export class RedisBackend implements Backend {
       maxInFlight: MAX_IN_FLIGHT,
       monotonicMs,
       lateness,
+      recall: (operations) => this.#recall(operations),
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
