@@ -4,6 +4,7 @@ import { StoreCommand } from './script.ts';
 /** Commands that are sent with one write. */
 export class Pipeline {
   #text = '';
+  #encoding: BufferEncoding = 'latin1'; // faster, for texts of ASCII
   #count = 0;
 
   get count(): number {
@@ -13,7 +14,11 @@ export class Pipeline {
   /** @see https://redis.io/docs/latest/develop/reference/protocol-spec/ */
   add(name: string, ...args: readonly string[]): void {
     this.#text += `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
-    for (const arg of args) this.#text += `\r\n$${Buffer.byteLength(arg)}\r\n${arg}`;
+    for (const arg of args) {
+      const octets = Buffer.byteLength(arg);
+      if (octets !== arg.length) this.#encoding = 'utf8';
+      this.#text += `\r\n$${octets}\r\n${arg}`;
+    }
     this.#text += '\r\n';
     this.#count++;
   }
@@ -27,7 +32,7 @@ export class Pipeline {
    */
   send(redis: Redis): Promise<readonly unknown[]> {
     return new Promise((resolve, reject) => {
-      const command = new PipelineCommand(this.#text, this.#count, resolve, reject);
+      const command = new PipelineCommand(Buffer.from(this.#text, this.#encoding), this.#count, resolve, reject);
       const { commandQueue, condition } = redis as unknown as Internals;
       const queued = commandQueue.length;
       redis.sendCommand(command);
@@ -51,16 +56,16 @@ interface Internals {
 export const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
 
 class PipelineCommand extends StoreCommand {
-  readonly #text: string;
+  readonly #octets: Buffer;
 
   constructor(
-    text: string,
+    octets: Buffer,
     count: number,
     resolve: (replies: readonly unknown[]) => void,
     reject: (error: unknown) => void,
   ) {
     super('pipeline', []);
-    this.#text = text;
+    this.#octets = octets;
     const replies: unknown[] = [];
     this.resolve = (reply: unknown) => {
       if (replies.push(reply) === count) resolve(replies);
@@ -71,7 +76,7 @@ class PipelineCommand extends StoreCommand {
     };
   }
 
-  override toWritable(): string {
-    return this.#text;
+  override toWritable(): Buffer {
+    return this.#octets;
   }
 }

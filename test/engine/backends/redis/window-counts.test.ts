@@ -102,6 +102,14 @@ test('concurrent spends on a counter are one INCRBY, and each has its own outcom
   );
 });
 
+test('names of several octets for each character are counted', async () => {
+  const store = await openStore();
+  const hits = ['é', '\u{1f600}', 'plain'].map((name) => spend(fixedWindowOf(5, HOUR), name));
+  await run(store, ...hits);
+  expect(await run(store, ...hits)).toMatchObject(hits.map(() => ({ hitsBefore: 1 })));
+  expect(await Promise.all(hits.map(({ key }) => operator.get(key)))).toEqual(['2', '2', '2']);
+});
+
 test('a counter that Redis has lost has an expiry again after the next spend', async () => {
   const store = await openStore();
   const hit = spend(fixedWindowOf(5, HOUR), 'lost');
