@@ -5,11 +5,11 @@ const order = {
   'src/h2': 'identity bounds listen http2 grpc',
   'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
-  'src/lab': 'record sketches diff mapping replay simulate advise envoy',
-  'src/edge': 'rls overload rlqs grpc http sites xds',
+  'src/lab': 'record sketches diff mapping replay advise envoy',
+  'src/edge': 'rls overload rlqs grpc http sites',
   'src/operate': 'answers observe tracing candidate record findings usage admin console',
   'src/serve': 'parts link decider control supervisor',
-  'src/cli': 'process check guard commands',
+  'src/cli': 'process check commands',
 };
 
 /** Optional capabilities: see `src/parts/parts.ts`, the only file of them that the core may import. */
@@ -17,7 +17,7 @@ const PARTS = '^src/parts/';
 
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|edge|cli|parts/xds)/',
+  '^@grpc': '^src/(protobuf|edge|cli|parts/(xds|kuadrant))/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',

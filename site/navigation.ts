@@ -85,7 +85,7 @@ const labels: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Pages for few readers: at the end, folded. */
-const builtHow = ['architecture', 'decisions/README'];
+const builtHow = ['architecture', 'lua', 'decisions/README'];
 
 export interface SidebarItem {
   readonly text: string;

@@ -288,7 +288,7 @@ async function settledReport(weir: Weir, hits: number | undefined): Promise<Read
   const untilMs = Date.now() + SETTLED_WITHIN_MS;
   let last = { hits: -1, sinceMs: 0 };
   for (;;) {
-    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=1000000`, {
+    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=100000`, {
       headers: asLocal(weir),
     }).catch(() => undefined);
     const report = page?.ok ? ((await page.json()) as UsageAnswer) : undefined; // as the API documents

@@ -1,12 +1,16 @@
 import type { Command } from 'commander';
 import type { ReplaySurroundings } from '../cli/commands/admin.ts';
+import type { SideService } from '../edge/grpc/side-service.ts';
 import type { JsonOverload } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
-import type { RlsService } from '../edge/rls/service.ts';
+import type { Extras, RlsService } from '../edge/rls/service.ts';
+import type { Reservations } from '../engine/decide/reservations.ts';
+import type { SlotsDecider } from '../engine/decide/slots.ts';
 import type { RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { Settings } from '../settings/settings.ts';
 import { addGuardCommand } from './guard/command.ts';
+import { offerKuadrant } from './kuadrant/offer.ts';
 import { addSimulateCommand } from './simulate/command.ts';
 import { discoveredRules } from './xds/source.ts';
 
@@ -33,6 +37,21 @@ export const commands: Parts<(program: Command, surroundings: ReplaySurroundings
 export const ruleSources: Parts<(rules: Settings['rules'], log: Logger) => OtherRules | undefined> = {
   xds: discoveredRules,
 };
+
+/** What services decide with. */
+interface Deciding {
+  readonly decider: SlotsDecider;
+  readonly reservations: Reservations;
+  readonly extras: Extras;
+}
+
+/** Functions that offer gRPC services. */
+const services: Parts<(deciding: Deciding) => SideService> = {
+  kuadrant: offerKuadrant,
+};
+
+export const offerServices = (deciding: Deciding): readonly SideService[] =>
+  Object.values(services).map((offer) => offer(deciding));
 
 type OpenRoute = (path: string, service: RlsService, overload: JsonOverload) => Promise<readonly [string, Route]>;
 

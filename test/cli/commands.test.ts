@@ -230,8 +230,14 @@ test('the help of weir lists every command on one line, grouped by purpose', asy
 
 /** The names of the program's commands in its source, without subcommands. */
 function commandsInSource(): ReadonlySet<string> {
-  const src = join(__dirname, '../../src/cli');
-  const files = ['program.ts', ...readdirSync(join(src, 'commands')).map((name) => join('commands', name))];
+  const src = join(__dirname, '../../src');
+  const files = ['cli/program.ts', 'cli/commands', 'parts'].flatMap((name) =>
+    name.endsWith('.ts')
+      ? [name]
+      : readdirSync(join(src, name), { recursive: true, encoding: 'utf8' })
+          .filter((file) => file.endsWith('.ts'))
+          .map((file) => join(name, file)),
+  );
   const added = files.flatMap((name) => [
     ...readFileSync(join(src, name), 'utf8').matchAll(/(?:program\s*\.command\(|\bcommand\(\s*program,\s*)'(\w+)'/g),
   ]);

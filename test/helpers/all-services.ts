@@ -1,12 +1,14 @@
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { QuotaService, shareTerms } from '../../src/edge/rlqs/quota-service.ts';
-import { createHoldsService, createKuadrantService } from '../../src/edge/rls/holds.ts';
+import { createHoldsService } from '../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { createKuadrantLimits } from '../../src/engine/decide/kuadrant.ts';
 import { createReservations } from '../../src/engine/decide/reservations.ts';
 import { createSlots } from '../../src/engine/decide/slots.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { MemoryShares } from '../../src/engine/shares/share-store.ts';
+import { createKuadrantLimits } from '../../src/parts/kuadrant/limits.ts';
+import { hostKuadrant } from '../../src/parts/kuadrant/offer.ts';
+import { createKuadrantService } from '../../src/parts/kuadrant/service.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';
@@ -22,7 +24,7 @@ export interface StoreBounds {
 export function allServices(
   rules: RuleTree,
   { counterBytes, shareBytes, maxBuckets }: StoreBounds,
-): Pick<GrpcServerOptions, 'rules' | 'holds' | 'kuadrant' | 'quotas'> {
+): Pick<GrpcServerOptions, 'rules' | 'holds' | 'others' | 'quotas'> {
   const counters = createMemoryBackend(Date.now, { maxCounters: counterBytes / 64, maxBytes: counterBytes });
   const decider = { ...deciderOf(rules, { clock: Date.now }), ledger: ledgerOf(counters) };
   const reservations = createReservations(decider);
@@ -30,7 +32,7 @@ export function allServices(
   return {
     rules: () => rules,
     holds: createHoldsService(createSlots(decider), reservations),
-    kuadrant: createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()),
+    others: [hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()))],
     quotas: new QuotaService({
       ...{ rules: () => rules, unknown: 'deny', domains: [], maxBuckets, terms },
       keyOf: (fillMs, domain, entries) => `${fillMs} ${domain} ${JSON.stringify(entries)}`,

@@ -169,8 +169,8 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['room - wanted < waiters.count &&', ''],
-      ['borrowed * (level.weight + waiters.weights) >= level.weight * whole', 'false'],
+      ['room - wanted < waiting.count &&', ''],
+      ['>= level.weight * (borrowed + waiting.slots + room)', '< 0'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
     ],
   },
@@ -410,7 +410,7 @@ const decisions: readonly Mutants[] = [
     file: 'src/engine/decide/plan.ts',
     tests: [
       ...[decide, 'test/engine/decide/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
-      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/engine/decide/kuadrant'],
+      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/parts/kuadrant/kuadrant'],
     ],
     changes: [
       ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],

@@ -4,7 +4,7 @@ import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts'
 import type { reportUsage } from '../../operate/admin/usage-operations.ts';
 import type { UsageAnswer } from '../../operate/answers/usage.ts';
 import { command, count, type ServiceFlags, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, show } from './client.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
 import type { Paint } from './paint.ts';
 
 interface UsageFlags extends ServiceFlags {
@@ -20,9 +20,10 @@ interface UsageFlags extends ServiceFlags {
   readonly count?: number;
 }
 
-/** Rows that are listed for people, and the most that a service answers. */
+/** Rows that are listed for people. */
 const SHOWN_ROWS = 50;
-const MAX_ROWS = 1_000_000;
+/** The most that a service sends. */
+const SENT_ROWS = 100_000;
 /** Many rows take seconds to sum up and send. */
 const TIMEOUT_MS = 120_000;
 
@@ -47,21 +48,47 @@ export function addUsageCommand(program: Command, surroundings: Surroundings): v
       guarded(fail, async ({ from, to, by, per, domain, rule, key, ...flags }: UsageFlags) => {
         if (flags.csv && flags.json)
           throw new CommandFailed('--csv and --json are mutually exclusive: remove one of them');
-        const allRows = flags.dir === undefined ? MAX_ROWS : Number.POSITIVE_INFINITY;
-        const rows = flags.count ?? (flags.csv || flags.json ? allRows : SHOWN_ROWS);
+        const isForProgram = flags.csv || flags.json;
+        const all = flags.dir === undefined ? SENT_ROWS : Number.POSITIVE_INFINITY;
+        const rows = flags.count ?? (isForProgram ? all : SHOWN_ROWS);
         const query = { from: asTime(from), to: asTime(to), by, per, domain, rule, key, count: rows };
         const usage =
           flags.dir === undefined
-            ? await callApi(flags, { operation: 'GET /api/v1/usage', query, timeoutMs: TIMEOUT_MS })
+            ? await fetchUsage(flags, query, isForProgram && flags.count === undefined)
             : await readFiles(flags.dir, query, clock);
-        if (flags.count === undefined && rows !== SHOWN_ROWS && usage.more > 0)
-          throw new CommandFailed(
-            `the service answers at most ${MAX_ROWS} rows, and there are ${usage.more} more: use --dir, --from and --to, --domain or --rule`,
-          );
         if (flags.csv) print(renderCsv(usage));
         else show(flags, usage, renderUsage, surroundings);
       }),
     );
+}
+
+/** A report of a service; of all rows in parts, if they are too many for one answer. */
+async function fetchUsage(
+  flags: Target,
+  query: Readonly<Record<string, string | number | undefined>>,
+  isOfAll: boolean,
+): Promise<UsageAnswer> {
+  const call = (part: object): Promise<UsageAnswer> =>
+    callApi(flags, { operation: 'GET /api/v1/usage', query: { ...query, ...part }, timeoutMs: TIMEOUT_MS });
+  const first = await call({});
+  if (!isOfAll || first.more === 0) return first;
+  const parts = Math.ceil((2 * (first.rows.length + first.more)) / SENT_ROWS); // they differ in size
+  const rows: UsageAnswer['rows'][number][] = [];
+  for (let part = 0; part < parts; part++) {
+    const one = await call({ part, parts });
+    if (one.more > 0) throw new CommandFailed(`the service left out ${one.more} rows of part ${part} of ${parts}`);
+    rows.push(...one.rows);
+  }
+  return { ...first, more: 0, rows: rows.sort(compareRows) };
+}
+
+/** By time, then the most hits first, then by their names. */
+function compareRows(one: UsageAnswer['rows'][number], other: UsageAnswer['rows'][number]): number {
+  if (one.at !== other.at) return (one.at ?? '') < (other.at ?? '') ? -1 : 1;
+  if (one.hits !== other.hits) return other.hits - one.hits;
+  for (const name of ['domain', 'rule', 'currency', 'key'] as const)
+    if (one[name] !== other[name]) return (one[name] ?? '') < (other[name] ?? '') ? -1 : 1;
+  return 0;
 }
 
 /** A report from files, in this process. */

@@ -36,7 +36,7 @@ export async function startH2Server(options: GrpcServerOptions, limits?: Partial
   const router = new Router({ maxRequestBytes: MAX_REQUEST_BYTES, detailHeader: DETAIL_HEADER });
   addDecisions(router, options);
   for (const method of healthMethods(health, onCallFinished)) router.add(method);
-  for (const { paths, load } of sideServices(options)) router.addOnDemand(paths, load);
+  for (const { paths, load } of sideServices(options)) router.addOnDemand(paths, () => load(overload));
   if (quotas) router.add((await import('./quotas-service.ts')).quotasMethod(quotas, overload));
   const { memory, inFlight } = overload;
   return serve(router, { address, tls, limits, connections, memory, inFlight, onConnectionError });

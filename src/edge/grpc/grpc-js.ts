@@ -58,7 +58,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
     'unary',
   );
   addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
-  for (const { load } of sideServices(options)) addMethods(server, await load(), options.clock);
+  for (const { load } of sideServices(options)) addMethods(server, await load(options.overload), options.clock);
 
   const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {

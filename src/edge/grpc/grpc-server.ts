@@ -6,9 +6,10 @@ import type { Address, TlsOptions } from '../../h2/listen/listener.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import type { Health } from '../rls/health.ts';
-import type { HoldsService, KuadrantService } from '../rls/holds.ts';
+import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { StartTimer } from './reflection.ts';
+import type { SideService } from './side-service.ts';
 
 export interface GrpcServerOptions {
   readonly address: Address;
@@ -19,8 +20,8 @@ export interface GrpcServerOptions {
   readonly rules?: (() => RuleTree | undefined) | undefined;
   /** Slots for callers that are not proxies; undefined to disable the service. */
   readonly holds?: HoldsService | undefined;
-  /** Service for Kuadrant's filter; undefined to disable it. */
-  readonly kuadrant?: KuadrantService | undefined;
+  /** Services of optional parts. */
+  readonly others?: readonly SideService[] | undefined;
   /** Quotas for proxies, only on h2; undefined to disable the service. */
   readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;

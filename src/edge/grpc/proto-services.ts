@@ -7,8 +7,8 @@ import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
 import { hostedCost } from '../rls/cost.ts';
 import { findCost, findRules } from '../rls/find-rules.ts';
-import type { HoldsService, KuadrantService } from '../rls/holds.ts';
-import { type FindResponse, holdsService, kuadrantService, rulesService } from '../rls/proto.ts';
+import type { HoldsService } from '../rls/holds.ts';
+import { type FindResponse, holdsService, rulesService } from '../rls/proto.ts';
 import { type Outcome, toStatus } from '../rls/service.ts';
 
 /** Services whose messages are read and written by `@grpc/proto-loader`, and whose calls take turns with decisions. */
@@ -43,14 +43,10 @@ function outcomeOfFind(tree: RuleTree, request: WireRequest, onWork: (units: num
 export const holdsMethods = (holds: HoldsService, overload: Overload): readonly Method[] =>
   hostedMethods(holdsService, holds, overload);
 
-/** `kuadrant.service.ratelimit.v1.RateLimitService`. */
-export const kuadrantMethods = (kuadrant: KuadrantService, overload: Overload): readonly Method[] =>
-  hostedMethods(kuadrantService, kuadrant, overload);
-
 type Hosted = Readonly<Record<string, (request: never, caller: OpenCall) => Promise<Outcome<object>>>>;
 
 /** Creates the unary methods of a service, whose outcomes are promised by handlers with the names of the methods. */
-function hostedMethods(service: ServiceDefinition, handlers: Hosted, overload: Overload): readonly Method[] {
+export function hostedMethods(service: ServiceDefinition, handlers: Hosted, overload: Overload): readonly Method[] {
   const method = unaryMethods(service, { overload, measureCost: hostedCost });
   return Object.entries(service).map(([name, { originalName = name }]) =>
     method<never, object>(name, (request, call) => {

@@ -1,20 +1,13 @@
-import { MAX_COUNT, NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
+import { NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
 import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decide.ts';
-import type { KuadrantLimits } from '../../engine/decide/kuadrant.ts';
 import { CallerGone } from '../../engine/decide/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/decide/reservations.ts';
 import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/decide/slots.ts';
-import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { HoldAnswerJson } from '../../engine/wire/shapes.ts';
-import {
-  codeNumbers,
-  type WireDescriptor,
-  type WireDuration,
-  type WireRequest,
-  type WireResponse,
-} from '../../engine/wire/wire.ts';
+import type { WireDuration, WireRequest } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import { type Extras, type Outcome, toStatus } from './service.ts';
+import { type Outcome, toStatus } from './service.ts';
 
 /** Maximum time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
@@ -74,7 +67,7 @@ const encodeCommit = ({ event, charged, overrun }: CommitAnswer) => ({
 const MAX_DESCRIPTORS = 64;
 
 /** The outcome of a call, even if it throws. */
-async function toOutcome<R>(run: () => Promise<R>): Promise<Outcome<R>> {
+export async function toOutcome<R>(run: () => Promise<R>): Promise<Outcome<R>> {
   try {
     return { response: await run() };
   } catch (cause) {
@@ -90,7 +83,7 @@ function decodeHold({ request }: HoldRequest): RateLimitRequest {
 }
 
 /** @throws InvalidRequest */
-function decodeBounded(request: WireRequest): RateLimitRequest {
+export function decodeBounded(request: WireRequest): RateLimitRequest {
   const { length } = request.descriptors;
   if (length > MAX_DESCRIPTORS) throw new InvalidRequest(`at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
   return decodeRequest(request);
@@ -127,52 +120,4 @@ interface HoldRequest {
 }
 interface AcquireRequest extends HoldRequest {
   readonly max_delay: WireDuration | null;
-}
-
-/** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Its methods never reject. */
-export type KuadrantService = ReturnType<typeof createKuadrantService>;
-
-export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras) => ({
-  checkRateLimit: (request: WireRequest, caller: TimedCaller) =>
-    toOutcome(async () => {
-      const answer = await limits.check(decodeBounded(request), caller);
-      return encodeAnswer(answer, headers(answer), metadata(request, answer));
-    }),
-  report: (request: WireRequest, caller: TimedCaller) =>
-    toOutcome(async (): Promise<WireResponse> => {
-      await limits.report(decodeBounded(request), caller);
-      return { overall_code: codeNumbers.OK, statuses: [], response_headers_to_add: [] };
-    }),
-  reserve: (request: KuadrantReserveRequest, caller: TimedCaller) =>
-    toOutcome(async () => {
-      const id = await limits.reserve(decodeBounded(toRequest(request, request.amount)), caller);
-      return { code: id === undefined ? codeNumbers.OVER_LIMIT : codeNumbers.OK, reservation_id: id ?? '' };
-    }),
-  commit: (request: KuadrantCommitRequest, caller: TimedCaller) =>
-    toOutcome(async () => {
-      const decoded = decodeBounded(toRequest(request, request.actual_amount));
-      return { reservation_released: await limits.commit(decoded, request.reservation_id, caller) };
-    }),
-});
-
-/** A request in which every descriptor counts this number of hits. */
-function toRequest({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hits: number): WireRequest {
-  const counted = { hits_addend: { value: Math.min(hits, MAX_COUNT) }, is_negative_hits: false };
-  return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
-}
-
-/**
- * The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`; fields that Weir does not read are optional.
- */
-interface KuadrantReserveRequest {
-  readonly domain: string;
-  readonly descriptors: readonly WireDescriptor[];
-  readonly amount: number;
-  readonly ttl?: WireDuration | null;
-}
-interface KuadrantCommitRequest {
-  readonly domain: string;
-  readonly descriptors: readonly WireDescriptor[];
-  readonly reservation_id: string;
-  readonly actual_amount: number;
 }

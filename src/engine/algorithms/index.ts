@@ -7,7 +7,7 @@ import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
 /**
- * The algorithms, by their names in rules. A new one takes a row here, two files beside this one, and a line in each
+ * The algorithms, by their names in rules. A new one takes a row here, a file beside this one, and a line in each
  * table that the compiler names.
  */
 export const algorithms = {

@@ -251,8 +251,7 @@ export type Drawing =
   | { readonly kind: 'window'; readonly windowMs: number };
 
 /**
- * How a limit counts: what is asked of every kind. Its `step` exists twice, here for this process and in `script` for
- * Redis; `describe` exists once.
+ * How a limit counts: what is asked of every kind. Redis runs its `step` and `refund` as `script`.
  */
 export interface Row<L extends AnyLimit = AnyLimit> {
   /** The limit's own keys as in a rule, without defaults. */
@@ -276,13 +275,13 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
    * Takes back hits that were charged at a known time, as far as the counter still has them: never more than if they
-   * had not been charged at all. Its twin is in `script`, with the suffix `_refund`.
+   * had not been charged at all. In `script` it has the suffix `_refund`.
    *
    * @param hits         an integer, at least 0
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
-  /** The decision for the caller, from the report of either twin. */
+  /** The decision for the caller, from the report of a step. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
   /**
    * Where the windows of a counter begin, if each of its states is of one window, whose start is its first number, and

@@ -136,6 +136,10 @@ export interface InvalidationListener {
   forgotten(key: CounterKey): void;
   /** Changes may have been missed until now. */
   missed(): void;
+  /** The store may have lost its counters: refusals up to now hold whatever it answers. */
+  doubted?(): void;
+  /** It has not. */
+  trusted?(): void;
 }
 
 /** A page of a backend's counters. */

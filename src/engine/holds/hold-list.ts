@@ -10,6 +10,8 @@ import { removeAt } from '../lua/lists.ts';
 /** A list of holds that several steps change in place. Those before the index `live` do not count. */
 export interface HoldList extends Opened {
   live: number;
+  /** The sum of the slots that count. */
+  held: number;
   /** The number of searches for a holder. */
   searches: number;
   /** The holders that have been seen: from the third search, only these are searched for. */

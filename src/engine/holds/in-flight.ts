@@ -69,8 +69,7 @@ function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined)
 }
 
 interface Holds extends HoldList {
-  /** The sums of the slots that count, and of those that have expired since the last step that took or released some. */
-  held: number;
+  /** The sum of the slots that have expired since the last step that took or released some. */
   expired: number;
 }
 

@@ -85,6 +85,8 @@ export interface ReservationReport {
   readonly overrun: number;
   /** Hits on hold after the step, for all requests. */
   readonly held: number;
+  /** Hits of reservations that have lapsed without a commit since the last step. */
+  readonly lapsed: number;
   /** Requests with hits on hold. */
   readonly open: number;
   /** Time since the first of them to expire was made; 0 if there is none. */

@@ -63,7 +63,14 @@ export const NOT_SHARED = -1;
 interface SlotLevel extends AdmissionLevel {
   readonly id: number;
   readonly weight: number;
-  readonly used: number;
+}
+
+/** The children of a node that wait for slots. */
+interface Waiting {
+  count: number;
+  weights: number;
+  /** Their slots beyond their reservations. */
+  slots: number;
 }
 
 /** The nodes on the path of a request, and what their siblings hold and wait for. */
@@ -84,102 +91,88 @@ interface SharedSlots {
 export function openSlots(limit: PathNumbers, holds: HoldList, wanted: number): SharedSlots {
   const slots = limit.slots;
   const depth = limit.depth;
-  const held = usedBy(holds, 0, 0).total;
+  const held = holds.held;
   const free = slots - held;
   const floor = limit.threshold === 0 ? 0 : slots - thresholdSlots(slots, limit.threshold);
   const levels: SlotLevel[] = [newLevel(0, 0, 1, 0, held)];
+  const waiting: Waiting = { count: 0, weights: 0, slots: 0 };
   let parent = levels[0] as SlotLevel; // the limit
   parent.left = free;
   let room = free;
   for (let at = 0; at <= depth; at++) {
-    const used = usedBy(holds, at, parent.id).slots;
-    const level = at < depth ? readChild(limit, at, used) : newLevel(0, 0, 0, 0, used[0] ?? 0);
-    const borrowed = Math.max(level.used - level.reserve, 0);
-    const waiters = countWaiting(slots, holds, held, parent, level.id, used);
+    const used = usedBy(holds, at, parent.id);
+    const id = at < depth ? (limit.children[at * CHILD_NUMBERS] ?? 0) : 0;
+    waiting.count = 0;
+    waiting.weights = 0;
+    waiting.slots = 0;
+    countWaiting(waiting, slots, holds, held, parent, id, used);
     if (at === 0) room -= Math.max(parent.held, floor);
     else if (parent.reserve > 0) room = Math.max(room, Math.min(free, parent.left - parent.held));
     room = Math.max(Math.min(room, parent.ceilingLeft - parent.held), 0);
     if (at < depth) {
-      const whole = borrowed + waiters.whole + room;
+      const level = readChild(limit, at, id, used[id] ?? 0);
+      const borrowed = Math.max(-level.left, 0);
       level.isAhead =
         limit.threshold !== ALL &&
-        room - wanted < waiters.count &&
-        borrowed * (level.weight + waiters.weights) >= level.weight * whole;
-      levels[levels.length] = level;
+        room - wanted < waiting.count &&
+        borrowed * (level.weight + waiting.weights) >= level.weight * (borrowed + waiting.slots + room);
+      levels[at + 1] = level;
       parent = level;
     }
   }
   return { levels, floor };
 }
 
-interface Waiters {
-  count: number;
-  weights: number;
-  /** Their slots beyond their reservations. */
-  whole: number;
-}
-
-/** The siblings that wait for slots; adds what active ones have reserved to what the parent holds. */
+/** Counts the children that wait for slots, except one, and what active ones have reserved. */
 function countWaiting(
+  waiting: Waiting,
   slots: number,
   holds: HoldList,
   held: number,
   parent: SlotLevel,
-  own: number,
+  except: number,
   used: Record<number, number>,
-): Waiters {
-  const waiters: Waiters = { count: 0, weights: 0, whole: 0 };
+): void {
   const length = holds.length;
   for (let mark = holds.live; mark < length; mark += SHARED_SIZE) {
-    const id = -(holds[mark] ?? 0);
-    if (holds[mark + 1] === 0 && holds[mark + 3] === parent.id && id !== own) {
-      const its = used[id] ?? 0;
+    if (holds[mark + 1] === 0 && holds[mark + 3] === parent.id && holds[mark] !== -except) {
+      const its = used[-(holds[mark] ?? 0)] ?? 0;
       const reserve = holds[mark + 4] ?? 0;
       const wants = holds[mark + 5] ?? 0;
       const threshold = wants % WEIGHT; // never negative
       if (wants === 0) parent.held += Math.max(reserve - its, 0);
       else if (held < thresholdSlots(slots, threshold)) {
-        waiters.count++;
-        waiters.weights += Math.floor(wants / WEIGHT);
-        waiters.whole += Math.max(its - reserve, 0);
+        waiting.count++;
+        waiting.weights += Math.floor(wants / WEIGHT);
+        waiting.slots += Math.max(its - reserve, 0);
       }
     }
   }
-  return waiters;
 }
 
-function readChild(limit: PathNumbers, at: number, used: Record<number, number>): SlotLevel {
+function readChild(limit: PathNumbers, at: number, id: number, used: number): SlotLevel {
   const first = at * CHILD_NUMBERS;
-  const id = limit.children[first] ?? 0;
   const reserve = limit.children[first + 1] ?? 0;
-  const weight = limit.children[first + 2] ?? 0;
-  return newLevel(id, reserve, weight, limit.children[first + 3] ?? 0, used[id] ?? 0);
+  return newLevel(id, reserve, limit.children[first + 2] ?? 0, limit.children[first + 3] ?? 0, used);
 }
 
 function newLevel(id: number, reserve: number, weight: number, ceiling: number, used: number): SlotLevel {
   const ceilingLeft = ceiling > 0 ? ceiling - used : NO_CEILING;
-  return { id, reserve, weight, used, left: reserve - used, ceilingLeft, held: 0, isAhead: false, pays: false };
+  return { id, reserve, weight, left: reserve - used, ceilingLeft, held: 0, isAhead: false, pays: false };
 }
 
-/** The slots of each child of a node, and of all of them. @param at  the number of levels above the children */
-function usedBy(holds: HoldList, at: number, parent: number): UsedSlots {
-  const slots: Record<number, number> = {};
+/** The slots of each child of a node. @param at  the number of levels above the children */
+function usedBy(holds: HoldList, at: number, parent: number): Record<number, number> {
+  const used: Record<number, number> = {};
   const length = holds.length;
-  let total = 0;
   for (let hold = holds.live; hold < length; hold += SHARED_SIZE) {
     const taken = holds[hold + 1] ?? 0;
     if (taken > 0 && (at === 0 || holds[hold + 2 + at] === parent)) {
       const child = holds[hold + 3 + at] ?? 0;
-      slots[child] = (slots[child] ?? 0) + taken;
-      total += taken;
+      used[child] = (used[child] ?? 0) + taken;
     }
   }
-  return { slots, total };
-}
-
-interface UsedSlots {
-  readonly slots: Record<number, number>;
-  readonly total: number;
+  return used;
 }
 
 /** Marks the children on the path as active, and after a refusal as waiting for slots where it was decided or below. */
@@ -236,7 +229,7 @@ export function reportShare(limit: PathNumbers, holds: HoldList, judgement: Judg
   const levels = shared.levels;
   const last = levels[levels.length - 1] as SlotLevel; // there always is a limit
   const isChild = levels.length > 1;
-  const own = isChild ? last.used : 0;
+  const own = isChild ? last.reserve - last.left : 0;
   const first = report.length;
   report[first] = judgement[0];
   report[first + 1] = judgement[1];

@@ -285,6 +285,8 @@ export class Ledger {
       changed: (key) => this.#remembered?.drop(key),
       forgotten: (key) => this.forgetLocally(key),
       missed: () => this.#remembered?.clear(),
+      doubted: () => this.#remembered?.hold(),
+      trusted: () => this.#remembered?.release(),
     });
   }
 

@@ -66,6 +66,8 @@ export class Refusals implements KeptForCounters {
   readonly #changes = new Map<CounterKey, number>();
   #allChangedAtMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
+  /** Refusals up to this time hold whatever the store answers. */
+  #heldUpToMs = Number.NEGATIVE_INFINITY;
   /** Lookups and their hits; entries that expired, were dropped for lack of room, and were replaced before they expired. */
   readonly counts = { ...NO_COUNTS };
 
@@ -95,7 +97,10 @@ export class Refusals implements KeptForCounters {
   /** The refusal of a debit, if it is certain. */
   find(debit: Debit): LedgerEntry | undefined {
     this.counts.lookups++;
-    const decision = this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS || this.#options.isLive());
+    const decision = this.#find(
+      debit,
+      (sinceMs, known) => sinceMs < UNCONFIRMED_MS || this.#options.isLive() || this.#isHeld(known),
+    );
     if (decision) this.counts.hits++;
     return decision;
   }
@@ -105,9 +110,26 @@ export class Refusals implements KeptForCounters {
     return this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS);
   }
 
-  /** The same, if the counter has refused so often that these requests are a burst. */
+  /** The same, if the counter has refused so often that these requests are a burst, or if the refusal is held. */
   findInBurst(debit: Debit): LedgerEntry | undefined {
-    return this.#find(debit, (sinceMs, { times }) => times >= BURST_REFUSALS && sinceMs < UNCONFIRMED_MS);
+    return this.#find(
+      debit,
+      (sinceMs, known) => (known.times >= BURST_REFUSALS && sinceMs < UNCONFIRMED_MS) || this.#isHeld(known),
+    );
+  }
+
+  /** The store may have lost its counters: repeats all refusals up to now until they end. */
+  hold(): void {
+    this.#heldUpToMs = this.#options.monotonicMs();
+  }
+
+  /** The store has kept its counters. */
+  release(): void {
+    this.#heldUpToMs = Number.NEGATIVE_INFINITY;
+  }
+
+  #isHeld({ sinceMs }: Remembered): boolean {
+    return sinceMs <= this.#heldUpToMs;
   }
 
   /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
@@ -184,14 +206,13 @@ export class Refusals implements KeptForCounters {
   }
 
   /**
-   * Forgets everything, since changes by other instances may have been missed. Replies to calls that began up to now,
-   * in the same millisecond as well, are not remembered.
+   * Forgets everything that is not held, since changes by other instances may have been missed. Replies to calls that
+   * began up to now, in the same millisecond as well, are not remembered.
    */
   clear(): void {
     this.#allChangedAtMs = this.#options.monotonicMs();
     this.#changes.clear();
-    this.#remembered.clear();
-    this.#bytes = 0;
+    for (const [key, known] of this.#remembered) if (!this.#isHeld(known)) this.#forget(key);
   }
 
   #forget(key: CounterKey): void {

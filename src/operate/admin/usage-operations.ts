@@ -1,5 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../base/clock.ts';
-import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
+import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -11,34 +12,28 @@ import { type ChangeBody, changeBody, onlyDomain, onlyRule, pageSize, refuseHash
 import { ApiProblem } from './problem.ts';
 import { shownBy, shownEntries } from './shown.ts';
 
-const MAX_ROWS = 1_000_000;
+/** More would not fit into the memory of this process together with the sums of a report. */
+const MAX_ROWS = 100_000;
 const DEFAULT_ROWS = 1_000;
-/** Reports that are made or wait: one after the other, each takes seconds with many keys. */
-const MAX_REPORTS = 5;
+/** Parts in which rows can be read. */
+const MAX_PARTS = 1_000;
+/** Reports that one client may wait for. */
+const MAX_REPORTS = 4;
 /** Intervals of collection after which usage that was counted is kept. */
 const MAX_INTERVALS = 2;
 
 /** Operations on what customers have used. */
 export function usageOperations(options: AdminOptions): readonly ApiOperation[] {
-  let reports = 0;
-  const inTurn = async (make: () => Promise<UsageAnswer>): Promise<UsageAnswer> => {
-    if (reports >= MAX_REPORTS)
-      throw new ApiProblem(429, `${MAX_REPORTS} usage reports are being made: ask again when one is done`);
-    reports++;
-    try {
-      return await make();
-    } finally {
-      reports--;
-    }
-  };
+  const turns = new Turns();
   return [
     operation('GET /api/v1/usage', {
       summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
       need: 'read',
       query: usageParameters,
       answers:
-        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
-      answer: ({ query }) => inTurn(() => reportUsage({ store: options.usage, clock: options.clock }, query)),
+        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected. Reports are made one after the other; status 429: this token waits for 4 already.',
+      answer: ({ client, query, request }) =>
+        turns.take(client.name, request, () => reportUsage({ store: options.usage, clock: options.clock }, query)),
     }),
     operation('POST /api/v1/usage/forget', {
       summary: 'deletes the usage of a descriptor, and of those that begin with it',
@@ -48,6 +43,34 @@ export function usageOperations(options: AdminOptions): readonly ApiOperation[] 
       answer: ({ client, body }) => forget(options, client.name, body),
     }),
   ];
+}
+
+/** Makes reports one after the other, so that several take no more memory than one. */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+  readonly #waiting = new Map<string, number>();
+
+  /** @throws ApiProblem  429 */
+  async take<T>(name: string, { socket }: Pick<IncomingMessage, 'socket'>, report: () => Promise<T>): Promise<T> {
+    const waiting = this.#waiting.get(name) ?? 0;
+    if (waiting >= MAX_REPORTS)
+      throw new ApiProblem(429, `'${name}' waits for ${waiting} reports of usage: ask again when one has arrived`, {
+        headers: { 'retry-after': '5' },
+      });
+    this.#waiting.set(name, waiting + 1);
+    const own = this.#last.then(() => {
+      if (socket.destroyed) throw new ApiProblem(503, 'the client has gone');
+      return report();
+    });
+    this.#last = own.catch(() => {});
+    try {
+      return await own;
+    } finally {
+      const left = (this.#waiting.get(name) ?? 1) - 1;
+      if (left > 0) this.#waiting.set(name, left);
+      else this.#waiting.delete(name);
+    }
+  }
 }
 
 const usageParameters = fields(
@@ -61,6 +84,13 @@ const usageParameters = fields(
     rule: onlyRule,
     key: { ...text, description: 'one key, as reports show it: `user=alice`' },
     count: pageSize(MAX_ROWS),
+    part: { ...whole, minimum: 0, maximum: MAX_PARTS - 1, description: 'with parts: which of them' },
+    parts: {
+      ...whole,
+      minimum: 1,
+      maximum: MAX_PARTS,
+      description: 'in how many parts of about equal size to read rows that are too many for one answer',
+    },
   },
 );
 type UsageParameters = ValueOf<typeof usageParameters>;
@@ -73,6 +103,8 @@ export async function reportUsage(
   if (!store) throw noUsage();
   const nowMs = clock();
   const { from, to, by = 'key', per = 'total', count = DEFAULT_ROWS, ...only } = asked;
+  const { part = 0, parts = 1 } = only;
+  if (part >= parts) throw new ApiProblem(400, `part must be below parts, got ${part} of ${parts}`);
   const fromHour = Math.floor((from === undefined ? startOfMonth(nowMs) : readTime('from', from)) / unitMs.HOUR);
   const toHour = Math.ceil((to === undefined ? nowMs : readTime('to', to)) / unitMs.HOUR);
   const query: UsageQuery = { ...only, by, per, count, fromHour, toHour };

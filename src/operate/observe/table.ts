@@ -117,6 +117,10 @@ export const reservationRows = {
     'weir_reservations_overrun_hits_total',
     'Hits that were used beyond those reserved; with on_overrun: clip they are not charged.',
   ),
+  lapsed: counter(
+    'weir_reservations_lapsed_hits_total',
+    'Hits whose reservations were not committed within their ttl, noticed with the next request of the counter; with on_lapse: free they are not charged.',
+  ),
   late: counter(
     'weir_reservations_late_total',
     'Commits whose reservation had expired: their requests outlived the ttl.',

@@ -68,7 +68,6 @@ type WrittenRow = [hits: number, domain: string, rule: string, key: string, curr
 export class FileUsage implements UsageStore {
   readonly collector: string;
   readonly #directory: string;
-  #reports: Promise<unknown> = Promise.resolve();
 
   private constructor(directory: string, collector: string) {
     this.#directory = directory;
@@ -97,14 +96,7 @@ export class FileUsage implements UsageStore {
       await this.#write(hour, { id: batch, batches: [batch], rows: inSlices(own) });
   }
 
-  /** Reports are made one after the other, so that several take no more memory than one. */
-  report(query: UsageQuery): Promise<UsageReport> {
-    const report = this.#reports.then(() => this.#report(query));
-    this.#reports = report.catch(() => {});
-    return report;
-  }
-
-  async #report(query: UsageQuery): Promise<UsageReport> {
+  async report(query: UsageQuery): Promise<UsageReport> {
     for (let attempt = 1; ; attempt++) {
       const hours = byHour((await this.#list()).filter(({ hour }) => hour >= query.fromHour && hour < query.toHour));
       try {

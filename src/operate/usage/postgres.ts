@@ -77,7 +77,7 @@ export class PostgresUsage implements UsageStore {
     return `the database has refused ${refused}${refused === MAX_COUNTED ? ' or more' : ''} rows, which are in the table weir_usage_quarantine`;
   }
 
-  async report({ fromHour, toHour, by, per, count, ...only }: UsageQuery): Promise<UsageReport> {
+  async report({ fromHour, toHour, by, per, count, part = 0, parts = 1, ...only }: UsageQuery): Promise<UsageReport> {
     await this.#migrate();
     const columns = groupColumns[by];
     const period = periods[per];
@@ -87,17 +87,20 @@ export class PostgresUsage implements UsageStore {
       return value === undefined ? [] : [`AND ${name} = $${values.push(value)}`];
     });
     const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
-    const from = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups}`;
+    const of = (filter: string): string =>
+      `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} ${filter} GROUP BY ${groups}`;
+    const inPart = parts === 1 ? '' : `AND (hashtext(${by}) & 2147483647) % ${parts} = ${part}`;
     const { rows } = await this.#query<ReportedRow>(
-      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${from}
+      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of(inPart)}
        ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
        LIMIT $${values.length + 1}`,
       [...values, count],
     );
     const totals =
-      rows.length < count
+      rows.length < count && parts === 1
         ? rows.map(({ currency, hits }) => ({ currency, hits, rows: 1 }))
-        : await this.#total(`SELECT currency, sum(hits) AS hits ${from}`, values);
+        : await this.#total(`SELECT currency, sum(hits) AS hits ${of('')}`, values);
+    const own = parts === 1 ? totals : await this.#total(`SELECT currency, sum(hits) AS hits ${of(inPart)}`, values);
     const spent: Record<string, number> = {};
     for (const { currency, hits } of totals) spent[currency] = saturated((spent[currency] ?? 0) + Number(hits));
     const { '': hits = 0, ...ofBudgets } = spent;
@@ -110,7 +113,7 @@ export class PostgresUsage implements UsageStore {
         hits: saturated(Number(hits)),
         currency: currency === '' ? undefined : currency,
       })),
-      more: totals.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
+      more: own.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
       hits,
       spent: ofBudgets,
     };

@@ -36,6 +36,9 @@ export interface UsageQuery {
   readonly key?: string | undefined;
   /** Maximum number of rows. */
   readonly count: number;
+  /** Only the rows of one of several parts of equal size, from 0; totals are those of all. Default: all rows. */
+  readonly part?: number | undefined;
+  readonly parts?: number | undefined;
 }
 
 interface UsageSum {
@@ -183,9 +186,11 @@ export async function* sumInPasses(
   read: () => AsyncIterable<readonly UsageRow[]>,
   max: number,
 ): AsyncGenerator<UsageReport> {
+  const { part = 0, parts = 1 } = query;
+  const end = Math.floor((HASHES / parts) * (part + 1));
   let width = HASHES;
-  for (let from = 0; from < HASHES; ) {
-    const sums = new UsageSums(query, max, from, Math.min(from + width, HASHES));
+  for (let from = Math.floor((HASHES / parts) * part); from < end; ) {
+    const sums = new UsageSums(query, max, from, Math.min(from + width, end));
     for await (const rows of read()) for (const row of rows) sums.add(row);
     yield sums.report();
     width = sums.to - from;

@@ -1,5 +1,4 @@
 import { decideWire, type JsonOverload, outcomeInTurn, refused } from '../../edge/http/api.ts';
-import type { HttpRequest } from '../../edge/http/request.ts';
 import { type Page, plain, type Route } from '../../edge/http/server.ts';
 import type { CallOutcome, RlsService } from '../../edge/rls/service.ts';
 import type { RequestDescriptor } from '../../engine/decide/decide.ts';
@@ -9,14 +8,18 @@ import { status } from '../../h2/grpc/grpc-status.ts';
 import {
   everyRequest,
   type FieldReaders,
-  type ReadDescriptor,
-  type ReadField,
-  readDescriptor,
+  type LimitItem,
+  type RequestFields,
+  readDescriptors,
+  readLimitItems,
 } from '../../lab/mapping/actions.ts';
 import { type Compile, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
 
 /** Creates the request that a proxy would send for a client's request. */
-export type AuthzMapping = (headers: HttpRequest['headers']) => WireRequest;
+export type AuthzMapping = (headers: ReceivedHeaders) => WireRequest;
+
+/** Headers with all of their values, such as `headersDistinct` of Node, by lower-case name. */
+type ReceivedHeaders = Readonly<Record<string, readonly string[] | undefined>>;
 
 /**
  * Reads a mapping file, whose `rate_limits` are those of a route of Envoy.
@@ -37,12 +40,11 @@ export function parseAuthzMapping(
 function readMapping(block: MappingBlock): AuthzMapping | undefined {
   const domain = block.required('domain');
   const readers = readFields(block.block('fields'));
-  const limits = block.blocks('rate_limits');
-  if (limits.length > maximumRequest.descriptors)
-    block.error(`expected at most ${maximumRequest.descriptors} rate_limits, got ${limits.length}`, 'rate_limits');
-  const reads = limits.map((one) => readDescriptor(one, readers));
+  const items = readLimitItems(block, readers);
+  if (items.length > maximumRequest.descriptors)
+    block.error(`expected at most ${maximumRequest.descriptors} rate_limits, got ${items.length}`, 'rate_limits');
   block.done();
-  return domain === undefined ? undefined : (headers) => createRequest(domain, reads, headers);
+  return domain === undefined ? undefined : (headers) => createRequest(domain, items, headers);
 }
 
 /** The headers in which proxies pass on what a client requested. Others of a client could be mistaken for these. */
@@ -61,29 +63,32 @@ function readFields(block: MappingBlock | undefined): FieldReaders {
   const own = block?.block('headers');
   const named = new Map(own?.keys.map((name) => [name.toLowerCase(), own.text(name)?.toLowerCase() ?? name]));
   block?.done();
+  const received = (name: string): string => {
+    const lower = name.toLowerCase();
+    return named.get(lower) ?? (Object.hasOwn(passedOn, lower) ? (passedOn[lower] ?? lower) : lower);
+  };
   return {
-    header(name) {
-      const lower = name.toLowerCase();
-      return readHeader(named.get(lower) ?? (Object.hasOwn(passedOn, lower) ? (passedOn[lower] ?? lower) : lower));
-    },
-    address: (headers) => lastOf(readHeader(address)(headers)),
+    header: (name) => (headers) => readValues(received(name), headers)[0],
+    headers: (name) => (headers) => readValues(received(name), headers),
+    metadata: () => () => undefined,
+    address: (headers) => lastOf(readValues(address, headers).join(',')),
     ipv6Prefix: IPV6_PREFIX,
     cluster: () => undefined,
+    sourceCluster: () => '',
   };
 }
 
-const readHeader =
-  (name: string): ReadField =>
-  (headers) => {
-    const value = Object.hasOwn(headers, name) ? headers[name] : undefined;
-    return typeof value === 'string' ? value : Array.isArray(value) ? value.join(',') : undefined;
-  };
+/** The values of a header, whose octets Node decodes as Latin-1. */
+const readValues = (name: string, headers: RequestFields): readonly string[] => {
+  const values = Object.hasOwn(headers, name) ? headers[name] : undefined;
+  return Array.isArray(values) ? values.map((value) => Buffer.from(value, 'latin1').toString()) : [];
+};
 
 /** The last item of a list, which the proxy itself has added. */
 const lastOf = (list: string | undefined): string | undefined => list?.slice(list.lastIndexOf(',') + 1);
 
-function createRequest(domain: string, reads: readonly ReadDescriptor[], headers: HttpRequest['headers']): WireRequest {
-  const found = reads.flatMap((read) => read(headers) ?? []);
+function createRequest(domain: string, items: readonly LimitItem[], headers: ReceivedHeaders): WireRequest {
+  const found = readDescriptors(items, headers);
   return { domain, descriptors: (found.length > 0 ? found : [EVERY_REQUEST]).map(toWire), hits_addend: 0 };
 }
 
@@ -97,8 +102,8 @@ const EVERY_REQUEST: RequestDescriptor = {
 const toWire = ({ entries, hits }: RequestDescriptor): WireRequest['descriptors'][number] => ({
   entries,
   limit: null,
-  hits_addend: { value: hits },
-  is_negative_hits: false,
+  hits_addend: { value: Math.abs(hits) },
+  is_negative_hits: hits < 0,
 });
 
 /**
@@ -116,7 +121,7 @@ export function authzRoute(mapping: AuthzMapping, service: RlsService, overload:
       const refusal = new URL(url, 'http://weir').searchParams.get('refused') === '403' ? 403 : 429;
       const octets = request.rawHeaders.reduce((sum, text) => sum + text.length, url.length);
       const run = (reply: (outcome: CallOutcome) => void): number =>
-        decideWire(mapping(request.headers), { octets, request, service, reply });
+        decideWire(mapping(request.headersDistinct), { octets, request, service, reply });
       return outcomeInTurn(octets, overload, run).then((outcome) =>
         'error' in outcome ? undecided(outcome) : decisionPage(outcome.response, refusal),
       );

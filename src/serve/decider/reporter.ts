@@ -14,8 +14,8 @@ export type ServiceObserver = Pick<
   Statistics,
   'answered' | 'failed' | 'connectionFailed' | 'missed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
 > & {
-  /** Forgets what has happened since the last report. */
-  clear(): void;
+  /** Forgets what happens during the work. */
+  ignore(work: () => Promise<void>): Promise<void>;
 };
 
 interface DeciderState {
@@ -48,6 +48,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
   const reported = createStatistics(nearLimitRatio, maxNameBytes);
   let statistics = createStatistics(nearLimitRatio, maxNameBytes);
   let times = new CallTimer();
+  let isIgnored = false;
   const clear = (): void => {
     statistics = createStatistics(nearLimitRatio, maxNameBytes);
     times = new CallTimer();
@@ -60,7 +61,12 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),
     connectionFailed: (code) => statistics.connectionFailed(code),
-    clear,
+    async ignore(work) {
+      isIgnored = true;
+      await work();
+      clear();
+      isIgnored = false;
+    },
   };
   return {
     ...observer,
@@ -75,6 +81,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
      * @param state  undefined if the decider is not open
      */
     take(since: 'start' | 'last', state?: DeciderState): Report {
+      if (isIgnored) clear();
       const counted = statistics.counted();
       const calls = times.all();
       reported.merge(counted);

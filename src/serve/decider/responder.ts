@@ -5,7 +5,7 @@ import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-ser
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { createHealth } from '../../edge/rls/health.ts';
-import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
+import { createHoldsService } from '../../edge/rls/holds.ts';
 import {
   type Caller,
   createAnswerKnown,
@@ -15,7 +15,6 @@ import {
 } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
-import { createKuadrantLimits } from '../../engine/decide/kuadrant.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
 import { awaitStore } from '../../engine/open/store.ts';
@@ -30,6 +29,7 @@ import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import { failingText } from '../../operate/observe/work-state.ts';
+import { offerServices } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
@@ -101,8 +101,8 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
-        const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
-        const handlers = { service, overload, health, holds, kuadrant, quotas, routes: tracing?.routes };
+        const others = offerServices({ decider: { ...watched, onWork }, reservations, extras });
+        const handlers = { service, overload, health, holds, others, quotas, routes: tracing?.routes };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
@@ -135,9 +135,9 @@ async function warmWith(
   const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
   const observer = { answered: notePlainly(noted), failed: () => {} };
   const service = overload.counting(createRlsService(unmetered, core.extras, observer));
-  await warmUp(grpc.transport, { core, service, overload, ...handlers }, context);
+  const warmed = { core, service, overload, ...handlers };
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, warmed, context));
   noted.agent.clear();
-  noted.serviceObserver.clear();
 }
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
 import { within } from '../../engine/backends/within.ts';
@@ -53,11 +54,15 @@ export async function warmUp(
   await within(MAX_MS, sendRounds(socket));
   socket.destroy();
   await server.close(0);
+  for (let waits = 0; handlers.overload.inFlight() > 0 && waits < MAX_WAITS; waits++) await sleep(WAIT_MS);
   forget(core);
   domains.delete(DOMAIN);
 }
 
 const HOST = '127.0.0.1';
+/** The last calls wait for the store for a second at most. */
+const WAIT_MS = 10;
+const MAX_WAITS = 110;
 
 function scratchDomain(): Domain | undefined {
   const nodes = [MANY, ONE].map((rule) => [0, rule, 0, null]);

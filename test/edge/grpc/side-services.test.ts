@@ -2,15 +2,16 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
-import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
 import { MAX_SIDE_STREAMS as MAX_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { Stream } from '../../../src/h2/http2/stream.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
+import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
+import { createKuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
 import {
@@ -64,7 +65,7 @@ let ready: boolean;
 beforeEach(async () => {
   ready = true;
   health = createHealth(() => ({ ready, reasons: [] }));
-  server = await startH2({ health, kuadrant });
+  server = await startH2({ health, others: [hostKuadrant(async () => kuadrant)] });
   client = await openRaw(server.port);
 });
 afterEach(async () => {

@@ -1,12 +1,14 @@
 import '../../helpers/realm.ts';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { createHoldsService, createKuadrantService } from '../../../src/edge/rls/holds.ts';
-import { holdsService, kuadrantService } from '../../../src/edge/rls/proto.ts';
+import { createHoldsService } from '../../../src/edge/rls/holds.ts';
+import { holdsService } from '../../../src/edge/rls/proto.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
+import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
+import { createKuadrantService, kuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
@@ -77,7 +79,7 @@ test.each([
   const reservations = createReservations(decider);
   const server = await startServer({
     holds: createHoldsService(createSlots(decider), reservations),
-    kuadrant: createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()),
+    others: [hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()))],
   });
   const client = new Client(server.target, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = service[name] as unknown as MethodDefinition<object, object>; // by the file's own types

@@ -1,9 +1,9 @@
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { requestDebits } from '../../../src/engine/decide/plan.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { callerOf } from '../../helpers/holds-caller.ts';

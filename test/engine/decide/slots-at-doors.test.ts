@@ -1,10 +1,10 @@
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { findMetered } from '../../../src/engine/decide/metered.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

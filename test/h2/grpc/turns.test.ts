@@ -1,13 +1,14 @@
 import '../../helpers/realm.ts';
 import { status } from '@grpc/grpc-js';
-import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import type { RlsService } from '../../../src/edge/rls/service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import type { CallQueue, PendingCall } from '../../../src/h2/bounds/call-queue.ts';
 import { MAX_SIDE_STREAMS } from '../../../src/h2/grpc/router.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
+import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
+import { createKuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';
 import { type Gate, gate } from '../../helpers/gate.ts';
@@ -75,7 +76,7 @@ beforeEach(async () => {
   reserve.mockClear();
   const parts = overload();
   memory = parts.memory;
-  server = await startH2({ kuadrant, overload: parts });
+  server = await startH2({ others: [hostKuadrant(async () => kuadrant)], overload: parts });
   client = await openRaw(server.port);
 });
 afterEach(async () => {

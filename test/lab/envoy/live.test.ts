@@ -131,6 +131,24 @@ describe('with the printed configuration', () => {
     expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
   });
 
+  test('slots are released though the route rewrites the path and the host, and removes the headers of the slots', async () => {
+    await start('slots', (config) =>
+      config
+        .replace(
+          '- match: { prefix: / }\n',
+          '$&                          request_headers_to_remove: [x-tenant, x-request-id]\n',
+        )
+        .replace('{ cluster: upstream,', '{ cluster: upstream, prefix_rewrite: /inner/, host_rewrite_literal: inner,'),
+    );
+    for (let at = 0; at < 3; at++) {
+      expect((await get({ 'x-tenant': 'acme' })).status).toBe(200);
+      await until('the slot is released', async () => (await usedSlots()) === 0);
+    }
+    const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
+    expect(stdout).toContain('right  domain demo: slots of tenant,request_id are released by listener limited');
+    expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
+  });
+
   test('the doctor reports routes that last longer than the ttl, and slots that are never released', async () => {
     await start('slots', (config) =>
       config

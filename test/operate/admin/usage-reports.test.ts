@@ -1,19 +1,55 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usageOperations } from '../../../src/operate/admin/usage-operations.ts';
-import type { UsageReport } from '../../../src/operate/usage/usage-store.ts';
 
-const report: UsageReport = { rows: [], more: 0, hits: 0, spent: {} };
+/** A service whose reports end when the test lets them. */
+function open() {
+  const running: (() => void)[] = [];
+  let most = 0;
+  const report = async () => {
+    const ended = new Promise<void>((resolve) => running.push(resolve));
+    most = Math.max(most, running.length);
+    await ended;
+    return { rows: [], more: 0, hits: 1, spent: {} };
+  };
+  const [operation] = usageOperations({ usage: { report }, clock: Date.now } as never); // the properties that it reads
+  const ask = async (name: string, socket = { destroyed: false }): Promise<number> => {
+    try {
+      await operation?.answer({ client: { name }, query: {}, request: { socket } } as never);
+      return 200;
+    } catch (error) {
+      return (error as { readonly status: number }).status;
+    }
+  };
+  /** Lets one report after the other end. */
+  const endAll = async (): Promise<void> => {
+    for (let idle = 0; idle < 3; idle++) {
+      await sleep(1);
+      while (running.length > 0) {
+        running.shift()?.();
+        await sleep(1);
+        idle = 0;
+      }
+    }
+  };
+  return { ask, endAll, most: () => most };
+}
 
-test('a sixth usage report at once is refused with 429, and another one is made when one is done', async () => {
-  const ends: (() => void)[] = [];
-  const usage = { report: () => new Promise<UsageReport>((resolve) => ends.push(() => resolve(report))) };
-  const options = { usage, clock: () => 0 } as unknown as Parameters<typeof usageOperations>[0];
-  const operation = usageOperations(options).find(({ method, path }) => method === 'GET' && path.endsWith('/usage'));
-  const ask = async () => operation?.answer({ query: {} } as Parameters<typeof operation.answer>[0]);
-  const asked = Array.from({ length: 5 }, ask);
-  await expect(ask()).rejects.toMatchObject({ status: 429 });
-  ends[0]?.();
-  expect(await asked[0]).toMatchObject({ hits: 0 });
-  const sixth = ask();
-  for (const end of ends) end();
-  expect(await Promise.all([...asked, sixth])).toHaveLength(6);
+test('reports are made one after the other, and each token waits for a bounded number of them', async () => {
+  const { ask, endAll, most } = open();
+  const all = Promise.all([...Array.from({ length: 6 }, () => ask('ann')), ask('ben')]);
+  await endAll();
+  expect(await all).toEqual([200, 200, 200, 200, 429, 429, 200]);
+  expect(most()).toBe(1);
+  const again = ask('ann');
+  await endAll();
+  expect(await again).toBe(200);
+});
+
+test('no report is made for a client that has gone meanwhile', async () => {
+  const { ask, endAll } = open();
+  const socket = { destroyed: false };
+  const [first, second] = [ask('ann'), ask('ben', socket)];
+  socket.destroyed = true;
+  await endAll();
+  expect([await first, await second]).toEqual([200, 503]);
 });

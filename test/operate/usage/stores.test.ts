@@ -197,6 +197,28 @@ test('a merge that ended before it deleted its parts counts nothing twice', asyn
   expect((await store.report(all)).hits).toBe(111);
 });
 
+test.each(Object.keys(open))(
+  'the parts of a report from %s have each row once, and the totals of all',
+  async (name) => {
+    const store = (await open[name]?.()) as UsageStore; // an existing name
+    await store.add(
+      'one',
+      Array.from({ length: 300 }, (_, at) => rowOf(100 + (at % 2), `user=${at % 100}`, 1)),
+    );
+    for (const by of ['key', 'domain'] as const) {
+      const whole = await store.report({ ...all, by });
+      const parts = await Promise.all([0, 1, 2].map((part) => store.report({ ...all, by, part, parts: 3, count: 60 })));
+      expect(parts.map(({ hits, more }) => [hits, more])).toEqual([0, 1, 2].map(() => [300, 0]));
+      const keys = (rows: typeof whole.rows) => rows.map(({ domain, key }) => domain + key).sort();
+      expect(keys(parts.flatMap(({ rows }) => rows))).toEqual(keys(whole.rows));
+    }
+    const [first] = await Promise.all([store.report({ ...all, part: 0, parts: 3, count: 1 })]);
+    expect(first?.rows).toHaveLength(1);
+    expect(first?.more).toBeGreaterThan(10);
+    await store.close();
+  },
+);
+
 test('before the end of an hour only files of few batches are merged, and none is counted twice', async () => {
   const path = join(folder, 'young');
   const store = await FileUsage.open(path);

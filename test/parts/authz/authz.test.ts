@@ -132,12 +132,15 @@ test.each([
   ]);
 });
 
+const distinct = (headers: Readonly<Record<string, string>>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
+
 test('other spellings of a path and of an address have no counters of their own', () => {
   const text = MAPPING.replace('[^?]', '[^?;]');
   const parsed = parseAuthzMapping('mapping.yaml', text, compileRegExp);
   if (!('mapping' in parsed)) throw new Error(JSON.stringify(parsed.problems));
   const entries = (address: string, uri: string) =>
-    parsed.mapping(traefik(address, uri)).descriptors.map((one) => one.entries.map(({ value }) => value));
+    parsed.mapping(distinct(traefik(address, uri))).descriptors.map((one) => one.entries.map(({ value }) => value));
   for (const uri of [
     '/login',
     '/%6cogin',
@@ -155,6 +158,16 @@ test('other spellings of a path and of an address have no counters of their own'
     expect(entries(address, '/login')).toEqual([['/login', '2001:db8::/64']]);
 });
 
+test('a repeated header has its first value, and text is UTF-8', () => {
+  const text =
+    'domain: d\nrate_limits: [{ actions: [{ request_headers: { header_name: X-User, descriptor_key: user } }] }]';
+  const parsed = parseAuthzMapping('mapping.yaml', text, compileRegExp);
+  if (!('mapping' in parsed)) throw new Error(JSON.stringify(parsed.problems));
+  const latin1 = Buffer.from('Zoë').toString('latin1'); // as Node reads headers
+  const entry = { key: 'user', value: 'Zoë' };
+  expect(parsed.mapping({ 'x-user': [latin1, 'bob'] }).descriptors).toMatchObject([{ entries: [entry] }]);
+});
+
 test('other proxies name the headers that they set', () => {
   const text = `domain: d
 fields: { remote_address: X-Real-IP, headers: { ":path": x-original-uri } }
@@ -162,7 +175,7 @@ rate_limits: [{ actions: [{ remote_address: {} }, { request_headers: { header_na
 `;
   const parsed = parseAuthzMapping('mapping.yaml', text, compileRegExp);
   if (!('mapping' in parsed)) throw new Error(JSON.stringify(parsed.problems));
-  const headers = { 'x-real-ip': '10.0.0.1', 'x-forwarded-for': '6.6.6.6', 'x-original-uri': '/a' };
+  const headers = { 'x-real-ip': ['10.0.0.1'], 'x-forwarded-for': ['6.6.6.6'], 'x-original-uri': ['/a'] };
   expect(parsed.mapping(headers).descriptors.map(({ entries }) => entries)).toEqual([
     [
       { key: 'remote_address', value: '10.0.0.1' },

@@ -84,6 +84,9 @@ export class RedisBackend implements Backend {
   #onlyBatcher: Batcher | undefined;
   readonly #inNextTurn: (send: () => void) => void;
   #lastError = 'not connected yet';
+  /** The run of the server: Redis has another one after each start. */
+  #run: string | undefined;
+  #hasRestarted = false;
   #invalidations: RedisInvalidations | undefined;
   #listener: InvalidationListener | undefined;
   #recall: Recall = () => undefined;
@@ -122,7 +125,9 @@ export class RedisBackend implements Backend {
     });
     redis.on('ready', () => {
       this.#lastError = 'the connection was lost'; // for the next disconnect
+      if (!(redis instanceof Cluster)) void this.#checkServer(redis);
     });
+    redis.on('close', () => this.#listener?.doubted?.());
     this.#probe = options.probe && createProbe({ ...options.probe, redis, run: (all, how) => this.run(all, how) });
   }
 
@@ -359,13 +364,25 @@ export class RedisBackend implements Backend {
     return decodeBatch(await this.#call(batch, slot), batch);
   }
 
+  /** A server that has been started anew may have lost its counters, and so may one that does not tell. */
+  async #checkServer(redis: Redis): Promise<void> {
+    const info = await redis.info('server').catch(() => '');
+    const run = /^run_id:(\w+)/m.exec(info)?.[1];
+    if (run !== undefined && run === (this.#run ?? run) && !this.#hasRestarted) this.#listener?.trusted?.();
+    else this.#hasRestarted = true;
+    this.#run = run;
+  }
+
   /** Drops remembered refusals if the node's clock has stepped forward, since they end sooner than was promised. */
   #checkClock(slot: number, nodeMs: number, calledAtMs: number): void {
     const leastLeadMs = nodeMs - this.#options.monotonicMs();
     const mostLeadMs = nodeMs - calledAtMs;
     const knownMs = this.#leadsMs.get(slot) ?? Number.POSITIVE_INFINITY;
     const hasStepped = leastLeadMs > knownMs + CLOCK_STEP_MS;
-    if (hasStepped) this.#listener?.missed();
+    if (hasStepped) {
+      this.#listener?.trusted?.(); // what is held would end too late
+      this.#listener?.missed();
+    }
     if (hasStepped || mostLeadMs < knownMs) this.#leadsMs.set(slot, mostLeadMs);
   }
 

@@ -1,15 +1,22 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
-import { isReservation, type Limit, limitsInFlight } from '../holds/limits.ts';
-import type { Debit } from '../ledger/debit.ts';
-import { storeCall } from '../ledger/store-budget.ts';
-import { match, withIds } from '../rules/match/match.ts';
-import type { RuleTree } from '../rules/match/tree.ts';
-import { type Answer, decideFor } from './decide.ts';
-import { PlainCharges } from './plain-charges.ts';
-import { type Door, type Plan, planRequest, type RateLimitRequest, type RequestDescriptor, rulesFor } from './plan.ts';
-import type { CommitAnswer, Reservations } from './reservations.ts';
-import { available, type SlotsDecider, type TimedCaller, takeAll } from './slots.ts';
+import { type Answer, decideFor } from '../../engine/decide/decide.ts';
+import { PlainCharges } from '../../engine/decide/plain-charges.ts';
+import {
+  type Door,
+  type Plan,
+  planRequest,
+  type RateLimitRequest,
+  type RequestDescriptor,
+  rulesFor,
+} from '../../engine/decide/plan.ts';
+import type { CommitAnswer, Reservations } from '../../engine/decide/reservations.ts';
+import { available, type SlotsDecider, type TimedCaller, takeAll } from '../../engine/decide/slots.ts';
+import { isReservation, type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
+import type { Debit } from '../../engine/ledger/debit.ts';
+import { storeCall } from '../../engine/ledger/store-budget.ts';
+import { match, withIds } from '../../engine/rules/match/match.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the

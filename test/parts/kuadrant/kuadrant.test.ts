@@ -1,14 +1,15 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { createKuadrantService } from '../../../src/edge/rls/holds.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { createKuadrantLimits } from '../../../src/engine/decide/kuadrant.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import type { SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { createEstimates } from '../../../src/engine/ledger/estimates.ts';
+import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
+import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
+import { createKuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -61,7 +62,7 @@ async function withClient(
     },
   };
   const limits = createKuadrantLimits(decider, createReservations(decider));
-  const server = await startServer({ kuadrant: createKuadrantService(limits, extrasOf()) });
+  const server = await startServer({ others: [hostKuadrant(async () => createKuadrantService(limits, extrasOf()))] });
   const program = await grpcurl();
   const service = 'kuadrant.service.ratelimit.v1.RateLimitService';
   try {
