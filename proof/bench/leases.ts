@@ -39,7 +39,7 @@ const aSecond = {
   windowMs: unitMs.SECOND,
 } as const;
 const limits: readonly Policed[] = [
-  { ...aSecond, algorithm: 'fixed_window', counter: 'fixed_window|1000', alignment: 'epoch' },
+  { ...aSecond, algorithm: 'fixed_window', counter: 'fixed_window.2|1000', alignment: 'epoch' },
   {
     ...aSecond,
     algorithm: 'token_bucket',

@@ -44,14 +44,14 @@ async function waitUnchanged(port: number): Promise<void> {
 /** The hits of each counter of a user. */
 async function readCounters(redis: Connection): Promise<Uint32Array> {
   const found = new Uint32Array(KEYS);
-  for await (const names of redis.scanStream({ match: 'fixed_window|*', count: SCAN_COUNT })) {
+  for await (const names of redis.scanStream({ match: 'fixed_window.2|*', count: SCAN_COUNT })) {
     const users = (names as string[]).flatMap((name) => {
       const user = name.includes(`|4:${DOMAIN}|`) && /\|4:user\|\d+:(\d+)$/.exec(name)?.[1];
       return user ? [{ name, user: Number(user) }] : [];
     });
     if (users.length === 0) continue;
-    const states = await redis.mgetBuffer(...users.map(({ name }) => name)); // each a window and its count
-    for (const [at, { user }] of users.entries()) found[user] = states[at]?.readDoubleLE(8) ?? 0; // `scan` may repeat
+    const counts = await redis.mget(...users.map(({ name }) => name));
+    for (const [at, { user }] of users.entries()) found[user] = Number(counts[at] ?? 0); // `scan` may repeat
   }
   return found;
 }

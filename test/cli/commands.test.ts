@@ -264,7 +264,7 @@ describe('the log of decisions', () => {
     for (let sent = 0; sent < requests; sent++) await ask(running, 'demo', 'user=alice', 'color=red', 'open=x');
     await running.waitFor('descriptor is unlimited by rule demo.open');
     expect(running.output()).toMatch(
-      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hit, 1 remaining/,
+      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window.2\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hit, 1 remaining/,
     );
     expect(running.output()).toContain(
       "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: level 1: no rule has the key 'color'",
@@ -292,7 +292,7 @@ describe('the log of decisions', () => {
         descriptors: [
           {
             ...{ entries: ['user=alice'], hits: 3, rule: 'demo.user', file: join(folder, 'rules.yaml'), line: 4 },
-            ...{ key: 'fixed_window|86400000|4:demo|4:user|5:alice', limit: '2 per day', code: 'OVER_LIMIT' },
+            ...{ key: 'fixed_window.2|86400000|4:demo|4:user|5:alice', limit: '2 per day', code: 'OVER_LIMIT' },
             remaining: expect.any(Number),
           },
         ],

@@ -117,7 +117,7 @@ function levelOf(nodes: readonly DrawnNode[], path: string, required: DrawnRequi
 
 function missingNode({ otherwise, limit, per }: DrawnRequirement, above: string): Node {
   const plain = { naming: 'rule', sharedValue: undefined } as const;
-  const refusal = ruleLimitOf({ ...fixedWindowOf(0, 60_000), counter: 'fixed_window|60000#0' });
+  const refusal = ruleLimitOf({ ...fixedWindowOf(0, 60_000), counter: 'fixed_window.2|60000#0' });
   const names = ['missing', ...per];
   const path = [above, ...names].join('.');
   const rule =

@@ -31,10 +31,16 @@ export const LARGEST = 4_294_967_295;
 
 const MINUTE = unitMs.MINUTE;
 
+/** The algorithms whose counters have a version. */
+const versioned: Readonly<Partial<Record<Limit['algorithm'], string>>> = {
+  fixed_window: 'fixed_window.2',
+  token_bucket: 'token_bucket.2',
+};
+
 /** The properties of all limits, with the counter name that rules give them. */
 const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: number, windowMs: number) => ({
   algorithm,
-  counter: `${algorithm === 'token_bucket' ? 'token_bucket.2' : algorithm}|${windowMs}`,
+  counter: `${versioned[algorithm] ?? algorithm}|${windowMs}`,
   requestsPerUnit,
   soft: 0,
   windowMs,
@@ -80,7 +86,7 @@ export const calendarWindowOf = (
   more: Partial<FixedWindowLimit> = {},
 ): FixedWindowLimit => {
   const alignment = createCalendar(unit, timeZone);
-  const counter = `fixed_window|${unitMs[unit]}@${timeZone}`;
+  const counter = `fixed_window.2|${unitMs[unit]}@${timeZone}`;
   return fixedWindowOf(requestsPerUnit, unitMs[unit], { alignment, counter, ...more });
 };
 

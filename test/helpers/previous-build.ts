@@ -55,7 +55,10 @@ export function sameAnswer(limit: Limit, { durationUntilResetMs, ...others }: De
 export const RECORDED_FROM_MS = recording.startMs;
 
 /** Prefixes of counter names that differ from the previous build's, because the counters' states differ. */
-const renamed: readonly (readonly [now: string, before: string])[] = [['token_bucket.2|', 'token_bucket|']];
+const renamed: readonly (readonly [now: string, before: string])[] = [
+  ['fixed_window.2|', 'fixed_window|'],
+  ['token_bucket.2|', 'token_bucket|'],
+];
 
 /** The name with one prefix instead of the other. */
 const renamedTo = (name: string, from: string, to: string): string =>

@@ -22,6 +22,7 @@ export function applyChange(text: string, [from, to]: Change): string {
 }
 
 const twins = 'test/engine/algorithms/twins';
+const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
 const decide = 'test/engine/decide/decide';
@@ -219,7 +220,7 @@ const scripts: readonly Mutants[] = [
     only: 'settlement|concurrent requests .* by fixed_window',
     changes: [
       ['settlement <= (tonumber(', 'settlement < (tonumber('],
-      ['stored[key] = packed', 'stored[key] = stored[key]'],
+      ['stored[key] = write_state(', 'local _ = write_state('],
     ],
   },
   {
@@ -229,9 +230,20 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/redis/counters.lua',
-    tests: [twins],
-    only: 'about fixed_window',
-    changes: [['before[1] == state[1] and #before == #state', '#before == #state']],
+    tests: [windowCounts],
+    changes: [
+      ['if left_ms == -1 then', 'if false then'],
+      ["call('SET', key, text, 'KEEPTTL')", "call('SET', key, text)"],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/window-counts.ts',
+    tests: [windowCounts],
+    changes: [
+      ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
+      ['before === 0 ? !wasSet : leftMs < 0', 'before === 0 && !wasSet'],
+      ['if (!isFirstHit(limit)) this.#know(key, endMs);', ''],
+    ],
   },
   {
     file: 'src/engine/backends/redis/requests.lua',

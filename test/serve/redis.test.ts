@@ -76,10 +76,10 @@ test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission tha
     REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
   });
   await weir.waitFor(() => isHealthy(weir));
-  await operator.acl('SETUSER', 'default', '-evalsha');
+  await operator.acl('SETUSER', 'default', '-evalsha', '-incrby');
   await expect(client.ask()).rejects.toThrow('UNAVAILABLE');
   await weir.waitFor(async () => !(await isHealthy(weir)));
-  await operator.acl('SETUSER', 'default', '+evalsha');
+  await operator.acl('SETUSER', 'default', '+evalsha', '+incrby');
   await weir.waitFor('accepts calls again');
   expect(await operator.keys('*probe*')).toEqual([]); // checking the permission writes nothing
   expect(await isHealthy(weir)).toBe(true);

@@ -10,7 +10,7 @@
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local fixed_window, fixed_window_refund
+local fixed_window, fixed_window_refund, fixed_window_start_before
 do
   -- Beyond the boundaries that were sent, windows have the length of the nearest one.
   local function calendar_window(limit, at_ms)
@@ -50,6 +50,14 @@ do
     local accepted = hits < 0 or after <= limit[1]
     local count = charge and after or before
     return accepted, { start_ms, count }, count == 0 and 0 or end_ms - now_ms
+  end
+
+  -- The start of the window that ends at a time.
+  fixed_window_start_before = function(limit, end_ms)
+    if limit[3] == 1 then
+      return end_ms - limit[2]
+    end
+    return (window_at(limit, 0, end_ms - 1))
   end
 
   -- Only hits of the current window come back.

@@ -17,10 +17,13 @@ import { listAnchor, type MayBeAnchored, phaseName, windowed, windowSize, window
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or on a date. */
 type Alignment = 'epoch' | 'first_hit' | Calendar;
 
+/** The name of the counters of windows that begin on multiples of their length. */
+export const epochCounter = (windowMs: number): string => `fixed_window.2|${windowMs}`;
+
 /** A limit whose windows begin on multiples of their length. */
 export const epochWindow = (
   numbers: Pick<FixedWindowLimit, 'requestsPerUnit' | 'windowMs'>,
-  counter = `fixed_window|${numbers.windowMs}`,
+  counter = epochCounter(numbers.windowMs),
 ): FixedWindowLimit => ({ ...numbers, algorithm: 'fixed_window', alignment: 'epoch', counter, soft: 0 });
 
 /** As written in rules. */
@@ -151,7 +154,9 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   movable: ({ alignment, anchor, requestsPerUnit }) =>
     alignment === 'epoch' && anchor === undefined ? requestsPerUnit : undefined,
   windows: ({ alignment }) => (typeof alignment === 'string' ? alignment : 'calendar'),
-  state: { length: 2 },
+  startBefore: (limit, endMs) =>
+    limit.alignment === 'first_hit' ? endMs - limit.windowMs : windowAt(limit, 0, endMs - 1)[0],
+  state: { version: 2, length: 2 },
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs, phaseMs = 0 } = limit;

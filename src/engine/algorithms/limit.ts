@@ -31,7 +31,7 @@ export const NEVER_MS = Number.POSITIVE_INFINITY;
 
 /** The numbers that limits of all algorithms have. */
 export interface LimitNumbers {
-  /** Distinguishes the limit's counters from those of other limits on the same descriptor: `fixed_window|60000`. */
+  /** Distinguishes the limit's counters from those of other limits on the same descriptor: `fixed_window.2|60000`. */
   readonly counter: string;
   /** Hits that pass in one window, 0 to `MAX_LIMIT`. */
   readonly requestsPerUnit: number;
@@ -288,6 +288,8 @@ export interface Row<L extends AnyLimit = AnyLimit> {
    * at whose end it expires regardless of later hits. Such an algorithm counts refused hits, so a peek needs no room.
    */
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
+  /** The start of the window that ends at a time; present with `windows`. Its twin has the suffix `_start_before`. */
+  startBefore?(limit: L, endMs: number): number;
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;

@@ -194,7 +194,10 @@ export interface Backend {
    * Copies counters as they are now; operations on the copy change nothing here. Counters that cannot be read within
    * `timeoutMs` are unavailable in the copy. Never rejects.
    */
-  fork(counters: readonly Pick<Operation, 'key' | 'shared' | 'share'>[], timeoutMs: number): Fork | Promise<Fork>;
+  fork(
+    counters: readonly Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>[],
+    timeoutMs: number,
+  ): Fork | Promise<Fork>;
   /**
    * Lists about `count` counters, in no order, and each at least once if none is added or removed meanwhile; there may
    * be other keys. Absent if the engine cannot list.

@@ -64,7 +64,7 @@ const MAX_TAG_LENGTH = 128;
  *
  * @param prefix   precedes every key, for a Redis that others use too
  * @param hashTag  `domain`: all keys of a domain are in one slot of a Redis Cluster
- * @example `fixed_window|60000|8:checkout|4:user|5:alice`, with a hash tag `{checkout}fixed_window|60000|8:checkout|…`
+ * @example `fixed_window.2|60000|8:checkout|4:user|5:alice`, with a hash tag `{checkout}fixed_window.2|60000|8:checkout|…`
  */
 export function createCounterKeys(
   prefix: string,

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { epochCounter } from '../algorithms/fixed-window.ts';
 import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
 import type { Limit } from '../holds/limits.ts';
 import { algorithmFor } from '../holds/limits.ts';
@@ -38,7 +39,7 @@ export function sharedCounters(options: SharedCountersOptions): Counters {
 
 const join = ({ key, value }: CounterEntry): string => `${key}_${value}_`;
 
-const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map((windowMs) => `fixed_window|${windowMs}`));
+const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map(epochCounter));
 
 /** Whether envoyproxy/ratelimit has such limits: with windows from the epoch, without a soft part, one per node. */
 function isShared(limit: Limit): boolean {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { epochCounter } from '../algorithms/fixed-window.ts';
 import type { Unit } from '../algorithms/limit.ts';
 import { describeLimit } from '../rules/match/describe.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
@@ -133,7 +134,7 @@ export class Overrides {
     const { requestsPerUnit, unit } =
       effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };
     const windowMs = this.#windowMs(unit);
-    const counter = effect.kind === 'block' ? BLOCK_COUNTER : `fixed_window|${windowMs}`;
+    const counter = effect.kind === 'block' ? BLOCK_COUNTER : epochCounter(windowMs);
     return {
       limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
       label: { name: 'override', unit, unitMultiplier: 1 },

@@ -45,7 +45,7 @@ function connect(...options: Parameters<typeof openSiteChannel> extends [string,
 }
 
 const ask: SiteAsk = {
-  ...{ counter: 'site_share|fixed_window|60000/2.names|1:d|1:k|1:v', algorithm: 'fixed_window' },
+  ...{ counter: 'site_share|fixed_window.2|60000/2.names|1:d|1:k|1:v', algorithm: 'fixed_window' },
   ...{ requests_per_unit: 100, window_ms: 60_000, burst: 100, epoch_ms: START_MS, taken: 0, hits: 20 },
 };
 
@@ -86,7 +86,7 @@ test('a site lends nothing of another epoch or of counters that are not shared',
   const channel = connect(tlsOf('east'), patient);
   const asks = [
     { ...ask, epoch_ms: START_MS - 60_000 },
-    { ...ask, counter: 'fixed_window|60000|1:d|1:k|1:v' },
+    { ...ask, counter: 'fixed_window.2|60000|1:d|1:k|1:v' },
     { ...ask, algorithm: 'leaky_bucket' },
   ];
   const { loans } = await channel.borrow({ site: 'east', sites: SITES, asks });

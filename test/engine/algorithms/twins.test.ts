@@ -46,8 +46,6 @@ import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
 const NO_KEY = -2; // a reply of PTTL
-/** PTTL's reply for a counter whose time to live did not change: the previous call has removed it. */
-const TAKEN_OFF = -1;
 const FOREVER_MS = 1e15;
 /** By how much a given clock may be behind the server's, as in dispatcher.lua. */
 const MAX_BEHIND_MS = 10_000;
@@ -240,7 +238,6 @@ function inTypeScript(
     return algorithmFor(limit).describe(limit, report, nowMs, outcome, operation);
   };
 
-  const before = new Map(counters);
   const tried = new Map(counters);
   const trials = hits.map((hit) => {
     const step = run(tried, hit, signedHits(hit), true);
@@ -275,12 +272,11 @@ function inTypeScript(
       return earlier ? afterEarlierHits(decision, earlier) : decision;
     });
   }
-  const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key, { algorithm }]) => {
-    const { state = [], ttlMs = 0 } = counters.get(key) ?? {};
+  const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key]) => {
+    const { ttlMs = 0 } = counters.get(key) ?? {};
     if (touched.has(key) && ttlMs <= 0) counters.delete(key);
     if (!touched.has(key)) return undefined;
-    const isInSameWindow = algorithm === 'fixed_window' && before.get(key)?.state[0] === state[0];
-    return ttlMs > 0 ? (isInSameWindow ? TAKEN_OFF : ttlMs) : NO_KEY;
+    return ttlMs > 0 ? ttlMs : NO_KEY;
   });
   return { decisions, ttlsMs };
 }
@@ -375,7 +371,6 @@ async function compare(limits: readonly Limit[], calls: readonly Call[]): Promis
 /** Whether PTTL says of a counter what is wanted. */
 function isWanted(ttlMs: number, wantedMs: number | undefined): boolean {
   if (wantedMs === undefined || wantedMs > FOREVER_MS) return true; // not written; or no exact integer on the way here
-  if (wantedMs === TAKEN_OFF) return ttlMs === TAKEN_OFF;
   if (wantedMs === NO_KEY) return ttlMs === NO_KEY;
   const keptMs = wantedMs + MAX_BEHIND_MS;
   return ttlMs <= keptMs && ttlMs >= keptMs - PTTL_LATE_MS;

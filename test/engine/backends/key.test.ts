@@ -20,11 +20,11 @@ const counter = (domain: string, ...entries: (readonly [key: string, value: stri
 
 describe('a counter key', () => {
   test('names the algorithm, the window and each text with its length', () => {
-    expect(keyOf(counter('checkout', ['user', 'alice']))).toBe('fixed_window|60000|8:checkout|4:user|5:alice');
+    expect(keyOf(counter('checkout', ['user', 'alice']))).toBe('fixed_window.2|60000|8:checkout|4:user|5:alice');
   });
 
   test('begins with the prefix', () => {
-    expect(keyOf(counter('d', ['k', '']), 'weir:')).toBe('weir:fixed_window|60000|1:d|1:k|0:');
+    expect(keyOf(counter('d', ['k', '']), 'weir:')).toBe('weir:fixed_window.2|60000|1:d|1:k|0:');
   });
 
   test('does not depend on the numbers of the limit', () => {
@@ -71,5 +71,5 @@ test('a key has a maximum length, however long its texts are', () => {
   const texts = [long, `${long}y`, `y${long}`];
   const keys = texts.map((value) => createCounterKeys('prefix:')(fixedWindowOf(5), 'demo', [{ key: 'user', value }]));
   expect(new Set(keys).size).toBe(texts.length);
-  for (const key of keys) expect(key).toMatch(/^prefix:fixed_window\|\d+\|#[\w-]{43}$/);
+  for (const key of keys) expect(key).toMatch(/^prefix:fixed_window\.2\|\d+\|#[\w-]{43}$/);
 });

@@ -49,10 +49,10 @@ test('a counter is kept for its unit plus at most the jitter, in whole seconds',
 
 test("limits that envoyproxy/ratelimit does not support have Weir's own counters", () => {
   const others: Limit[] = [
-    ...limitsOfEach(5).filter(({ counter }) => counter !== `fixed_window|${unitMs.MINUTE}`),
+    ...limitsOfEach(5).filter(({ counter }) => counter !== `fixed_window.2|${unitMs.MINUTE}`),
     unitLimit('MINUTE', { soft: 1 }),
-    { ...unitLimit('MINUTE'), windowMs: 120_000, counter: 'fixed_window|120000' },
-    { ...unitLimit('MINUTE'), counter: 'fixed_window|60000#1' }, // another limit of the same node
+    { ...unitLimit('MINUTE'), windowMs: 120_000, counter: 'fixed_window.2|120000' },
+    { ...unitLimit('MINUTE'), counter: 'fixed_window.2|60000#1' }, // another limit of the same node
     fixedWindowOf(5, 1_500),
   ];
   const own = ownCounters(createCounterKeys('p:'));

@@ -315,8 +315,8 @@ describe('the store', () => {
     expect(calls).toMatchObject([
       {
         hits: [
-          { key: 'weir:fixed_window|60000|4:shop|4:user|1:a', hits: 1 },
-          { key: 'weir:fixed_window|60000|4:shop|4:user|1:b', kind: 'give_back', hits: 3 },
+          { key: 'weir:fixed_window.2|60000|4:shop|4:user|1:a', hits: 1 },
+          { key: 'weir:fixed_window.2|60000|4:shop|4:user|1:b', kind: 'give_back', hits: 3 },
         ],
       },
     ]);
@@ -348,11 +348,11 @@ describe('several limits on a node', () => {
     await ask(deciderFor(rules, { ledger: ledgerOf(store) }), descriptor('user=a', { hits: 2 }), 'user=b');
     expect(calls).toHaveLength(1);
     expect(calls[0]?.hits.map(({ key, hits }) => [key.split('|').slice(0, 2).join('|'), hits])).toEqual([
-      ['fixed_window|60000', 2],
-      ['fixed_window|3600000', 2],
+      ['fixed_window.2|60000', 2],
+      ['fixed_window.2|3600000', 2],
       ['sliding_window_log|60000', 2],
-      ['fixed_window|60000', 1],
-      ['fixed_window|3600000', 1],
+      ['fixed_window.2|60000', 1],
+      ['fixed_window.2|3600000', 1],
       ['sliding_window_log|60000', 1],
     ]);
   });

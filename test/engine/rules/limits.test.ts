@@ -62,7 +62,7 @@ describe('while the counters cannot be reached', () => {
 });
 
 describe('a limit', () => {
-  const fixed = { ...common, algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|60000' };
+  const fixed = { ...common, algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window.2|60000' };
   const log = { ...common, algorithm: 'sliding_window_log', countDenied: false, counter: 'sliding_window_log|60000' };
   const counter = {
     ...common,
@@ -93,7 +93,7 @@ describe('a limit', () => {
     ['name: five, soft: 2', { ...fixed, name: 'five', soft: 2 }],
     ['soft: 4294967295', { ...fixed, soft: 4_294_967_295 }],
     ['alignment: epoch', fixed],
-    ['alignment: first_hit', { ...fixed, alignment: 'first_hit', counter: 'fixed_window|60000@first_hit' }],
+    ['alignment: first_hit', { ...fixed, alignment: 'first_hit', counter: 'fixed_window.2|60000@first_hit' }],
     ['algorithm: sliding_window_log', log],
     ['algorithm: sliding_window_log, count_denied: true, soft: 995', { ...log, countDenied: true, soft: 995 }],
     ['algorithm: sliding_window_log, count_denied: false', log],
@@ -137,7 +137,7 @@ describe('a limit', () => {
       unit: unit.toUpperCase(),
       windowMs,
       alignment: { around: expect.any(Function), timeZone: expect.any(String) },
-      counter: `fixed_window|${windowMs}${suffix}`,
+      counter: `fixed_window.2|${windowMs}${suffix}`,
     });
   });
 });
@@ -207,10 +207,10 @@ describe('counters', () => {
 
   test('differ between the limits of a node, even with the same algorithm and window', () => {
     expect(countersOf(FIVE_A_MINUTE, FIVE_A_MINUTE, 'unit: hour', 'window: 60s, requests_per_unit: 9')).toEqual([
-      'fixed_window|60000',
-      'fixed_window|60000#1',
-      'fixed_window|3600000',
-      'fixed_window|60000#2',
+      'fixed_window.2|60000',
+      'fixed_window.2|60000#1',
+      'fixed_window.2|3600000',
+      'fixed_window.2|60000#2',
     ]);
   });
 

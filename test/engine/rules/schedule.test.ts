@@ -128,11 +128,11 @@ describe('counters', () => {
       - { unit: minute, requests_per_unit: 7, schedule: [{ active: { days: sun }, requests_per_unit: 8 }] }
 `;
     expect(countersOf(rest)).toEqual([
-      'fixed_window|60000',
-      'fixed_window|60000#1',
-      'fixed_window|60000',
-      'fixed_window|3600000',
-      'fixed_window|60000#1',
+      'fixed_window.2|60000',
+      'fixed_window.2|60000#1',
+      'fixed_window.2|60000',
+      'fixed_window.2|3600000',
+      'fixed_window.2|60000#1',
     ]);
   });
 
@@ -142,11 +142,11 @@ describe('counters', () => {
       - { unit: hour, requests_per_unit: 70 }
       - { unit: hour, requests_per_unit: 80 }
 `;
-    const own = ['fixed_window|60000', 'fixed_window|3600000', 'fixed_window|3600000#1'];
+    const own = ['fixed_window.2|60000', 'fixed_window.2|3600000', 'fixed_window.2|3600000#1'];
     expect(countersOf(limits(''))).toEqual(own);
     expect(countersOf(limits(', schedule: [{ active: { days: sun }, unit: hour }]'))).toEqual([
       ...own,
-      'fixed_window|3600000#2',
+      'fixed_window.2|3600000#2',
     ]);
   });
 
@@ -154,8 +154,8 @@ describe('counters', () => {
     const limit = (numbers: string): readonly string[] => countersOf(`    rate_limit: { unit: minute, ${numbers} }\n`);
     const [kept] = limit('requests_per_unit: 5, on_change: keep');
     const [reset = ''] = limit('requests_per_unit: 5, on_change: reset');
-    expect(kept).toBe('fixed_window|60000');
-    expect(reset).toMatch(/^fixed_window\|60000~[0-9a-f]{8}$/);
+    expect(kept).toBe('fixed_window.2|60000');
+    expect(reset).toMatch(/^fixed_window\.2\|60000~[0-9a-f]{8}$/);
     expect(limit('on_change: reset, name: other, requests_per_unit: 5, on_store_failure: allow')).toEqual([reset]);
     for (const other of ['requests_per_unit: 6', 'requests_per_unit: 5, soft: 1'])
       expect(limit(`${other}, on_change: reset`)).not.toEqual([reset]);

@@ -74,7 +74,7 @@ describe('a limit in the request', () => {
         limit: {
           algorithm: 'fixed_window',
           alignment: 'epoch',
-          counter: `fixed_window|${unitMs[unit]}`,
+          counter: `fixed_window.2|${unitMs[unit]}`,
           soft: 0,
           requestsPerUnit: 10,
           windowMs: unitMs[unit],

@@ -18,7 +18,7 @@ export const STORE_TIMEOUT_MS = 100;
 const TIMEOUTS_MS = [STORE_TIMEOUT_MS, STORE_TIMEOUT_MS, 50];
 
 const sharedLimits: readonly Limit[] = Array.from({ length: 9 }, () =>
-  fixedWindowOf(HITS, unitMs.YEAR, { counter: `fixed_window|${unitMs.YEAR}` }),
+  fixedWindowOf(HITS, unitMs.YEAR, { counter: `fixed_window.2|${unitMs.YEAR}` }),
 );
 const names = sharedCounters({
   ...{ prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock: Date.now, random: Math.random },

@@ -6,7 +6,7 @@ import type { RecordedRequest, ReplayedAnswer } from '../../../src/lab/replay/re
 import { exceeded } from '../../../src/lab/replay/thresholds.ts';
 import { TrafficCounts } from '../../../src/lab/replay/traffic.ts';
 
-const counterKey = (user: string, counter = 'fixed_window|60000'): string =>
+const counterKey = (user: string, counter = 'fixed_window.2|60000'): string =>
   `${counter}|4:demo|4:user|${user.length}:${user}`;
 
 const requestAt = (timeMs: number, more: Partial<RecordedRequest> = {}): RecordedRequest => ({
@@ -157,9 +157,9 @@ test('the peak forgets hits that are a window old, and keys without recent hits 
 
 test.each([
   [counterKey('anna'), '4:demo|4:user|4:anna', 'demo user=anna'],
-  [counterKey('a|1:b', 'fixed_window|2592000000@Europe/Berlin'), '4:demo|4:user|5:a|1:b', 'demo user=a|1:b'],
+  [counterKey('a|1:b', 'fixed_window.2|2592000000@Europe/Berlin'), '4:demo|4:user|5:a|1:b', 'demo user=a|1:b'],
   ['in_flight|4:demo', '4:demo', 'demo '],
-  ['fixed_window|60000|#digest', '#digest', '#digest'],
+  ['fixed_window.2|60000|#digest', '#digest', '#digest'],
 ])('the subject of the counter %s is %s, shown as %s', (key, subject, shown) => {
   expect(counterSubject(key)).toBe(subject);
   expect(readableKey(key)).toBe(key.includes('#') ? key : shown);

@@ -2,6 +2,7 @@ import slotOf from 'cluster-key-slot';
 import { Cluster, type Redis } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
 import type { Eventual } from '../../../base/later.ts';
+import type { State } from '../../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -31,9 +32,11 @@ import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
 import { answered, describeError } from './reason.ts';
-import { loneScripts, type Script, ScriptCommand, script } from './script.ts';
+import { loneScripts, type Script, StoreCommand, script } from './script.ts';
 import { type Copied, listFields, SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
+import { JoinedReplies, type Rest, type SplitBatch, spendsAlone, splitBatch } from './split-batch.ts';
 import type { RedisUsage } from './usage.ts';
+import { WindowCounts } from './window-counts.ts';
 
 interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
@@ -75,6 +78,7 @@ export class RedisBackend implements Backend {
     Pick<RedisBackendOptions, 'foreign' | 'usage'>;
   readonly #probe: Probe | undefined;
   readonly #slotKeys: SlotKeys;
+  readonly #windows: WindowCounts;
   readonly #batchers = new Map<number, Batcher>();
   /** Used without a Cluster. */
   #onlyBatcher: Batcher | undefined;
@@ -110,8 +114,12 @@ export class RedisBackend implements Backend {
     this.#options = { ...defaults, ...options, monotonicMs, breakers };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
-    const turn = redis instanceof Cluster ? new WriteTurn(redis) : undefined;
-    this.#inNextTurn = turn ? (send) => turn.add(send) : setImmediate;
+    const turn = new WriteTurn(redis);
+    this.#inNextTurn = (send) => turn.add(send);
+    this.#windows = new WindowCounts((commands, slot) => {
+      const node = this.#findNode(slot);
+      return node ? commands.send(node) : Promise.reject(new Error("Cluster isn't ready"));
+    });
     redis.on('error', (error: Error) => {
       this.#lastError = describeError(error);
     });
@@ -179,9 +187,9 @@ export class RedisBackend implements Backend {
     const call = this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys, ...wanted);
     const reply = await within(timeoutMs, call);
     if ('reason' in reply) return failed(describeError(reply.reason));
-    const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
-    const { nowMs, ...snapshot } = snapshotFrom(reply.value, fields, shared);
-    return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
+    const { replay } = this.#options;
+    const { nowMs, ...snapshot } = snapshotFrom(reply.value, counters, replay);
+    return { ...snapshot, nowMs: replay || counters.some(({ shared }) => shared) ? ownNowMs : nowMs };
   }
 
   async list(after: string | undefined, count: number): Promise<CounterPage> {
@@ -212,6 +220,7 @@ export class RedisBackend implements Backend {
 
   async close(): Promise<void> {
     this.#probe?.close();
+    this.#windows.close();
     this.#invalidations?.close();
     this.#redis.disconnect();
     for (const batcher of this.#batchers.values()) batcher.close();
@@ -234,6 +243,13 @@ export class RedisBackend implements Backend {
 
   #slotIn(key: string): number | undefined {
     return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
+  }
+
+  /** The connection to the node that has the slot, if it is known. */
+  #findNode(slot: number): Redis | undefined {
+    if (!(this.#redis instanceof Cluster)) return this.#redis;
+    const node = this.#redis.slots[slot]?.[0];
+    return this.#redis.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === node);
   }
 
   /** The breaker of the node that has the slot. */
@@ -263,13 +279,66 @@ export class RedisBackend implements Backend {
     return batcher;
   }
 
-  async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+  #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const leadMs = this.#leadsMs.get(slot);
+    if (this.#options.replay || leadMs === undefined || !this.#findNode(slot)) return this.#runScript(requests, slot);
+    const { monotonicMs, foreign, usage } = this.#options;
+    const nowMs = monotonicMs() + leadMs;
+    const batch = splitBatch(requests, (operation) => {
+      const needsScript = foreign?.has(operation) || (usage && operation.metered);
+      return !needsScript && this.#windows.isPlain(operation, nowMs);
+    });
+    return batch.windows.length > 0 ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
+  }
+
+  /** @param estimatedMs  the node's clock, approximately */
+  async #sendSplit(
+    requests: readonly BatchRequest[],
+    { windows, rest }: SplitBatch,
+    slot: number,
+    estimatedMs: number,
+  ): Promise<readonly Replies[]> {
+    const calledAtMs = this.#options.monotonicMs();
+    const counting = this.#windows.count(windows, slot, estimatedMs);
+    const running =
+      rest.length > 0
+        ? this.#runScript(
+            rest.map(({ request }) => request),
+            slot,
+          )
+        : [];
+    const [{ nowMs, befores }, replies] = await Promise.all([counting, running]);
+    this.#checkClock(slot, nowMs, calledAtMs);
+    const joined = new JoinedReplies(requests);
+    joined.addRest(rest, replies);
+    const refused: Rest[] = [];
+    for (const [at, window] of windows.entries()) {
+      const before = befores[at] as State | Error; // one for each window
+      if (!(before instanceof Error)) joined.addWindow(window, before, nowMs);
+      else if (isForScript(before)) refused.push(...spendsAlone(requests, window));
+      else joined.addFailure(window, () => this.#unavailable(describeError(before)));
+    }
+    if (refused.length > 0)
+      joined.addRest(
+        refused,
+        await this.#runScript(
+          refused.map(({ request }) => request),
+          slot,
+        ),
+      );
+    return joined.replies;
+  }
+
+  async #runScript(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     try {
       return await this.#count(requests, slot);
     } catch (error) {
-      if (requests.length === 1 || !isHalfMoved(error)) throw error;
+      const parts = isHalfMoved(error) ? requests.map(separate) : [];
+      if (parts.flat().length <= 1) throw error;
       // a single counter can always be found
-      return Promise.all(requests.map((request) => this.#countAlone(request, slot)));
+      const countParts = async (own: readonly BatchRequest[]) =>
+        (await Promise.all(own.map((part) => this.#countAlone(part, slot)))).flat();
+      return Promise.all(parts.map(countParts));
     }
   }
 
@@ -357,7 +426,7 @@ export class RedisBackend implements Backend {
     const calledAtMs = this.#options.monotonicMs();
     let reply: unknown;
     try {
-      reply = await this.#redis.sendCommand(new ScriptCommand([sha1, ...args], slot));
+      reply = await this.#redis.sendCommand(new StoreCommand('EVALSHA', [sha1, ...args], slot));
     } catch (error) {
       if (!isNoScript(error)) throw error;
       reply = await this.#redis.callBuffer('EVAL', text, ...args); // it did not run: safe to retry
@@ -384,6 +453,14 @@ const CLOCK_STEP_MS = 100;
 const isHalfMoved = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('Too many Cluster redirections');
 
+/** The operations of a request, each alone if they are independent. */
+const separate = (request: BatchRequest): readonly BatchRequest[] =>
+  request.spend === 'each' ? request.operations.map((one) => ({ ...request, operations: [one] })) : [request];
+
+/** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
+const isForScript = ({ message }: Error): boolean =>
+  /^(ERR|WRONGTYPE|NOPERM|MOVED|ASK|TRYAGAIN|CLUSTERDOWN) /.test(message);
+
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
 
 /** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
@@ -405,16 +482,13 @@ function createSlotKeys(prefix: string): SlotKeys {
   return { slotOf, tag: findTag, name: (slot, name) => `${prefix}${findTag(slot)}${name}` };
 }
 
-/**
- * Sends the calls to a Cluster's slots that are due in one turn of the event loop, with one write per node, since
- * otherwise every call would be a system call.
- */
+/** Sends the commands that are due in one turn of the event loop with one write per node. */
 class WriteTurn {
-  readonly #cluster: Cluster;
+  readonly #redis: RedisConnection;
   #due: (() => void)[] = [];
 
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster;
+  constructor(redis: RedisConnection) {
+    this.#redis = redis;
   }
 
   /** Calls the function in the next turn. */
@@ -425,7 +499,7 @@ class WriteTurn {
   readonly #run = (): void => {
     const due = this.#due;
     this.#due = [];
-    const nodes = due.length > 1 ? this.#cluster.nodes('master') : [];
+    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
     const streams = nodes.map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
     for (const stream of streams) stream?.cork();
     try {

@@ -1,5 +1,6 @@
 import type { State } from '../../algorithms/limit.ts';
-import { algorithmFor } from '../../holds/limits.ts';
+import type { Claim } from '../../holds/claim.ts';
+import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import {
   afterEarlierHits,
   type Operation,
@@ -52,9 +53,17 @@ export function decodeBatch(
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
-    const replay = outcome === STATE_BEFORE ? stepsFrom(run, nextNumbers(), nowMs) : undefined;
+    if (outcome === STATE_BEFORE) return repeatSteps(run, numbers, nextNumbers());
     for (let at = 0; at < numbers.length; at++)
-      replies[numbers[at] as number] = replay ? replay() : decodeSpend(run, at === 0 ? outcome : next());
+      replies[numbers[at] as number] = decodeSpend(run, at === 0 ? outcome : next());
+  };
+  const repeatSteps = ({ limit, hits, claim }: Run, numbers: readonly number[], before: State): void => {
+    let state = before.length > 0 ? before : undefined;
+    for (const number of numbers) {
+      const next = stepFrom(limit, hits, claim, { state, nowMs });
+      replies[number] = next.reply;
+      state = next.state;
+    }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
     const { limit } = operation;
@@ -102,18 +111,20 @@ function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[],
   return answers;
 }
 
-const withTime = (reply: Reply, nowMs: number): Reply =>
+export const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
 
-/** Repeats the script's steps, from the same state at the same time, to learn the reply to each. */
-function stepsFrom({ limit, hits, claim }: Run, before: State, nowMs: number): () => Reply {
+/** Repeats a step that Redis has run, from the same state at the same time. Returns the reply and the next state. */
+export function stepFrom(
+  limit: Limit,
+  hits: number,
+  claim: Claim,
+  { state, nowMs }: { readonly state: State | undefined; readonly nowMs: number },
+): { readonly reply: Reply; readonly state: State } {
   const { step, describe } = algorithmFor(limit);
-  let state = before.length > 0 ? before : undefined;
-  return () => {
-    const next = step(limit, state, nowMs, hits, true, claim);
-    state = next.state;
-    return describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true }, claim);
-  };
+  const next = step(limit, state, nowMs, hits, true, claim);
+  const outcome = { hits, accepted: next.accepted, charged: true };
+  return { reply: describe(limit, next.report ?? next.state, nowMs, outcome, claim), state: next.state };
 }
 
 const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';

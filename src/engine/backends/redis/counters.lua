@@ -1,7 +1,11 @@
 --[[
-  What every script does with counters: a counter is a string, its state as little-endian doubles. script.ts puts this
-  text before the others.
+  What every script does with counters: a counter is a string, its state as little-endian doubles; that of a window on
+  the server's clock is its count in decimal, whose time to live is the window. script.ts puts this text before the
+  others.
 ]]
+-- The caller decides on a clock of its own, on which nothing expires: windows are stored as any other state.
+local has_given_clock = (ARGV[2] or '') ~= ''
+
 local CHUNK = 128 -- numbers at a time: Lua limits the arguments and results of a call
 
 local call = redis.call
@@ -138,12 +142,58 @@ local function log_usage(usage_key, log_key, now_ms, used)
   end
 end
 
--- Stores a packed state for a time. A counter that is still in the same window keeps its time to live, which costs Redis
--- half as much as setting it.
-local function store(name, before, state, packed, ttl_ms, is_windowed)
-  if is_windowed and before and before[1] == state[1] and #before == #state then
-    call('SETRANGE', name, 0, packed)
-  else
-    call('SET', name, packed, 'PX', ttl_ms)
+-- The state of a window from its count. One that has lost its expiry gets that of the present window.
+local function read_count(key, text, limit, now_ms)
+  local count = #text <= 20 and text:match('^%-?%d+$') and tonumber(text)
+  if not count then
+    return nil -- another program's value
   end
+  local left_ms = call('PTTL', key)
+  if left_ms <= 0 then
+    local _, _, ttl_ms = limit.algorithm.step(limit.numbers, nil, now_ms, 1, true)
+    local end_ms = now_ms + ttl_ms
+    if left_ms == -1 then
+      call('PEXPIREAT', key, string.format('%.0f', end_ms))
+    elseif server_ms() < end_ms then
+      return nil -- it has expired before now_ms: Redis 6 and 7.0 find it until the script ends
+    end
+    left_ms = ttl_ms
+  end
+  return { limit.algorithm.start_before(limit.numbers, now_ms + left_ms), math.min(math.max(count, 0), MAX_COUNT) }
+end
+
+-- The state in a counter under a limit; nil if there is none.
+local function read_state(key, stored, limit, now_ms)
+  if stored and limit.algorithm.counts_window then
+    return read_count(key, stored, limit, now_ms)
+  end
+  return unpack_state(stored, limit.algorithm.state_length)
+end
+
+-- Stores the count of a window. A counter without hits is kept until its window ends: an instance that has seen it may
+-- be about to add some by INCRBY, which would create it without an expiry.
+local function write_count(key, before, state, now_ms, ttl_ms)
+  local text = string.format('%.0f', state[2])
+  if before and (before[1] == state[1] or state[2] == 0) then
+    call('SET', key, text, 'KEEPTTL')
+  elseif ttl_ms > 0 then
+    call('SET', key, text, 'PXAT', string.format('%.0f', now_ms + ttl_ms))
+  else
+    return false
+  end
+  return text
+end
+
+-- Stores a state, whose packed form is known; deletes the counter if it is equivalent to a new one. Returns what is
+-- stored.
+local function write_state(key, stored, before, state, packed, limit, now_ms, ttl_ms)
+  if limit.algorithm.counts_window then
+    return write_count(key, before, state, now_ms, ttl_ms)
+  elseif ttl_ms > 0 then
+    call('SET', key, packed, 'PX', ttl_ms)
+    return packed
+  elseif stored then
+    call('DEL', key)
+  end
+  return false
 end

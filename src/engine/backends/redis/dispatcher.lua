@@ -35,7 +35,6 @@ local keys = KEYS
 -- A caller's clock may be behind the server's, on which keys expire.
 local MAX_BEHIND_MS = 10000
 
-local has_given_clock = ARGV[2] ~= nil and ARGV[2] ~= ''
 local grace_ms = has_given_clock and MAX_BEHIND_MS or 0
 
 local function clock_ms()
@@ -64,20 +63,15 @@ for i = 1, input[1] do
 end
 at = at + 1
 
-local function state_of(key, length)
-  return unpack_state(stored[key], length)
+local function state_of(key, limit)
+  return read_state(keys[key], stored[key], limit, now_ms)
 end
 
 -- Stores the new state. Returns it packed.
-local function keep(key, before, state, ttl_ms, algorithm)
+local function keep(key, before, state, ttl_ms, limit)
   local packed = pack_numbers(state)
-  if ttl_ms > 0 then
-    store(keys[key], before, state, packed, ttl_ms + grace_ms, algorithm.is_windowed)
-    stored[key] = packed
-  elseif stored[key] then
-    call('DEL', keys[key])
-    stored[key] = false
-  end
+  local kept_ms = ttl_ms > 0 and ttl_ms + grace_ms or 0
+  stored[key] = write_state(keys[key], stored[key], before, state, packed, limit, now_ms, kept_ms)
   return packed
 end
 
@@ -103,9 +97,9 @@ end
 
 local function spend_once(key, limit, hits, is_metered)
   local algorithm = limit.algorithm
-  local before = state_of(key, algorithm.state_length)
+  local before = state_of(key, limit)
   local accepted, state, ttl_ms, report = algorithm.step(limit.numbers, before, now_ms, hits, true)
-  local packed = keep(key, before, state, ttl_ms, algorithm)
+  local packed = keep(key, before, state, ttl_ms, limit)
   if is_metered then
     meter(key, used_hits(limit, hits, accepted, report))
   end
@@ -119,11 +113,11 @@ end
 -- The caller repeats the steps from the state before to learn the outcome of each.
 local function spend_repeatedly(key, limit, hits, count, is_metered)
   local algorithm = limit.algorithm
-  local before = state_of(key, algorithm.state_length)
+  local before = state_of(key, limit)
   local length = before and #before or 0
   local is_long = length > SHORT_STATE
   if not is_long then
-    reply[parts + 1], reply[parts + 2] = pack('<dd', STATE_BEFORE, length), before and stored[key] or ''
+    reply[parts + 1], reply[parts + 2] = pack('<dd', STATE_BEFORE, length), before and pack_numbers(before) or ''
     parts = parts + 2
   end
   local state, accepted, ttl_ms, report = before
@@ -137,7 +131,7 @@ local function spend_repeatedly(key, limit, hits, count, is_metered)
       add_reply(accepted, #report, pack_numbers(report))
     end
   end
-  keep(key, before, state, ttl_ms, algorithm)
+  keep(key, before, state, ttl_ms, limit)
 end
 
 local runs = input[at]

@@ -1,6 +1,6 @@
 --[[
   Spends hits on one counter, as the dispatcher does for a batch, whose text would take Redis longer than the step.
-  script.ts puts counters.lua and one algorithm before this text: `step`, `is_windowed`, `state_length`.
+  script.ts puts counters.lua and one algorithm before this text.
 
   KEYS[1]  the counter
   KEYS[2]  only if the hits are usage: its hash
@@ -11,17 +11,14 @@ local ACCEPTED, CHARGED = 1, 2
 
 local key = KEYS[1]
 local now_ms = server_ms()
-local limit = unpack_numbers(ARGV[1])
-local hits = table.remove(limit, 1)
+local numbers = unpack_numbers(ARGV[1])
+local hits = table.remove(numbers, 1)
+local limit = { algorithm = algorithm, numbers = numbers }
 local stored = call('MGET', key)[1] -- GET fails on a key of another type
-local before = unpack_state(stored, state_length)
-local accepted, state, ttl_ms, report = step(limit, before, now_ms, hits, true)
+local before = read_state(key, stored, limit, now_ms)
+local accepted, state, ttl_ms, report = algorithm.step(numbers, before, now_ms, hits, true)
 local packed = pack_numbers(state)
-if ttl_ms > 0 then
-  store(key, before, state, packed, ttl_ms, is_windowed)
-elseif stored then
-  call('DEL', key)
-end
+write_state(key, stored, before, state, packed, limit, now_ms, ttl_ms)
 if KEYS[2] and accepted then
   add_usage(KEYS[2], now_ms, key, hits)
 end

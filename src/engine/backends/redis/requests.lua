@@ -28,10 +28,8 @@ local function decide_requests(batch)
 
   local input, at, limits, stored, now_ms = batch.input, batch.at, batch.limits, batch.stored, batch.now_ms
   local output = {}
-  local states, ttls_ms, last_algorithms = {}, {}, {} -- states of all counters, the others of those stepped
-  for key = 1, #KEYS do
-    states[key] = batch.state_of(key)
-  end
+  local states, befores = {}, {} -- of all counters: now, and as they were read
+  local ttls_ms, last_limits = {}, {} -- of counters that were stepped
 
   local foreign = {} -- what the loader returned, by counter
 
@@ -80,6 +78,9 @@ local function decide_requests(batch)
     at = at + (kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
       want_nodes(key, limit)
+    elseif befores[key] == nil and not limit.algorithm.load then
+      states[key] = batch.state_of(key, limit)
+      befores[key] = states[key] or false
     end
     return operation
   end
@@ -169,7 +170,7 @@ local function decide_requests(batch)
       batch.meter(hit.key, used_hits(hit.limit, hit.hits, result.accepted, result.report))
     end
     set_state(hit.key, hit.limit, result.state)
-    ttls_ms[hit.key], last_algorithms[hit.key] = result.ttl_ms, hit.limit.algorithm
+    ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
   end
 
   local function reply(hit, accepted, charged, report)
@@ -190,7 +191,26 @@ local function decide_requests(batch)
     end
   end
 
-  local forgotten = {} -- by counter to be reset: the key for the time of the reset, and how long that is kept
+  -- Resets a counter, and keeps the time of the reset.
+  local function forget(hit)
+    local key, before, time = hit.key, befores[hit.key], string.format('%.0f', now_ms)
+    if before and hit.limit.algorithm.counts_window then
+      redis.call('SET', KEYS[key], '0', 'KEEPTTL') -- see write_count
+      befores[key] = { before[1], 0 }
+    else
+      redis.call('DEL', KEYS[key])
+      befores[key], stored[key] = false, false
+    end
+    states[key], ttls_ms[key] = nil, nil
+    if hashes[key] then
+      for field in pairs(hashes[key].nodes) do
+        hashes[key].nodes[field] = false
+      end
+      hashes[key].changed = {}
+    end
+    redis.call('SET', KEYS[hit.reset], time, 'PX', hit.reset_ms)
+    stored[hit.reset] = time
+  end
 
   -- A charge from before a reset is not part of the current state: none of its hits come back.
   local function refund(hit, state)
@@ -217,7 +237,7 @@ local function decide_requests(batch)
     elseif kind == KINDS.REFUND then
       return state ~= nil, refund(hit, state)
     elseif kind == KINDS.FORGET then
-      forgotten[hit.key] = { key = hit.reset, ttl_ms = hit.reset_ms }
+      forget(hit)
       return false, step(numbers, nil, now_ms, 0, false)
     end
     return false, step(numbers, state, now_ms, hit.hits, false)
@@ -232,7 +252,7 @@ local function decide_requests(batch)
       end
       if is_written then
         set_state(hit.key, hit.limit, state)
-        ttls_ms[hit.key], last_algorithms[hit.key] = ttl_ms, hit.limit.algorithm
+        ttls_ms[hit.key], last_limits[hit.key] = ttl_ms, hit.limit
       end
       reply(hit, accepted, is_written, report or state)
     end
@@ -328,13 +348,8 @@ local function decide_requests(batch)
         write_hash(key, ttl_ms + batch.grace_ms)
       end
     else
-      local algorithm = last_algorithms[key]
-      batch.keep(key, algorithm.is_windowed and batch.state_of(key), states[key], ttl_ms, algorithm)
+      batch.keep(key, befores[key], states[key], ttl_ms, last_limits[key])
     end
-  end
-  for key, reset in pairs(forgotten) do
-    redis.call('DEL', KEYS[key])
-    redis.call('SET', KEYS[reset.key], string.format('%.0f', now_ms), 'PX', reset.ttl_ms)
   end
   return output
 end

@@ -22,15 +22,17 @@ const nameStep = (source: URL | Compiled): string =>
 
 const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
 
-/** What Redis must know of an algorithm besides its steps. */
-function listTraits(name: AlgorithmName): readonly (readonly [string, string])[] {
+/** What Redis must know of an algorithm besides its refunds, as fields of a Lua table. */
+function listTraits(name: AlgorithmName): string {
   const row = findRow(name);
-  const { length } = row.state;
+  const step = nameStep(row.script);
+  const windows = row.startBefore ? ['counts_window = not has_given_clock', `start_before = ${step}_start_before`] : [];
   return [
-    ['is_windowed', String(row.windows !== undefined)],
-    ['peeked_hits', String(peekedHits(row))],
-    ['state_length', length === undefined ? 'nil' : String(length)],
-  ];
+    `step = ${step}`,
+    `peeked_hits = ${peekedHits(row)}`,
+    `state_length = ${row.state.length ?? 'nil'}`,
+    ...windows,
+  ].join(', ');
 }
 
 /** The script that decides in Redis: every algorithm's Lua twin, and the dispatcher that calls them. */
@@ -45,10 +47,8 @@ export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
     ...algorithmNames.map((name, at) => {
       const row = findRow(name);
-      const more = [...listTraits(name), ['reserves', String(row.reserves === true)]].map(
-        ([trait, value]) => `${trait} = ${value}`,
-      );
       const step = nameStep(row.script);
+      const more = [listTraits(name), `reserves = ${row.reserves === true}`];
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
       const urls = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? []), row.script];
       return { place: at + 1, step, urls, more: more.join(', ') };
@@ -57,7 +57,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
       place: algorithmNames.length + at + 1,
       step: nameStep(url),
       urls: [url],
-      more: `load = ${nameStep(url)}_load`,
+      more: `step = ${nameStep(url)}, load = ${nameStep(url)}_load`,
     })),
   ];
   return createScript([
@@ -67,7 +67,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
     ...algorithms.flatMap(({ place, step, urls, more }) => [
       `if place == ${place} then`,
       ...urls.map(read),
-      `algorithms[place] = { step = ${step}, refund = ${step}_refund, ${more} }`,
+      `algorithms[place] = { refund = ${step}_refund, ${more} }`,
       'end',
     ]),
     'return rawget(algorithms, place)',
@@ -84,8 +84,7 @@ export const loneScripts = Object.fromEntries(
     createScript([
       ...counters,
       read(findRow(name).script),
-      `local step = ${nameStep(findRow(name).script)}`,
-      ...listTraits(name).map(([trait, value]) => `local ${trait} = ${value}`),
+      `local algorithm = { ${listTraits(name)} }`,
       read(new URL('./lone.lua', import.meta.url)),
     ]),
   ]),
@@ -104,20 +103,19 @@ const knownHeads: string[] = [];
 const makeHead = (length: number): string => `\r\n$${length}\r\n`;
 
 /**
- * EVALSHA whose reply is a `Buffer`. Its texts are joined and written at once: ioredis measures and copies every
+ * A command whose texts in the reply are `Buffer`s. Its own texts are joined and written at once: ioredis measures and copies every
  * argument several times if one of them is a `Buffer`, and a batch has hundreds.
  *
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
-export class ScriptCommand extends Command {
+export class StoreCommand extends Command {
   readonly #slot: number | undefined;
 
   /**
-   * @param args  those of EVALSHA: the script's digest, the number of keys, and so on
    * @param slot  of its keys on a Cluster, if it is known
    */
-  constructor(args: (string | Buffer)[], slot?: number) {
-    super('EVALSHA', [], { replyEncoding: null });
+  constructor(name: string, args: (string | Buffer)[], slot?: number) {
+    super(name, [], { replyEncoding: null });
     this.args = args; // set here, since the constructor of ioredis would copy and convert each one
     this.#slot = slot;
   }

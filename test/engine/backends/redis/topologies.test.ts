@@ -12,7 +12,7 @@ import type { RedisAddress } from '../../../../src/engine/backends/redis/address
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { connect } from '../../../../src/engine/backends/redis/connect.ts';
 import { addressOf, ordinary } from '../../../helpers/connection.ts';
-import { fixedWindowOf } from '../../../helpers/limits.ts';
+import { fixedWindowOf, slidingWindowCounterOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
 import { freePort } from '../../../helpers/process.ts';
 import fc from '../../../helpers/property.ts';
@@ -149,14 +149,38 @@ describe('a Cluster', () => {
     await move.take(gone);
     const answers = await Promise.all([gone, here, fresh].map((key) => apply(store, hitOn(key))));
     expect(answers).toMatchObject([[{ hitsBefore: 1 }], [{ hitsBefore: 1 }], [{ hitsBefore: 0 }]]);
+    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+    const set = { spend: 'all_or_nothing', timeoutMs: 5_000 } as const;
     for (let times = 0; times < 3; times++) {
       const reason = 'redis: the slot is moving to another node';
-      expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ reason }, { reason }]); // no node has both
+      const replies = await store.run([hitOn(gone), hitOn(here)], set);
+      expect(replies).toMatchObject([{ reason }, { reason }]); // no node has both
     }
     expect([...breakers.states().values()]).not.toContain('open');
     await move.take(here);
     await move.finish();
-    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 3 }, { hitsBefore: 3 }]);
+  });
+
+  test.each([
+    ['rates', slidingWindowCounterOf],
+    ['fixed windows', fixedWindowOf],
+  ])('answers a request with a moved and a new counter of %s in a moving slot', async (name, limitOf) => {
+    const store = open(address(), {}, { atomic: 'counter' });
+    await isReady(store);
+    const limit = limitOf(20, unitMs.DAY);
+    const hit = (key: string) => operationOf({ key: newKey(`{with new ${name}}${key}`) }, limit, 1, true);
+    const [known, other] = [hit('known'), hit('other')];
+    await apply(store, known, other);
+    const move = await begin(known.key);
+    await move.take(known.key);
+    expect(await apply(store, known, hit('new'))).toMatchObject([{ hitsBefore: 1 }, { hitsBefore: 0 }]);
+    expect(await apply(store, known, other, hit('newer'))).toMatchObject(
+      [2, 1, 0].map((hitsBefore) => ({ hitsBefore })),
+    );
+    for (const key of await move.keys()) await move.take(key);
+    await move.finish();
+    expect(await apply(store, known, other)).toMatchObject([{ hitsBefore: 3 }, { hitsBefore: 2 }]);
   });
 
   test('gets the calls for all slots of a turn in one write per node, while one of the slots moves', async () => {

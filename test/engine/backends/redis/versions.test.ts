@@ -109,12 +109,24 @@ test.each(recordedCounters)(
   (recorded) => {
     const own = createCounterKeys('');
     expect(own(previousLimit(recorded.limit), 'demo', [entry])).toBe(recorded.key);
-    expect(own(recorded.limit, 'demo', [entry]) === recorded.key).toBe(recorded.limit.algorithm !== 'token_bucket');
+    expect(own(recorded.limit, 'demo', [entry]) === recorded.key).toBe(
+      !['fixed_window', 'token_bucket'].includes(recorded.limit.algorithm),
+    );
   },
 );
 
 const both = (options: InstanceOptions): Promise<readonly [Instance, Instance]> =>
   Promise.all([previous(options), present(options)]);
+
+test('during an upgrade, each build admits the limit of a fixed window once', async () => {
+  const limit = fixedWindowOf(20, 24 * HOUR_MS);
+  const before = await previous({ clock: Date.now });
+  const [one, other] = [await present({ clock: Date.now }), await present({ clock: Date.now })];
+  const old = hit(previousLimit(limit), 1, counterOf(previousLimit(limit)));
+  const counted = [admitted([before], old, 50), admitted([one, other], hit(limit), 25)];
+  expect(await Promise.all(counted)).toEqual([20, 20]);
+  expect(await admitted([before], old, 5)).toBe(0); // a rollback finds the counts of its build
+});
 
 test('both builds use the same keys as envoyproxy/ratelimit', async () => {
   const clock = fakeClock(START_MS);

@@ -315,7 +315,7 @@ describe('a valid file', () => {
             limit: {
               algorithm: 'fixed_window',
               alignment: 'epoch',
-              counter: 'fixed_window|60000',
+              counter: 'fixed_window.2|60000',
               requestsPerUnit: 1000,
               soft: 0,
               windowMs: 60_000,

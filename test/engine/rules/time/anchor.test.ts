@@ -52,7 +52,7 @@ test.each<Anchored>([
 test('windows with the same boundaries share their counters, others do not', () => {
   const counterOf = (anchor: string, rest = 'window: 1h'): string =>
     limitOf(`{ ${rest}, requests_per_unit: 1, alignment: { anchor: ${anchor} } }`).limit.counter;
-  expect(counterOf('2026-11-27T05:00')).toBe('fixed_window|3600000');
+  expect(counterOf('2026-11-27T05:00')).toBe('fixed_window.2|3600000');
   expect(counterOf('2026-11-27T05:10')).toBe(counterOf('2020-01-01T00:10'));
   expect(counterOf('2026-11-27T05:10')).not.toBe(counterOf('2026-11-27T05:20'));
   expect(counterOf('2026-11-27T00:00', 'unit: month')).not.toBe(counterOf('2026-11-27T00:00', 'window: 30d'));

@@ -39,7 +39,7 @@ export function observed(rows: readonly Row[], maxKeys?: number, maxRules?: numb
 }
 
 function createAnswer({ user, rule = 'demo.user' }: Row, code: ReplayedCode, limit: number): ReplayedAnswer {
-  const key = `fixed_window|60000|4:demo|4:user|${user.length}:${user}`;
+  const key = `fixed_window.2|60000|4:demo|4:user|${user.length}:${user}`;
   return { code, descriptors: [{ rule, key, code, limit, windowMs: 60_000, remaining: 0 }] };
 }
 

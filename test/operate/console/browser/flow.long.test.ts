@@ -161,7 +161,7 @@ test('the search box finds clients, rules, counters and refused requests', async
   await page.getByText('8 + 1 = 9 > 5').waitFor();
   await search('cart=7');
   await isClient('cart=7');
-  await search('fixed_window|31536000000|4:demo|4:user|5:pavel');
+  await search('fixed_window.2|31536000000|4:demo|4:user|5:pavel');
   await isClient('user=pavel');
   await search('shop.cart');
   await isClient('shop.cart');
