@@ -63,6 +63,9 @@ interface RedisBackendOptions {
   readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable'>;
 }
 
+/** Windows of one batch that plain commands count: for more of them, one script costs less. */
+const MOST_PLAIN_WINDOWS = 8;
+
 /** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
 const SETTLED_TTL_MS = 24 * 3_600_000;
 
@@ -288,7 +291,8 @@ export class RedisBackend implements Backend {
       const needsScript = foreign?.has(operation) || (usage && operation.metered);
       return !needsScript && this.#windows.isPlain(operation, nowMs);
     });
-    return batch.windows.length > 0 ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
+    const isPlain = batch.windows.length > 0 && batch.windows.length <= MOST_PLAIN_WINDOWS;
+    return isPlain ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
   }
 
   /** @param estimatedMs  the node's clock, approximately */
