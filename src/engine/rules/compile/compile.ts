@@ -29,7 +29,7 @@ import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { buildChild, checkReserves, mayHaveChildren } from './share.ts';
+import { buildChild, checkReserves, mayHaveChildren, withReserved } from './share.ts';
 import { finish } from './steps.ts';
 
 interface CompileOptions {
@@ -266,8 +266,8 @@ export const buildNodeRule = (
   block.values.not_counted === 'commit'
     ? buildCommit(block, above, problems)
     : block.values.share
-      ? buildChildRule(block, { above, here }, problems)
-      : buildRule(block, here, problems);
+      ? withReserved(block, buildChildRule(block, { above, here }, problems))
+      : withReserved(block, buildRule(block, here, problems));
 
 function buildChildRule(
   block: Block<'node'>,
