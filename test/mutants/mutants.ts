@@ -205,9 +205,8 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/holds/admission.lua',
-    tests: [sharedTwins],
-    only: 'Redis decides as memory',
+    file: 'src/engine/holds/slot-share.lua',
+    tests: ['test/engine/backends/slot-share'],
     changes: [
       ['(is_paid and 0 or held[level])', 'held[level]'],
       ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
@@ -218,7 +217,7 @@ const scripts: readonly Mutants[] = [
     tests: ['test/engine/holds/slot-share'],
     changes: [
       ['room - wanted < waiting && borrowed', 'borrowed'],
-      ['borrowed * weights >= level.weight * (whole + room)', 'false'],
+      ['borrowed * weights >= level.weight * (all + room)', 'false'],
       ['else if (held < thresholdSlots(slots, wants % WEIGHT))', 'else'],
     ],
   },

@@ -1,5 +1,4 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
-import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
   type AdaptiveLimit,
@@ -26,7 +25,7 @@ import {
   ownSlots,
 } from './in-flight.ts';
 import { type AdaptedReport, moves, moveTexts } from './reports.ts';
-import { hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
+import { CEILING, hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
@@ -47,6 +46,7 @@ const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFligh
   windowMs: limit.windowMs,
   ...(limit.path && { path: scalePath(limit.path, slots, limit.requestsPerUnit) }),
   ...(limit.threshold !== undefined && { threshold: limit.threshold }),
+  ...(limit.spare !== undefined && { spare: limit.spare }),
 });
 
 /**

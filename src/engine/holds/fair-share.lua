@@ -91,7 +91,7 @@ do
     if parent[CLAIMS] + parent[CLAIMS_BEFORE] == 0 then
       part = 1
     end
-    local most = ceiling > 0 and max(floor(ceiling * refill_ms), hit) or MAX_COUNT
+    local most = ceiling > 0 and max(floor(ceiling * refill_ms), hit) or limit[3]
     local capacity = min(floor(per_ms[level] * refill_ms * part) + SAVED_HITS * hit, most)
     local guard = guard_of(reserve)
     if at_ms - node[AT] >= forget_ms() or node[PAID] > virtual then

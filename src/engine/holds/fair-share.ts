@@ -309,7 +309,7 @@ function openChild(numbers: Numbers, parent: Level, at: number, node: FairNode):
   const share = reserve + (weight * speed * rate) / UNITS;
   const perMs = Math.min(share, ceiling > 0 ? ceiling : rate, parent.perMs);
   const part = claims + claimsBefore === 0 ? 1 : isLeaf ? LEAF_PART : INNER_PART;
-  const most = ceiling > 0 ? Math.max(Math.floor(ceiling * refillMs), hit) : MAX_COUNT;
+  const most = ceiling > 0 ? Math.max(Math.floor(ceiling * refillMs), hit) : numbers.capacity;
   const capacity = Math.min(Math.floor(perMs * refillMs * part) + SAVED_HITS * hit, most);
   const guardCapacity = guardOf(numbers, reserve);
   const isNew = atMs - node.atMs >= forgetMs(numbers) || node.paid > virtual;

@@ -43,7 +43,7 @@ do
   local function take_hold(holds, limit, slots, until_ms)
     local place = insert(holds, SIZE, limit[3], slots, until_ms)
     for i = 3, SIZE - 1 do
-      holds[place + i] = limit[4 * i - 6] or 0 -- the ids of the children
+      holds[place + i] = limit[4 * i - 5] or 0 -- the ids of the children
     end
     holds.held = holds.held + slots
   end

@@ -9,14 +9,16 @@ import {
   takenBy,
 } from '../algorithms/limit.ts';
 import { windowed, windowSize } from '../algorithms/window.ts';
-import { ACCEPTED, admissionScript, type Judgement, judge } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
 import { listSharing, type Sharing, writeSharing } from './fair-share.ts';
 import { findHold, firstAfter, insert } from './hold-list.ts';
 import { shareReasons } from './reports.ts';
 import {
+  ACCEPTED,
   hasMark,
+  type Judgement,
+  judge,
   MAX_WAITING,
   markCall,
   openSlots,
@@ -90,7 +92,7 @@ const step: Counting<InFlightLimit>['step'] = (limit, state, nowMs, hits, charge
 
 /** The children of a request, as in its hold. */
 const labels = (numbers: readonly number[], size: number): readonly number[] =>
-  [2, 6, 10].slice(0, size - 3).map((at) => numbers[at] ?? 0);
+  [3, 7, 11].slice(0, size - 3).map((at) => numbers[at] ?? 0);
 
 /** A step before its report. */
 interface Stepped {
@@ -287,7 +289,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
     },
     keepsEntries: true,
   },
-  sharing: [admissionScript, slotShareScript],
+  sharing: [slotShareScript],
   script: new URL('./in-flight.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => [
     windowSize(limit),

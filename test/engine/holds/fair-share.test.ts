@@ -43,7 +43,8 @@ test.each([
 ])(
   'with a limit of %d per second and a flood of %d, a tenant that calls every 3 seconds always passes',
   (rate, flood) => {
-    for (const others of rate < 5 ? [1] : [1, 2, 5]) { // it asks for less than its share
+    for (const others of rate < 5 ? [1] : [1, 2, 5]) {
+      // it asks for less than its share
       const fleet = createFleet(fairShareOf(rate, { burst: Math.max(rate, 2) }), rate + others);
       const leaves = Array.from({ length: others }, (_, id) =>
         leafOf(id + 2, flood / others, { weight: 1 + (id % 3) }),

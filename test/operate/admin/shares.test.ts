@@ -189,7 +189,7 @@ descriptors:
     'c 3: OVER_LIMIT 0 slots held; what is left, at most 2, is reserved for tenant b (2)',
     'c 2: OK 2 slots held, within its fair share',
     'b 3: OVER_LIMIT all slots are used up by all tenant values',
-    'c 1: OVER_LIMIT 2 slots held; what is left, at most 2, is reserved for tenant b (2)',
+    'c 1: OVER_LIMIT 2 slots held; what is left, at most 3, is reserved for tenant b (2)',
   ]);
   const { counters: found } = await readCounters(
     { domain: 'demo', entries: [...entriesOf('api', 'x'), ...entriesOf('tenant', 'b')] },
