@@ -1,8 +1,9 @@
 /** Folders in order: each imports only from those before it, and from itself. Files beside folders come after them. */
 const order = {
+  // `parts` is above all, and has rules of its own
   src: 'base protobuf h2 engine lab edge operate settings serve cli',
   'src/h2': 'identity bounds listen http2 grpc',
-  'src/engine': 'shares algorithms holds backends ledger rules decide wire open',
+  'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
   'src/lab': 'record sketches diff mapping replay simulate advise envoy',
   'src/edge': 'rls overload rlqs grpc http sites xds',
@@ -11,9 +12,12 @@ const order = {
   'src/cli': 'process check guard commands',
 };
 
+/** Optional capabilities: see `src/parts/parts.ts`, the only file of them that the core may import. */
+const PARTS = '^src/parts/';
+
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|edge|cli)/',
+  '^@grpc': '^src/(protobuf|edge|cli|parts/xds)/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
   '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
@@ -23,8 +27,8 @@ const packageOf = {
   '^@opentelemetry': '^src/operate/tracing/',
   '^pg$': '^src/operate/usage/',
   '^csv-parse': '^src/lab/replay/readers/',
-  '^pure-rand$': '^src/lab/simulate/',
-  '^commander$': '^src/cli/',
+  '^pure-rand$': '^src/parts/simulate/',
+  '^commander$': '^src/(cli|parts)/',
 };
 
 const rulesOf = ([parent, list]) => {
@@ -33,14 +37,14 @@ const rulesOf = ([parent, list]) => {
     name: `${parent}/${folder} imports only what comes before it`,
     severity: 'error',
     from: { path: `^${parent}/${folder}/` },
-    to: { path: `^${parent}/`, pathNot: `^${parent}/(${folders.slice(0, at + 1).join('|')})/` },
+    to: { path: `^${parent}/`, pathNot: [`^${parent}/(${folders.slice(0, at + 1).join('|')})/`, PARTS] },
   }));
 };
 
 const unlisted = ([parent, list]) => ({
   name: `every folder of ${parent} has its place in the order`,
   severity: 'error',
-  from: { path: `^${parent}/[^/]+/`, pathNot: `^${parent}/(${list.replaceAll(' ', '|')})/` },
+  from: { path: `^${parent}/[^/]+/`, pathNot: [`^${parent}/(${list.replaceAll(' ', '|')})/`, PARTS] },
   to: {},
 });
 
@@ -48,6 +52,18 @@ module.exports = {
   forbidden: [
     ...Object.entries(order).flatMap(rulesOf),
     ...Object.entries(order).map(unlisted),
+    {
+      name: 'the core knows only the list of parts',
+      severity: 'error',
+      from: { path: '^src/', pathNot: PARTS },
+      to: { path: PARTS, pathNot: '^src/parts/parts\\.ts$' },
+    },
+    {
+      name: 'parts do not import each other',
+      severity: 'error',
+      from: { path: '^src/parts/([^/]+)/' },
+      to: { path: PARTS, pathNot: '^src/parts/$1/' },
+    },
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
     {
       name: 'OpenTelemetry is loaded where traces are wanted, and nowhere else',

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { buildClient } from './build-client.ts';
+import { compileSteps } from './lua/compile.ts';
 import { replaceFolder } from './replace-folder.ts';
 import { writeTypes } from './types.ts';
 
@@ -87,6 +88,7 @@ const options = {
 } satisfies BuildOptions;
 
 async function bundle(): Promise<void> {
+  await compileSteps();
   rmSync(ASIDE, { recursive: true, force: true });
   const inputs = await buildAll(ASIDE);
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);

@@ -1,19 +1,22 @@
 import { readFileSync } from 'node:fs';
+import { wrapped } from './wrap.ts';
 
 const resultsOf = (name: string): string => readFileSync(new URL(`results/${name}.md`, import.meta.url), 'utf8');
 
 /** The figures at the top of the README and of the site, from the tables of docs/results. */
 export interface Figures {
+  /** Calls that come one by one: the CPU time of the service and its Redis together. */
+  readonly evenly: { readonly slow: Comparison; readonly fast: Comparison };
   /** With many keys, at full load and at an ordinary load: the same fixed rate for both. */
   readonly full: Load;
   readonly ordinary: Load & { readonly perSecond: number; readonly p99Ms: Comparison };
   readonly hotKey: Comparison;
   readonly faults: number;
   readonly calls: number;
-  readonly startMs: number;
-  /** Pages that processes share count once. */
-  readonly memoryMib: number;
-  readonly rssMib: number;
+  /** Counting in Redis, with nothing to do. Pages that processes share count once. */
+  readonly atRest: { readonly startMs: Comparison; readonly memoryMib: Comparison };
+  /** What envoyproxy/ratelimit was built from. */
+  readonly referenceVersion: string;
 }
 
 /** CPU time of the service and of its Redis for a decision. */
@@ -32,8 +35,13 @@ export interface Comparison {
 export function readFigures(): Figures {
   const bench = resultsOf('bench');
   const [calls, faults] = sumsOf(resultsOf('chaos'));
-  const [, startMs = '', rssMib = '', memoryMib = ''] = cellsOf(bench, /^Weir, memory$/).slice(1);
+  const evenly = (perSecond: number): Comparison => compare(bench, new RegExp(`^Redis, ${perSecond} calls/s$`), 'sum');
+  const atRest = (column: 2 | 4): Comparison => ({
+    weir: cellsOf(bench, /^Weir, Redis$/)[column] ?? '',
+    reference: cellsOf(bench, /^envoyproxy\/ratelimit, Redis$/, /^[\d.]+$/, /^\d+$/)[column] ?? '',
+  });
   return {
+    evenly: { slow: evenly(2_000), fast: evenly(10_000) },
     full: { cpu: compare(bench, manyKeys, 'cpu'), ofRedis: compare(bench, manyKeys, 'ofRedis') },
     ordinary: {
       perSecond: Number(/(\d+)\/s$/.exec(cellsOf(bench, fixedRate)[0] ?? '')?.[1]),
@@ -44,9 +52,8 @@ export function readFigures(): Figures {
     hotKey: compare(bench, /^Redis, one hot key$/, 'cpu'),
     faults,
     calls,
-    startMs: Number(startMs),
-    memoryMib: Math.round(Number(memoryMib)),
-    rssMib: Math.round(Number(rssMib)),
+    atRest: { startMs: atRest(2), memoryMib: atRest(4) },
+    referenceVersion: cellsOf(bench, /^envoyproxy\/ratelimit$/)[1] ?? '',
   };
 }
 
@@ -54,7 +61,7 @@ const manyKeys = /^Redis, 100000 keys$/;
 const fixedRate = /^Redis, 100000 keys, fixed rate/;
 
 /** The columns of the table of `npm run bench`, after the calls and the service. */
-const columns = { cpu: 3, ofRedis: 4, p99: 6 } as const;
+const columns = { cpu: 3, ofRedis: 4, sum: 5, p99: 6 } as const;
 
 function compare(page: string, calls: RegExp, column: keyof typeof columns): Comparison {
   const of = (service: RegExp): string => cellsOf(page, calls, service)[columns[column]] ?? '';
@@ -101,25 +108,29 @@ export function withFigures(readme: string): string {
 }
 
 function figuresBlock(): string {
-  const { hotKey, full, ordinary, ...figures } = readFigures();
+  const { evenly, ordinary, full, hotKey, atRest, referenceVersion, ...figures } = readFigures();
   const row = (what: string, { weir, reference }: Comparison, unit: string): string =>
     Number(weir) < Number(reference)
       ? `| ${what} | **${weir} ${unit}** | ${reference} ${unit} |`
       : `| ${what} | ${weir} ${unit} | **${reference} ${unit}** |`;
   return [
-    `**${timesLess(ordinary.cpu)} times less CPU time** for a decision at an ordinary load, and ${timesLess(full.cpu)} times less at full load:`,
+    `**${timesLess(ordinary.cpu)} times less CPU time** at an ordinary load, ${timesLess(full.cpu)} at full load; ${timesLess(evenly.slow)} with Redis if calls come one by one:`,
     '',
     '| on the same Redis, [measured](docs/results/bench.md) by `npm run bench` | Weir | envoyproxy/ratelimit |',
     '| --- | ---: | ---: |',
+    row('2,000 calls/s, evenly spaced: CPU time of service and Redis for one', evenly.slow, 'µs'),
+    row('10,000 calls/s, evenly spaced: the same', evenly.fast, 'µs'),
     row(`${inWords(ordinary.perSecond)} decisions/s on 100,000 keys: CPU time of one`, ordinary.cpu, 'µs'),
     row('the same: CPU time of Redis', ordinary.ofRedis, 'µs'),
     row('the same: 99th percentile latency', ordinary.p99Ms, 'ms'),
     row('full load on 100,000 keys: CPU time of a decision', full.cpu, 'µs'),
     row('the same: CPU time of Redis', full.ofRedis, 'µs'),
     row('full load on one hot key: CPU time of a decision', hotKey, 'µs'),
+    row('[at rest](docs/results/bench.md#at-rest): memory', atRest.memoryMib, 'MiB'),
+    row('from start to the first answer', atRest.startMs, 'ms'),
     '',
-    `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
-    `bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). The service answers ${figures.startMs} ms after its`,
-    `start; at rest, its two processes take ${figures.memoryMib} MiB ([${figures.rssMib} as \`weir status\` counts](docs/results/bench.md#at-rest)).`,
+    wrapped(
+      `envoyproxy/ratelimit is ${referenceVersion}. In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)).`,
+    ).trim(),
   ].join('\n');
 }

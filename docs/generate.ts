@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { showUsage } from '../deploy/usage.ts';
-import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
+import { scenarioNames } from '../src/parts/simulate/scenario-names.ts';
 
 const usage = `Usage: npm run docs [-- scenarios | client-reference]
 

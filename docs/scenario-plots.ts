@@ -3,8 +3,8 @@ import { loadRules } from '../src/engine/rules/reload/load.ts';
 import { ReplayEngine } from '../src/lab/replay/engine.ts';
 import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';
 import type { RecordedRequest } from '../src/lab/replay/request.ts';
-import type { ScenarioName } from '../src/lab/simulate/scenario-names.ts';
-import { START_MS, simulated } from '../src/lab/simulate/simulate.ts';
+import type { ScenarioName } from '../src/parts/simulate/scenario-names.ts';
+import { START_MS, simulated } from '../src/parts/simulate/simulate.ts';
 
 const SEED = 1;
 

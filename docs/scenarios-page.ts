@@ -1,6 +1,6 @@
-import { scenarioNames } from '../src/lab/simulate/scenario-names.ts';
-import { scenarios } from '../src/lab/simulate/scenarios.ts';
-import { SIMULATED_RULES } from '../src/lab/simulate/simulate.ts';
+import { scenarioNames } from '../src/parts/simulate/scenario-names.ts';
+import { scenarios } from '../src/parts/simulate/scenarios.ts';
+import { SIMULATED_RULES } from '../src/parts/simulate/simulate.ts';
 
 const head = `\`weir simulate\` tests limits before there is traffic: it generates the requests of a model, lets rules answer them on a
 simulated clock, and prints the same [report](#the-report) as \`weir replay\`.

@@ -31,6 +31,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./chaos/usage.ts'),
     },
+    soak: {
+      about: 'Twenty minutes of calls, reloads, a console, reports, a full disk and a hanging Redis.',
+      needsBuild: true,
+      load: () => import('./soak/run.ts'),
+    },
     'usage-report': {
       about: 'How long a report of a million keys takes, from files and from PostgreSQL.',
       needsBuild: true,
@@ -141,6 +146,12 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./conformance/run.ts'),
     },
+    judge: {
+      about:
+        'Whether the answers of Weir and envoyproxy/ratelimit, with and without faults, follow from what they declare.',
+      needsBuild: true,
+      load: () => import('./judge/run.ts'),
+    },
     famous: {
       about: 'What the published limits of well-known services admit of seeded traces.',
       load: () => import('./famous/run.ts'),
@@ -187,6 +198,7 @@ export const longForms: typeof otherCommands = [
   ['CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults', 'The client under faults.'],
   ['CONFORMANCE=all npx jest test/conformance/process', 'Every recorded answer of envoyproxy/ratelimit.'],
   ['CONFORMANCE_FAULTS=all npx jest test/conformance/kit', 'rls-conformance: all cases, and 20 faults one by one.'],
+  ['JUDGE_RUNS=10000 npx jest test/conformance/judge/judge.test', 'The judge raises no alarm for correct histories.'],
   ['EXPLAIN_RUNS=100000 npx jest test/operate/admin/explain', 'Explain predicts the next answer, for random rules.'],
   ['IN_FLIGHT_SECONDS=100 npx jest test/e2e/in-flight', 'Requests in flight: ten minutes through Envoy.'],
   ['LEDGER_RUNS=10000 npx jest test/engine/ledger/model', 'The ledger decides like its model.'],

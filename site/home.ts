@@ -2,7 +2,7 @@ import { inWords, readFigures, timesLess } from '../docs/figures.ts';
 
 /** The head of the first page, above docs/README.md. Its figures come from docs/results. */
 export function home(): object {
-  const { full, ordinary, faults, calls, startMs, memoryMib } = readFigures();
+  const { full, ordinary, faults, calls, atRest } = readFigures();
   return {
     layout: 'home',
     hero: {
@@ -49,7 +49,7 @@ export function home(): object {
       },
       {
         title: 'Nothing else to run',
-        details: `One process without dependencies, up in ${startMs} ms with ${memoryMib} MiB. Add Redis when there are two.`,
+        details: `One service without dependencies, up in ${atRest.startMs.weir} ms with ${atRest.memoryMib.weir} MiB. Add Redis when there are two.`,
         link: '/results/bench#at-rest',
         linkText: 'npm run proof -- rest',
       },

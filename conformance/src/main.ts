@@ -3,11 +3,13 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Case, type Profile, profiles } from './case.ts';
 import { defaultProfiles, loadCases } from './cases.ts';
+import { judgeCommand } from './judge/command.ts';
 import { asBadge, asJunit, asTap, asText } from './reports.ts';
 import { type Result, runCases } from './run.ts';
 import { Target } from './target.ts';
 
 const usage = `Usage: rls-conformance --target HOST:PORT --rules-dir DIR [options]
+       rls-conformance judge --help
 
 Tests a service that implements Envoy's Rate Limit Service v3. Writes rule files into the folder from which the service
 reads its rules, waits until they are in force, calls it, and compares the answers. Exits with 1 if a case fails.
@@ -38,6 +40,11 @@ main().catch((error: Error) => {
 });
 
 async function main(): Promise<void> {
+  const [command, ...rest] = process.argv.slice(2);
+  if (command === 'judge') {
+    process.exitCode = await judgeCommand(rest);
+    return;
+  }
   const { values } = parseArgs({
     options: {
       target: { type: 'string' },

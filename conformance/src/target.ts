@@ -17,6 +17,10 @@ export interface Addresses {
   readonly http?: string | undefined;
   /** The UDP port to which the server sends StatsD. */
   readonly statsd?: number | undefined;
+  /** A call fails after this; default: 10 s. */
+  readonly callLimitMs?: number | undefined;
+  /** It has a connection of its own, which it shares with no other target. */
+  readonly ownConnection?: boolean;
 }
 
 const PROTO = fileURLToPath(new URL('../proto', import.meta.url));
@@ -65,7 +69,7 @@ export class Target {
   call(service: ServiceName, method: string, message: object): Promise<Reply> {
     const client = this.#clients[service] as unknown as Readonly<Record<string, Method>>; // made from the definition
     return new Promise((resolve, reject) => {
-      const deadline = Date.now() + CALL_LIMIT_MS;
+      const deadline = Date.now() + (this.addresses.callLimitMs ?? CALL_LIMIT_MS);
       const send = client[method]?.bind(client);
       if (!send) return reject(new Error(`${service} has no method ${method}`));
       send(message, { deadline }, (error, reply) => {
@@ -97,8 +101,9 @@ export class Target {
     const definition = loadSync(file, { includeDirs: [PROTO], keepCase: true, longs: Number, enums: String });
     let found: unknown = loadPackageDefinition(definition);
     for (const name of path.split('.')) found = (found as Record<string, unknown>)[name];
-    const Service = found as new (address: string, with_: object) => Client; // the constructor of a service
-    return new Service(this.addresses.target, credentials.createInsecure());
+    const Service = found as new (address: string, with_: object, options: object) => Client; // the constructor of a service
+    const options = this.addresses.ownConnection ? { 'grpc.use_local_subchannel_pool': 1 } : {};
+    return new Service(this.addresses.target, credentials.createInsecure(), options);
   }
 
   #count(packet: string): void {

@@ -6,6 +6,10 @@ export interface Route {
   readonly params: URLSearchParams;
 }
 
+/** The token in the address that the service prints at its start, which is removed from the address bar. */
+export const givenToken = /^#token=(.+)$/.exec(location.hash)?.[1];
+if (givenToken !== undefined) history.replaceState(undefined, '', location.pathname);
+
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
   hash.value = location.hash;

@@ -10,7 +10,7 @@ const SEED = 20_261_127;
 const NUMBERS = 'unit: minute, requests_per_unit: 120';
 
 /** The limits that are compared, by the rest of their rule. */
-export const compared = {
+const compared = {
   fixed_window: '',
   sliding_window_log: '',
   sliding_window_counter: '',
@@ -18,7 +18,7 @@ export const compared = {
   token_bucket: 'burst: 120',
   leaky_bucket: 'burst: 12',
 } as const;
-export type Compared = keyof typeof compared;
+type Compared = keyof typeof compared;
 const names = Object.keys(compared) as readonly Compared[]; // exactly the table's keys
 
 /** What is compared under one kind of traffic. */
@@ -47,7 +47,7 @@ function readLimit(name: Compared): Limit {
 }
 
 /** A share in per cent with as many digits as it takes to see it. */
-export const percent = (share: number): string =>
+const percent = (share: number): string =>
   share === 0 ? '0 %' : `${share < 0.001 ? (100 * share).toFixed(4) : (100 * share).toFixed(2)} %`;
 
 /** Algorithms whose state is a count of hits in a window, which can be compared with the true one. */

@@ -1,4 +1,4 @@
-import { Random } from '../../src/lab/simulate/random.ts';
+import { Random } from '../../src/parts/simulate/random.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;

@@ -1,5 +1,4 @@
 import type { Http2Client, Http2Options } from './http2-client.ts';
-import type { Ports } from './service.ts';
 import type { TcpClient } from './tcp-client.ts';
 
 /** Time limit of an attack that sends a fixed amount and then ends. */
@@ -34,6 +33,14 @@ export interface Attack {
    * ordinary calls.
    */
   preparePlain?(): (attacker: Attacker) => Promise<void>;
+}
+
+export interface Ports {
+  readonly grpc: number;
+  readonly http: number;
+  readonly debug: number;
+  /** For other sites; unused unless the attack has them. */
+  readonly sites: number;
 }
 
 /** The tools of an attack, in the attacker's process. */

@@ -1,5 +1,5 @@
 /** The length of a slot of the profile. */
-export const SLOT_MS = 20;
+const SLOT_MS = 20;
 
 /** The bytes that an attack sent over time, so that the same number of valid bytes can be sent at the same pace. */
 export interface Profile {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { createAuthority, writeCertificate } from '../../test/helpers/certificates.ts';
 import { accepts, freePort } from '../../test/helpers/process.ts';
 import { eventually, until } from '../../test/helpers/until.ts';
-import type { Attack } from './attack.ts';
+import type { Attack, Ports } from './attack.ts';
 import { defaultRules } from './rules.ts';
 
 /** A sample of the service's memory, in bytes. */
@@ -28,14 +28,6 @@ interface Line {
   readonly kind: 'sample' | 'collected';
   readonly atMs: number;
   readonly sample: Omit<Sample, 'atMs'>;
-}
-
-export interface Ports {
-  readonly grpc: number;
-  readonly http: number;
-  readonly debug: number;
-  /** For other sites; unused unless the attack has them. */
-  readonly sites: number;
 }
 
 /** The service under attack. */

@@ -3,9 +3,9 @@ import type { Sight } from './bystander.ts';
 import { KEPT_TOLERANCE_BYTES, type Result } from './run-attack.ts';
 
 /** Maximum that an attack may add to the service's heap and external memory. */
-export const MAX_GROWTH_BYTES = 64 * MIB;
+const MAX_GROWTH_BYTES = 64 * MIB;
 /** Maximum time that another client may wait, unless MAX_WAIT_RATIO permits more. */
-export const MAX_WAIT_MS = 250;
+const MAX_WAIT_MS = 250;
 /** Maximum wait as a multiple of the wait caused by as many valid bytes. */
 const MAX_WAIT_RATIO = 2;
 /** Minimum fraction of its answers during as many plain descriptors that another client must keep. */

@@ -1,8 +1,8 @@
 import { type Mapping, parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
 import type { RecordedTraffic } from '../../src/lab/replay/request.ts';
-import { Random } from '../../src/lab/simulate/random.ts';
-import type { ScenarioName } from '../../src/lab/simulate/scenario-names.ts';
-import { START_MS, simulated } from '../../src/lab/simulate/simulate.ts';
+import { Random } from '../../src/parts/simulate/random.ts';
+import type { ScenarioName } from '../../src/parts/simulate/scenario-names.ts';
+import { START_MS, simulated } from '../../src/parts/simulate/simulate.ts';
 
 /** Traffic whose legitimate keys are known, and a limit for the advisor. */
 export interface AdviseModel {

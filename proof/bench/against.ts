@@ -121,7 +121,7 @@ export function conclude(rows: readonly ComparedRow[]): Conclusion {
 }
 
 /** Splits rounds into parts as evenly as possible; none is empty. */
-export const shares = (rounds: number, parts: number): readonly number[] =>
+const shares = (rounds: number, parts: number): readonly number[] =>
   Array.from(
     { length: parts },
     (_, at) => Math.floor(((at + 1) * rounds) / parts) - Math.floor((at * rounds) / parts),

@@ -51,6 +51,7 @@ const reserving: ReservationLimit = {
   },
   ttlMs: TTL_MS,
   onOverrun: 'debt',
+  onLapse: 'free',
 };
 const counterKeys = createCounterKeys('');
 

@@ -58,6 +58,7 @@ const limit: ReservationLimit = {
   },
   ttlMs: 5 * MINUTE_MS,
   onOverrun: 'debt',
+  onLapse: 'free',
 };
 
 /** Generates the same requests for every policy. */

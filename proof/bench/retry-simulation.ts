@@ -1,8 +1,8 @@
 import type { WeirFetch } from '../../client/src/fetch.ts';
 import { openFetch } from '../../client/src/outgoing/fetcher.ts';
 import type { FetchOptions, Surroundings } from '../../client/src/outgoing/options.ts';
-import { Random } from '../../src/lab/simulate/random.ts';
-import { scenarios } from '../../src/lab/simulate/scenarios.ts';
+import { Random } from '../../src/parts/simulate/random.ts';
+import { scenarios } from '../../src/parts/simulate/scenarios.ts';
 
 const SEED = 1;
 const SECOND_MS = 1_000;

@@ -1,4 +1,6 @@
-import type { Topology } from './schedule.ts';
+/** `redis6`: a single Redis 6.2. */
+export const topologies = ['single', 'redis6', 'sentinel', 'cluster', 'memcached'] as const;
+export type Topology = (typeof topologies)[number];
 
 /** A rule under test: the numbers for both the service and the checker. */
 export interface ChaosRule {

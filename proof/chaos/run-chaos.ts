@@ -5,14 +5,13 @@ import { countedHits, startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, faultEffects } from './faults.ts';
 import { startFleet } from './fleet.ts';
 import { type FaultRecord, openCounts, openFaults, writePlan } from './log.ts';
-import { INSTANCES, LOSSY, selectRules, WITH_WORKERS, WORKERS } from './rules.ts';
+import { INSTANCES, LOSSY, selectRules, type Topology, WITH_WORKERS, WORKERS } from './rules.ts';
 import {
   createSchedule,
   type InstanceFaultKind,
   isMasterLoss,
   type PlannedFault,
   type ScheduleOptions,
-  type Topology,
 } from './schedule.ts';
 import { startScrapes } from './scrapes.ts';
 import { startStore } from './stores.ts';

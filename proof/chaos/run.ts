@@ -6,8 +6,8 @@ import { parseChoice, parseCount, parseNumber } from '../options.ts';
 import { check } from './checker.ts';
 import { readRunLog } from './log.ts';
 import { describeExposure, describeViolations, toMarkdown } from './report.ts';
+import { topologies } from './rules.ts';
 import { runChaos } from './run-chaos.ts';
-import { topologies } from './schedule.ts';
 
 export const usage = `Usage: npm run proof -- chaos [options]
 

@@ -1,6 +1,6 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { mersenne } from 'pure-rand/generator/mersenne';
-import { INSTANCES } from './rules.ts';
+import { INSTANCES, type Topology, topologies } from './rules.ts';
 
 /** A source of random numbers. */
 export interface Draw {
@@ -21,10 +21,6 @@ export function createDraw(seed: number): Draw {
   };
   return { whole, pick };
 }
-
-/** `redis6`: a single Redis 6.2. */
-export const topologies = ['single', 'redis6', 'sentinel', 'cluster', 'memcached'] as const;
-export type Topology = (typeof topologies)[number];
 
 export type StoreFaultKind =
   | 'frozen'

@@ -10,7 +10,7 @@ import { startCluster, startWatched } from '../../test/helpers/redis-topologies.
 import type { Stoppable } from '../../test/helpers/stoppable.ts';
 import { redis6Server, redisServer } from '../../test/helpers/tools.ts';
 import { until } from '../../test/helpers/until.ts';
-import type { Topology } from './schedule.ts';
+import type { Topology } from './rules.ts';
 
 const RECOVERY_LIMIT_MS = 150_000;
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,6 @@ import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { RedisUsage } from '../../src/engine/backends/redis/usage.ts';
 import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
-import { childrenOf } from '../../test/helpers/child-processes.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { createClient, type GrpcClient } from '../../test/helpers/grpc-client.ts';
 import { fixedWindowOf, LARGEST } from '../../test/helpers/limits.ts';
@@ -16,8 +15,9 @@ import { operationOf } from '../../test/helpers/operations.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { clientOf } from '../../test/helpers/redis-topologies.ts';
 import { until } from '../../test/helpers/until.ts';
-import { MAIN, startWeir, type Weir } from '../../test/helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../../test/helpers/weir.ts';
 import { parseCount } from '../options.ts';
+import { controlOf, workersOf } from '../processes/service-processes.ts';
 import { tableHead, tableRow } from '../tables/table.ts';
 import { type ChaosServer, startSentinel } from './stores.ts';
 
@@ -288,7 +288,9 @@ async function settledReport(weir: Weir, hits: number | undefined): Promise<Read
   const untilMs = Date.now() + SETTLED_WITHIN_MS;
   let last = { hits: -1, sinceMs: 0 };
   for (;;) {
-    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=1000000`).catch(() => undefined);
+    const page = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage?count=1000000`, {
+      headers: asLocal(weir),
+    }).catch(() => undefined);
     const report = page?.ok ? ((await page.json()) as UsageAnswer) : undefined; // as the API documents
     const nowMs = Date.now();
     if (report && report.hits !== last.hits) last = { hits: report.hits, sinceMs: nowMs };
@@ -296,19 +298,6 @@ async function settledReport(weir: Weir, hits: number | undefined): Promise<Read
     if (report && (isSettled || nowMs > untilMs)) return new Map(report.rows.map((row) => [row.key ?? '', row.hits]));
     if (nowMs > untilMs) throw new Error('there is no report');
     await sleep(100);
-  }
-}
-
-const workersOf = ({ pid }: Weir): readonly number[] =>
-  childrenOf(pid).filter((child) => commandOf(child).includes(MAIN) && !commandOf(child).includes('control-process'));
-const controlOf = ({ pid }: Weir): number | undefined =>
-  childrenOf(pid).find((child) => commandOf(child).includes('control-process'));
-
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
-  } catch {
-    return ''; // it has ended
   }
 }
 

@@ -49,20 +49,16 @@ export const mutants: readonly ProtocolMutants[] = [
     protocol: 'holds',
     file: 'src/engine/holds/in-flight.ts',
     changes: [
-      ['held - own + requested <= windowSize(limit)', 'held - own <= windowSize(limit)'],
-      ['if (charge && hits < 0) release(holds, holder, -hits, size);', ''],
-      ['(charge && (accepted || holder === ANONYMOUS))', 'charge'],
-      ['if (holder !== ANONYMOUS) return nowMs + windowMs;', 'if (holder !== ANONYMOUS) return nowMs + windowMs / 2;'],
+      ['before - own + requested <= limit.slots', 'before - own <= limit.slots'],
+      ['if (hits < 0) release(holds, size, holder, -hits);', ''],
+      ["(charge === 'regardless' || accepted || holder === ANONYMOUS)", 'true'],
       [
-        'at === undefined ? [] : holds.splice(at, hold.length)',
-        'at === undefined ? [] : holds.slice(at, at + hold.length)',
+        'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs;',
+        'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs / 2;',
       ],
+      ['      removeHold(holds, size, place);\n    }\n  }\n', '    }\n  }\n'],
+      ['(list[live + 2] ?? 0) <= nowMs', '(list[live + 2] ?? 0) <= nowMs + 600'],
     ],
-  },
-  {
-    protocol: 'holds',
-    file: 'src/engine/holds/hold-list.ts',
-    changes: [['(holds[at + 2] ?? 0) <= atMs', '(holds[at + 2] ?? 0) <= atMs + 600']],
   },
   {
     protocol: 'reservations',

@@ -13,7 +13,7 @@ export interface Explored {
   readonly violation: Counterexample | undefined;
 }
 
-export interface Counterexample {
+interface Counterexample {
   readonly text: string;
   /** The number of steps. */
   readonly length: number;

@@ -1,4 +1,4 @@
-import type { Random } from '../../src/lab/simulate/random.ts';
+import type { Random } from '../../src/parts/simulate/random.ts';
 
 /** A request of a trace. */
 export interface Call {

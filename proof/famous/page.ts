@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { wrapped } from '../../docs/wrap.ts';
 import { NEVER_MS } from '../../src/engine/algorithms/limit.ts';
 import { createEngine, type Engine } from '../../src/engine/create-engine.ts';
-import { Random } from '../../src/lab/simulate/random.ts';
-import { START_MS } from '../../src/lab/simulate/simulate.ts';
+import { Random } from '../../src/parts/simulate/random.ts';
+import { START_MS } from '../../src/parts/simulate/simulate.ts';
 import { type Answered, type Call, type Limiter, limiters } from './limiters.ts';
 
 const SEED = 20_261_127;
 
 /** The text of a limiter's rule file. */
-export const ruleFile = ({ file }: Pick<Limiter, 'file'>): string =>
+const ruleFile = ({ file }: Pick<Limiter, 'file'>): string =>
   readFileSync(new URL(`../../config/famous/${file}.yaml`, import.meta.url), 'utf8');
 
 /** Decides the trace of a limiter with its rule file, by nodes that count in memory. */
-export async function play(limiter: Limiter): Promise<readonly Answered[]> {
+async function play(limiter: Limiter): Promise<readonly Answered[]> {
   const text = ruleFile(limiter);
   const domain = /^domain: (\S+)$/m.exec(text)?.[1] ?? '';
   const nodes = new Map<number, Engine>();

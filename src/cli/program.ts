@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
+import { commands } from '../parts/parts.ts';
 import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
@@ -9,13 +10,11 @@ import { addDiffCommand } from './commands/diff.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { addForgetCommand } from './commands/forget.ts';
-import { addGuardCommand } from './commands/guard.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addOffendersCommand } from './commands/offenders.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addAdviseCommand, addReplayCommand } from './commands/replay.ts';
-import { addSimulateCommand } from './commands/simulate.ts';
 import { addSitesCommand } from './commands/sites.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { addUsageCommand } from './commands/usage.ts';
@@ -48,10 +47,9 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
   addUsageCommand(program, surroundings);
   addForgetCommand(program, surroundings);
   addOffendersCommand(program, surroundings);
-  addGuardCommand(program, surroundings);
   addReplayCommand(program, surroundings);
-  addSimulateCommand(program, surroundings);
   addAdviseCommand(program, surroundings);
+  for (const add of Object.values(commands)) add(program, surroundings);
   program
     .command('version')
     .summary('print the version of this program')

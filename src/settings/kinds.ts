@@ -46,7 +46,7 @@ export const number: Parse<number> = (written) => {
   return Number.isFinite(value) ? value : new Mismatch('a number');
 };
 
-export const ratio: Parse<number> = (written) => {
+const ratio: Parse<number> = (written) => {
   const value = number(written);
   return typeof value === 'number' && value >= 0 && value <= 1 ? value : new Mismatch('a number from 0 to 1');
 };

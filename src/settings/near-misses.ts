@@ -7,22 +7,22 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 const MIN_LENGTH_FOR_ONE_EDIT = 6;
 const MIN_LENGTH_FOR_TWO_EDITS = 12;
 
-/** Warnings, one text each, about unknown variables whose name is close to that of a setting that is not set. */
+/** Warnings, one text each, about unknown variables whose name is close to that of a setting that is not set, or has its words. */
 export function nearMisses(env: Environment, settings: readonly string[]): readonly string[] {
-  const known = new Set(settings);
-  const missing = settings
-    .filter((name) => env[name] === undefined)
-    .map((name): Known => ({ name, plain: normalized(name) }));
+  const known = settings.map((name): Known => ({ name, plain: normalized(name), words: wordsOf(name) }));
+  const missing = known.filter(({ name }) => env[name] === undefined);
   return Object.keys(env).flatMap((name) => {
-    if (known.has(name) || env[name] === undefined) return [];
-    const meant = findNearest(normalized(name), missing);
-    return meant === undefined ? [] : [`${name} is set, but there is no such setting; did you mean ${meant}?`];
+    if (settings.includes(name) || env[name] === undefined) return [];
+    const meant = findNearest(normalized(name), missing) ?? findByWords(name, known);
+    if (meant === undefined || env[meant] !== undefined) return [];
+    return [`${name} is set, but there is no such setting; did you mean ${meant}?`];
   });
 }
 
 interface Known {
   readonly name: string;
   readonly plain: string;
+  readonly words: ReadonlySet<string>;
 }
 
 function findNearest(plain: string, settings: readonly Known[]): string | undefined {
@@ -39,3 +39,28 @@ function findNearest(plain: string, settings: readonly Known[]): string | undefi
 }
 
 const normalized = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '');
+
+/** Words by which other programs name the same thing; an empty word says nothing. */
+const synonyms: Readonly<Record<string, string>> = {
+  ...{ PASS: 'AUTH', PASSWORD: 'AUTH', HOST: 'URL', ADDR: 'URL', ADDRESS: 'URL', ENDPOINT: 'URL' },
+  ...{ HTTP: '', USE: '', ENABLE: '', ENABLED: '', PATH: '', FILE: '', DIR: '', DIRECTORY: '' },
+};
+
+const wordsOf = (name: string): ReadonlySet<string> =>
+  new Set(
+    name
+      .toUpperCase()
+      .split(/[^A-Z0-9]+/)
+      .map((word) => synonyms[word] ?? word)
+      .filter((word) => word !== ''),
+  );
+
+/** The setting of the same words, else the only one with all these words, at least two, and one more. */
+function findByWords(name: string, settings: readonly Known[]): string | undefined {
+  const words = wordsOf(name);
+  const having = settings.filter((one) => [...words].every((word) => one.words.has(word)));
+  const same = words.size > 0 ? having.find((one) => one.words.size === words.size) : undefined;
+  if (same) return same.name;
+  const [wider, another] = words.size < 2 ? [] : having.filter((one) => one.words.size === words.size + 1);
+  return another ? undefined : wider?.name;
+}

@@ -1,7 +1,6 @@
 import {
   cappedRatio,
   choice,
-  commaSeparated,
   flag,
   httpUrl,
   integer,
@@ -21,12 +20,7 @@ const tracingProtocol: Parse<'http' | 'grpc'> = (written) => choice('http', 'grp
 const adminRows = {
   ADMIN_TOKEN: secret(
     text,
-    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and only local requests get values",
-  ),
-  ADMIN_HOSTS: setting(
-    commaSeparated,
-    '',
-    'comma-separated host names of the debug port that local requests may use besides localhost and loopback addresses, if ADMIN_TOKEN is not set',
+    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and values are for clients on this machine that know the token in the address of the console that is printed at the start",
   ),
   AUDIT_LOG: setting(
     text,

@@ -60,7 +60,6 @@ export async function readSettings(env: Environment, rules?: string) {
     advice: { maxBytes: values.ADVISE_BYTES },
     admin: {
       tokens: values.ADMIN_TOKEN,
-      hosts: values.ADMIN_HOSTS,
       auditLog: values.AUDIT_LOG,
       hashKeys: values.HASH_KEYS,
       hashKey: values.HASH_KEY,

@@ -27,6 +27,13 @@ describe('variables with almost the name of a setting', () => {
     ['MEMCACHED_HOST_PORT', 'MEMCACHE_HOST_PORT'],
     ['WORKER', 'WORKERS'],
     ['REDIS_PERSECONT_URLS', 'REDIS_PERSECOND_URL'],
+    ['RESPONSE_HEADERS_ENABLED', 'LIMIT_RESPONSE_HEADERS_ENABLED'],
+    ['REDIS_SENTINEL_PASSWORD', 'REDIS_SENTINEL_AUTH'],
+    ['REDIS_HOST', 'REDIS_URL'],
+    ['HTTP_PORT', 'PORT'],
+    ['RULES', 'RULES_PATH'],
+    ['RULES_FILE', 'RULES_PATH'],
+    ['PROMETHEUS_ENABLED', 'USE_PROMETHEUS'],
   ])('%s is %s', (written, name) => {
     expect(meant({ [written]: 'x' })).toEqual([name]);
     expect(meant({ [written]: 'x', [name]: 'x' })).toEqual([]); // no suggestion for a name that is set
@@ -44,6 +51,12 @@ describe('variables with almost the name of a setting', () => {
       'PORTS',
       'REDIS_PORT',
       'KUBERNETES_PORT',
+      'REDIS_SERVICE_HOST',
+      'REDIS_PORT_6379_TCP_ADDR',
+      'WEIR_SERVICE_PORT_GRPC',
+      'HTTP_PROXY',
+      'LOG_FILE',
+      'POSTGRES_PASSWORD',
     ];
     expect(meant(Object.fromEntries(others.map((name) => [name, 'x'])))).toEqual([]);
   });

@@ -51,7 +51,7 @@ describe('check', () => {
     const b = file('b.yaml', RULES.replace('demo', 'other'));
     const { code, output } = await weir(['check', '--strict', a, b]);
     const [note, ...others] = output.trimEnd().split('\n');
-    expect(note).toMatch(/^note: domain 'demo' has spend: all_or_nothing: .* negative hits/);
+    expect(note).toMatch(/^note: spend: all_or_nothing \(domain 'demo'\): .* negative hits/);
     expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
   });
 

@@ -1,13 +1,5 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { reference } from '../../proof/bench/subjects.ts';
-import { startRedis } from '../helpers/redis.ts';
 import { startScripted } from './scripted-server.ts';
-import { closeAll, closeLater, openClient } from './service.ts';
-
-/** The program of envoyproxy/ratelimit. */
-const { REFERENCE_BIN } = process.env;
+import { closeAll, openClient } from './service.ts';
 
 afterEach(closeAll);
 
@@ -48,24 +40,3 @@ test("an answer of another server leaves Weir's own fields undefined, and its re
   for (const field of ['rule', 'retryAfterMs', 'delayMs', 'source'] as const) expect(refused[field]).toBeUndefined();
   expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: false, source: 'client_refusal' });
 });
-
-(REFERENCE_BIN === undefined ? test.skip : test)(
-  'envoyproxy/ratelimit answers each request separately (skipped unless REFERENCE_BIN names its program)',
-  async () => {
-    const redis = await startRedis();
-    closeLater(() => redis.stop());
-    const folder = mkdtempSync(join(tmpdir(), 'reference-'));
-    const rule = { key: 'user', requestsPerUnit: 5, unit: 'HOUR', algorithm: 'fixed_window' } as const;
-    const service = await reference(REFERENCE_BIN ?? '').start(
-      { rules: [rule], denyCacheBytes: 0 } as never, // the properties of a shape that it reads
-      { folder, redisUrl: redis.url },
-    );
-    closeLater(() => service.stop());
-    const client = await openClient({ target: `127.0.0.1:${service.port}` });
-    const decisions = await Promise.all(Array.from({ length: 6 }, () => client.limit('bench', { user: 'alice' })));
-    expect(decisions.map(({ ok }) => ok).sort()).toEqual([false, true, true, true, true, true]);
-    expect(decisions.find(({ ok }) => !ok)).toMatchObject({ limit: 5, windowMs: 3_600_000, rule: undefined });
-    expect(client.stats()).toMatchObject({ failed: 0, servers: [{ takesBatches: false }] });
-    expect(await client.limit('bench', { user: 'alice' })).toMatchObject({ ok: false, source: 'client_refusal' });
-  },
-);

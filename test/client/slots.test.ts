@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, LimitExceeded, type Slot, type SlotOutcome } from '../../client/src/index.ts';
 import { until } from '../helpers/until.ts';
+import { asLocal } from '../helpers/weir.ts';
 import { allowed, startScripted } from './scripted-server.ts';
 import { closeAll, closeLater, listen, openClient, RULES, type Service, startService, TIMEOUT_MS } from './service.ts';
 
@@ -37,7 +38,7 @@ test('an adaptive limit learns which functions have thrown, and which statuses w
     const entries = Object.entries({ service: name, request_id: 'mine' }).map(([key, value]) => ({ key, value }));
     const body = JSON.stringify({ domain: 'adaptive', descriptors: [{ entries }] });
     const url = `http://127.0.0.1:${adaptive.debugPort}/api/v1/explain`;
-    return await (await fetch(url, { method: 'POST', body })).text();
+    return await (await fetch(url, { method: 'POST', body, headers: asLocal(adaptive) })).text();
   };
   const fails = (name: string) => client.withSlot('adaptive', { service: name }, () => Promise.reject('no'), PATIENT);
   const works = (name: string) => client.withSlot('adaptive', { service: name }, () => sleep(5), PATIENT);

@@ -21,7 +21,7 @@ export const faults: readonly Fault[] = [
   },
   {
     what: 'each value has statistics of its own',
-    file: 'src/engine/rules/compile/compile.ts',
+    file: 'src/engine/rules/compile/node-rule.ts',
     change: ["return isFixed(key) ? 'rule' : 'key';", "return 'value';"],
   },
   {

@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { loadAll } from 'js-yaml';
+import { envoyConfiguration } from '../../src/lab/envoy/configuration.ts';
 import { runEnvoy } from '../helpers/envoy.ts';
 import { freePort } from '../helpers/process.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 import { helm } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -23,6 +25,17 @@ interface EnvoyFilter {
   readonly spec: { readonly configPatches: readonly Patch[] };
 }
 
+/** The patches of the chart with the preset for Istio and these settings. */
+async function chartPatches(...settings: readonly string[]): Promise<readonly Patch[]> {
+  const args = ['template', 'weir', CHART, '--namespace', 'limits', '--kube-version', '1.34.0'];
+  const { stdout } = await promisify(execFile)(await helm(), [...args, '--set', 'preset=istio', ...settings]);
+  return patchesIn(stdout);
+}
+
+const patchesIn = (text: string): readonly Patch[] =>
+  (loadAll(text) as (EnvoyFilter | null)[]) // validated in charts.long.test.ts
+    .flatMap((found) => (found?.kind === 'EnvoyFilter' ? found.spec.configPatches : []));
+
 let folder: string;
 let weir: Weir;
 let patches: readonly Patch[];
@@ -30,21 +43,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'istio-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
   weir = await startWeir({}, { args: ['--rules', join(folder, 'rules.yaml')] });
-  const { stdout } = await promisify(execFile)(await helm(), [
-    'template',
-    'weir',
-    CHART,
-    '--namespace',
-    'limits',
-    '--kube-version',
-    '1.34.0',
-    '--set',
-    'preset=istio',
-    '--set',
-    'istio.timeout=60s', // the machine may be busy
-  ]);
-  const filters = loadAll(stdout).filter((found) => found !== null) as EnvoyFilter[]; // validated in charts.long.test.ts
-  patches = filters.filter(({ kind }) => kind === 'EnvoyFilter').flatMap(({ spec }) => spec.configPatches);
+  patches = await chartPatches('--set', 'istio.timeout=60s'); // the machine may be busy
 });
 afterAll(async () => {
   await weir.stop();
@@ -136,6 +135,32 @@ test('the EnvoyFilters of the chart make a real Envoy limit each user', async ()
   } finally {
     await running.stop();
   }
+});
+
+test('the chart renders for the same descriptors what weir envoy prints', async () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - { key: user, rate_limit: { unit: day, requests_per_unit: 2 } }
+  - key: tenant
+    descriptors:
+      - { key: request_id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 18s } }
+`);
+  const target = { kind: 'istio', host: 'weir', port: 8081, timeoutMs: 250 } as const;
+  const printed = patchesIn(envoyConfiguration(rules, 'demo', target));
+  const valuesOf = (all: readonly Patch[], applyTo: string) =>
+    all.filter((one) => one.applyTo === applyTo).map(({ patch }) => patch.value);
+  const [host] = valuesOf(printed, 'VIRTUAL_HOST');
+  const { rate_limits: rateLimits } = Object.values(
+    (host as { typed_per_filter_config: Readonly<Record<string, { rate_limits: object[] }>> }).typed_per_filter_config,
+  )[0] ?? { rate_limits: [] };
+  const file = join(folder, 'values.yaml');
+  writeFileSync(file, JSON.stringify({ istio: { savedHeaders: ['x-tenant', 'x-request-id'], rateLimits } }));
+  const rendered = await chartPatches('--values', file);
+  expect(valuesOf(rendered, 'VIRTUAL_HOST')).toEqual([host]);
+  const filters = valuesOf(rendered, 'HTTP_FILTER');
+  expect(filters).toHaveLength(2);
+  expect(filters[0]).toEqual(valuesOf(printed, 'HTTP_FILTER')[0]);
 });
 
 test('all patches are for one context', () => {

@@ -92,6 +92,9 @@ const siteOf = (name: string, other: string, port: number, otherPort: number) =>
   ...{ SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(port) },
   ...{ SITE_PEERS: `${other}=127.0.0.1:${otherPort}`, SHADOW_MODE: 'true' },
 });
+const statsdAt = (port: number) => ({
+  ...{ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: String(port), STATSD_PROTOCOL: 'tcp' },
+});
 /** Alerts about series of Prometheus itself, or about changes over many minutes; promtool alone tests them. */
 const ofPrometheus = ['WeirAbsent', 'WeirDown', 'WeirRestarts'];
 /** The other alerts, after a second. */
@@ -105,7 +108,13 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   'waiting for a silent store': ['WeirAnswersDegraded', 'WeirStoreCircuitOpen', 'WeirStoreDown', 'WeirStoreFailures'],
   'never connected': ['WeirNotReady', 'WeirStoreDown'],
   overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirUndecided'],
-  misconfigured: ['WeirCountersEvicted', 'WeirFinding', 'WeirRulesRejected', 'WeirServiceErrors'],
+  misconfigured: [
+    'WeirBackgroundFailing',
+    'WeirCountersEvicted',
+    'WeirFinding',
+    'WeirRulesRejected',
+    'WeirServiceErrors',
+  ],
   'without its other site': ['WeirSiteUnreachable'],
   'beyond a limit that was lowered': ['WeirSiteErrorBeyondBound'],
   healthy: [], // last, after the alerts of the others
@@ -168,7 +177,7 @@ describe('a Prometheus that scrapes instances under load, each with a different 
       instance('waiting for a silent store', RULES, { REDIS_URL: silent.url, STORE_TIMEOUT: '100ms' }),
       instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
       instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '8' }),
-      instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
+      instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1', ...statsdAt(await freePort()) }),
       instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
       instance('without its other site', sharedRules(4), siteOf('east', 'west', await freePort(), await freePort())),
       instance('south', sharedRules(4_000), siteOf('south', 'north', southPort, northPort)),

@@ -34,7 +34,7 @@ test('the packed project contains the built service, its messages and rules, and
   );
   expect(paths).toEqual(
     expect.arrayContaining([
-      ...['dist/main.js', 'dist/bucket.lua', 'dist/console/index.html', 'config/rules.yaml'],
+      ...['dist/main.js', 'dist/dispatcher.lua', 'dist/console/index.html', 'config/rules.yaml'],
       ...['dist/engine.js', 'dist/types/engine/index.d.ts'],
     ]),
   );

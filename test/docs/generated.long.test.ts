@@ -8,7 +8,7 @@ import { pathOf, scenarioPlot } from '../../docs/scenario-plots.ts';
 import { sharePlots } from '../../docs/share-plots.ts';
 import { accuracyPage, compareAlgorithms } from '../../proof/accuracy/page.ts';
 import { famousPage } from '../../proof/famous/page.ts';
-import { scenarioNames } from '../../src/lab/simulate/scenario-names.ts';
+import { scenarioNames } from '../../src/parts/simulate/scenario-names.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const drawings = new Map([...plots, ...sharePlots]);

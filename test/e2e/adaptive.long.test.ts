@@ -7,7 +7,7 @@ import { QueueingUpstream } from '../helpers/queueing-upstream.ts';
 import { startWatched } from '../helpers/redis-topologies.ts';
 import { until } from '../helpers/until.ts';
 import { requestStatus, Upstream } from '../helpers/upstream.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
 const ENVOYS = 3;
 const WORK_MS = 250;
@@ -156,6 +156,10 @@ async function explained({ debugPort }: Weir): Promise<string> {
     { key: 'request_id', value: 'mine' },
   ];
   const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries }] });
-  const answer = await fetch(`http://127.0.0.1:${debugPort}/api/v1/explain`, { method: 'POST', body });
+  const answer = await fetch(`http://127.0.0.1:${debugPort}/api/v1/explain`, {
+    method: 'POST',
+    body,
+    headers: asLocal({ debugPort }),
+  });
   return await answer.text();
 }

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { requestStatus, Upstream } from '../helpers/upstream.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
 const LIMIT = 100_000;
@@ -16,6 +16,30 @@ const LIMIT = 100_000;
 const ESTIMATE = 1_000;
 const STREAMS = 100;
 const TOKENS = 'x-tokens';
+
+/** Answers of 20 tokens of input and 200 of output, by dialect, as JSON and as the events of a stream. */
+const dialects = {
+  'openai json': [{ choices: [], usage: { prompt_tokens: 20, completion_tokens: 200, total_tokens: 220 } }],
+  'openai stream': [
+    { choices: [{ delta: { content: 'word' } }], usage: null },
+    { choices: [], usage: { prompt_tokens: 20, completion_tokens: 200, total_tokens: 220 } },
+  ],
+  'anthropic json': [{ type: 'message', usage: { input_tokens: 20, output_tokens: 200 } }],
+  'anthropic stream': [
+    { type: 'message_start', message: { usage: { input_tokens: 20, output_tokens: 1 } } },
+    { type: 'content_block_delta', delta: { text: 'word' } },
+    { type: 'message_delta', usage: { output_tokens: 200 } },
+  ],
+} as const;
+
+const isDialect = (what: unknown): what is keyof typeof dialects => Object.hasOwn(dialects, String(what));
+
+function answerIn(dialect: keyof typeof dialects, answer: ServerResponse): void {
+  const events = dialects[dialect].map((event) => JSON.stringify(event));
+  const isStream = dialect.endsWith('stream');
+  answer.writeHead(200, { 'content-type': isStream ? 'text/event-stream' : 'application/json; charset=utf-8' });
+  answer.end(isStream ? events.map((event) => `event: x\ndata: ${event}\n\n`).join('') : events.join(''));
+}
 
 /**
  * A server that streams the requested number of tokens as events, and reports their number at the end. On request it
@@ -37,6 +61,11 @@ class Model extends Upstream {
     this.most = Math.max(this.most, ++this.running);
     answer.once('close', () => this.running--);
     const { 'x-tenant': tenant, [TOKENS]: tokens, 'x-what': what } = asked.headers;
+    if (isDialect(what)) {
+      asked.resume();
+      answerIn(what, answer);
+      return;
+    }
     if (what === 'fail') {
       answer.writeHead(500).end('{"error": "overloaded"}');
       return;
@@ -114,7 +143,7 @@ function chat(
 /** The charged hits of the tenant's counter, and those on hold. */
 async function standing({ weir }: Pick<Stack, 'weir'>, tenant: string) {
   const query = `domain=llm&descriptor=${encodeURIComponent(`tenant=${tenant}`)}`;
-  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`);
+  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`, { headers: asLocal(weir) });
   const { counters } = JSON.parse(await answer.text());
   const [{ used, onHold }] = counters;
   return { charged: used - onHold, onHold };
@@ -155,7 +184,7 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
     expect(metrics).not.toMatch(/^weir_unmatched_total\{.*\} [1-9]/m); // a rule for each message
   });
 
-  test('a failing upstream frees the reservation at once, an abort after the ttl, and nothing is charged', async () => {
+  test('a failing upstream frees the reservation at once, and an abort stays charged with what it has reserved', async () => {
     const stack = await startStack(env(), 'short.yaml');
     const tenant = `${store}-broken`;
     expect(await chat(stack, { tenant, tokens: 500, what: 'fail' })).toBe(500);
@@ -163,10 +192,39 @@ describe.each(Object.entries(stores))('counted in %s', (store, env) => {
     await chat(stack, { tenant, tokens: 500, what: 'hang', abortAfterMs: 50 });
     await stack.envoy.waitFor(() => stack.model.running === 0);
     expect(await standing(stack, tenant)).toEqual({ charged: 0, onHold: ESTIMATE });
-    await settled(stack, tenant, 0); // after the ttl
+    await settled(stack, tenant, ESTIMATE); // after the ttl
     expect(await chat(stack, { tenant, tokens: 700 })).toBe(200);
-    await settled(stack, tenant, 700);
+    await settled(stack, tenant, ESTIMATE + 700);
+    const metrics = await (await fetch(`http://127.0.0.1:${stack.weir.debugPort}/metrics`)).text();
+    expect(metrics).toMatch(new RegExp(`^weir_reservations_lapsed_hits_total\\{.*\\} ${ESTIMATE}$`, 'm'));
   });
+});
+
+test.each(Object.keys(dialects))('an answer in the dialect of %s is charged what it used', async (what) => {
+  const stack = await startStack({});
+  const send = async (tenant: string, body: string): Promise<number> => {
+    const headers = { 'x-tenant': tenant, 'x-what': what, 'content-type': 'application/json' };
+    return (await fetch(`http://127.0.0.1:${stack.port}/`, { method: 'POST', headers, body })).status;
+  };
+  for (let times = 0; times < 5; times++) expect(await send('asked', '{"max_tokens": 500}')).toBe(200);
+  await settled(stack, 'asked', 1_100);
+});
+
+test('a request reserves its max_tokens, and the ceiling if it has none or chooses a senseless one', async () => {
+  const stack = await startStack({});
+  const bodies = ['{"max_tokens": 500}', '{"max_completion_tokens": 501}'];
+  const others = ['{}', 'no JSON', '[1]', '{"max_tokens": 0}', '{"max_tokens": -5}', '{"max_tokens": 1e12}'];
+  const reserved = [500, 501, ...others.map(() => ESTIMATE)];
+  for (const [at, body] of [...bodies, ...others, '{"max_tokens": "many"}'].entries()) {
+    const abort = new AbortController();
+    const headers = { 'x-tenant': `t${at}`, 'x-what': 'hang', 'content-type': 'application/json' };
+    const url = `http://127.0.0.1:${stack.port}/`;
+    const sent = fetch(url, { method: 'POST', headers, body, signal: abort.signal }).catch(() => undefined);
+    await stack.envoy.waitFor(async () => (await standing(stack, `t${at}`).catch(() => undefined)) !== undefined);
+    await stack.envoy.waitFor(async () => (await standing(stack, `t${at}`)).onHold === (reserved[at] ?? ESTIMATE));
+    abort.abort();
+    await sent;
+  }
 });
 
 test('with clip, a tenant that uses more than it reserves is charged only its reservation', async () => {
@@ -180,7 +238,9 @@ test('with clip, a tenant that uses more than it reserves is charged only its re
 });
 
 test('refused requests reserve nothing, and are charged nothing', async () => {
-  const stack = await startStack({}, 'rules.yaml', (config) => config.replace('number: 1000', 'number: 60000'));
+  const stack = await startStack({}, 'rules.yaml', (config) =>
+    config.replace('<= 1000.0 ?', '<= 60000.0 ?').replace(': 1000)%', ': 60000)%'),
+  );
   const first = chat(stack, { tenant: 'refused', tokens: 60_000, what: 'hang', abortAfterMs: 1_000 });
   await stack.envoy.waitFor(async () => (await standing(stack, 'refused')).onHold === 60_000);
   for (let times = 0; times < 5; times++) expect(await chat(stack, { tenant: 'refused', tokens: 1 })).toBe(429);
@@ -188,7 +248,7 @@ test('refused requests reserve nothing, and are charged nothing', async () => {
   await first;
 });
 
-test('tokens reserved by a killed Envoy are free after the ttl, and none of them is charged', async () => {
+test('tokens reserved by a killed Envoy stay charged', async () => {
   const stack = await startStack(stores.Redis(), 'short.yaml');
   const tenant = 'killed';
   const running = Array.from({ length: 20 }, () => chat(stack, { tenant, tokens: 100, what: 'hang' }));
@@ -198,7 +258,7 @@ test('tokens reserved by a killed Envoy are free after the ttl, and none of them
   const ports = { weirPort: stack.weir.grpcPort, upstreamPort: stack.modelPort };
   const second = await startPageEnvoy('llm-tokens.md', ports, asItIs);
   const after = { ...stack, ...second };
-  await settled(after, tenant, 0);
+  await settled(after, tenant, 20 * ESTIMATE); // after the ttl
   await second.envoy.waitFor(async () => (await chat(after, { tenant, tokens: 300 })) === 200);
   await second.envoy.stop('SIGKILL');
 });
@@ -213,7 +273,7 @@ async function waiting(stack: Stack, tenant: string): Promise<() => Promise<read
   };
 }
 
-test('streams that run while Weir is killed are charged by the next instance, and those that end meanwhile are not', async () => {
+test('streams that run while Weir is killed are charged by the next instance, and those that end meanwhile are charged what they have reserved', async () => {
   const stack = await startStack(stores.Redis(), 'short.yaml');
   const endMissed = await waiting(stack, 'missed');
   await stack.weir.stop('SIGKILL');
@@ -225,7 +285,7 @@ test('streams that run while Weir is killed are charged by the next instance, an
   const second = await startAgain();
   stacks.push({ ...stack, weir: second });
   await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
-  await settled({ ...stack, weir: second }, 'missed', 0); // after the ttl
+  await settled({ ...stack, weir: second }, 'missed', 10 * ESTIMATE); // after the ttl
 
   const endFound = await waiting(stack, 'found');
   await second.stop('SIGKILL');

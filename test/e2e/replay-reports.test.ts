@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { SIMULATED_RULES } from '../../src/lab/simulate/simulate.ts';
+import { SIMULATED_RULES } from '../../src/parts/simulate/simulate.ts';
 import { MAIN } from '../helpers/weir.ts';
 
 const run = promisify(execFile);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
-import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -90,7 +90,9 @@ test('an allowed request has its limit in the access log, and the id creates no 
     limit_rule: 'demo.user',
     limit_remaining: 0,
   });
-  const listed = await (await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters`)).json();
+  const listed = await (
+    await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters`, { headers: asLocal(weir) })
+  ).json();
   const keys = (listed as { counters: { entries: { key: string }[] }[] }).counters.flatMap(({ entries }) =>
     entries.map(({ key }) => key),
   );

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { Upstream } from '../helpers/upstream.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/response-cost.md', import.meta.url));
 /** The size of the bucket, and the estimate in the page's configuration. */
@@ -78,7 +78,10 @@ async function query({ port }: Stack, app: string, headers: Readonly<Record<stri
 }
 
 async function standing({ weir }: Stack, app: string) {
-  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=graphql&descriptor=app=${app}`);
+  const answer = await fetch(
+    `http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=graphql&descriptor=app=${app}`,
+    { headers: asLocal(weir) },
+  );
   const { counters } = JSON.parse(await answer.text());
   const [{ used, onHold }] = counters;
   return { charged: used - onHold, onHold };
@@ -156,7 +159,7 @@ test('a budget in money is charged the prices of input and output tokens, and re
   const spent = async () => {
     const { debugPort } = stack.weir;
     const url = `http://127.0.0.1:${debugPort}/api/v1/counters?domain=models&descriptor=app=shop`;
-    const { counters } = JSON.parse(await (await fetch(url)).text());
+    const { counters } = JSON.parse(await (await fetch(url, { headers: asLocal({ debugPort }) })).text());
     const [{ used, onHold = 0, currency }] = counters;
     return `${(used - onHold) / 1e9} ${currency}, ${onHold}`;
   };

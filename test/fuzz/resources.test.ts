@@ -1,5 +1,5 @@
-import { CONFIG_TYPE_URL } from '../../src/edge/xds/proto.ts';
-import { checkResources } from '../../src/edge/xds/resources.ts';
+import { CONFIG_TYPE_URL } from '../../src/parts/xds/proto.ts';
+import { checkResources } from '../../src/parts/xds/resources.ts';
 import { encodedConfig } from '../helpers/control-plane.ts';
 import fc from '../helpers/property.ts';
 

@@ -7,6 +7,13 @@ export const TOKEN = 'a secret of operators';
 export const viewAt = ({ debugPort }: Pick<Weir, 'debugPort'>, view = ''): string =>
   `http://localhost:${debugPort}/console/#/${view}`;
 
+/** Opens the address that a service without ADMIN_TOKEN prints at its start. */
+export async function openLocally(page: Page, weir: Pick<Weir, 'debugPort' | 'output'>): Promise<void> {
+  const [address = ''] = /http:\S+#token=\S+/.exec(weir.output()) ?? [];
+  await page.goto(address);
+  await page.getByText('local (read)').waitFor();
+}
+
 /** The URL of a view for one descriptor. */
 export const forKey = (view: string, domain: string, pairs: readonly (readonly [string, string])[]): string =>
   `${view}?${new URLSearchParams({ domain, pairs: JSON.stringify(pairs) })}`;

@@ -8,7 +8,7 @@ import {
   streamAggregatedResources,
   type WireDiscoveryRequest,
   type WireDiscoveryResponse,
-} from '../../src/edge/xds/proto.ts';
+} from '../../src/parts/xds/proto.ts';
 import { loadProtos } from '../../src/protobuf/load.ts';
 import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import type { Authority, Certificate } from './certificates.ts';

@@ -172,6 +172,7 @@ export const reservationOf = (inner: RateLimit, more: Partial<ReservationLimit> 
   inner,
   ttlMs: MINUTE,
   onOverrun: 'debt',
+  onLapse: 'free',
   ...more,
 });
 
@@ -373,6 +374,7 @@ const anyReservation: fc.Arbitrary<ReservationLimit> = fc
     ),
     ttlMs: fc.oneof(fc.integer({ min: 100, max: 10_000 }), fc.integer({ min: 100, max: unitMs.DAY })),
     onOverrun: fc.constantFrom('debt', 'clip'),
+    onLapse: fc.constantFrom('charge', 'free'),
   })
   .map(({ inner, ...more }) => reservationOf(inner, more));
 

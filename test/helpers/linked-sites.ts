@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './process.ts';
-import { startWeir, type Weir } from './weir.ts';
+import { asLocal, startWeir, type Weir } from './weir.ts';
 
 /** Sites that run in separate processes, with counters in memory. */
 export interface LinkedSites {
@@ -58,7 +58,7 @@ export async function untilAnswer<T>(
 ): Promise<T> {
   const endMs = performance.now() + 100_000;
   for (;;) {
-    const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/${path}`);
+    const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/${path}`, { headers: asLocal({ debugPort }) });
     const answer = (await response.json()) as T; // as documented
     if (response.ok && isExpected(answer)) return answer;
     if (performance.now() > endMs) throw new Error(`${path} still answers ${JSON.stringify(answer)}`);

@@ -7,6 +7,7 @@ export const idle: InstanceFacts = {
   figures: readFigures(),
   openCircuits: new Map(),
   store: undefined,
+  background: [],
   sites: undefined,
   rules: undefined,
   inForce: undefined,

@@ -27,12 +27,13 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
   const clock = fakeClock(START_MS);
   const random = numbers(seed);
   const tree = rulesFrom(...rules);
-  const decider = deciderOf(tree, {
+  const plain = deciderOf(tree, {
     clock,
     ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 100_000 })),
   });
   const processes = Array.from({ length: deciders }, () => {
     const evidence = new Evidence(clock, random);
+    const decider = { ...plain, onBounded: evidence.bounded };
     const service = createRlsService(decider, extrasOf(), {
       answered: (request, answer, caller) => evidence.answered(request, answer, caller),
       failed(_status, cause, call) {
@@ -46,6 +47,7 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
     collect: async () => processes.map(({ evidence }) => structuredClone(evidence.report())),
     clock,
     every: () => () => {},
+    state: { run: async () => {} },
   });
   const connections = new Map<string, Caller['connection']>();
   const connectionOf = (host: string, at: number): Caller['connection'] => {

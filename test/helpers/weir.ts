@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { readLocalToken } from '../../src/operate/admin/local-token.ts';
 import { accepts, freePort, type Running, start } from './process.ts';
 
 /** The compiled command line. */
@@ -16,6 +17,11 @@ export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop'
   readonly httpPort: number;
   readonly debugPort: number;
 }
+
+/** The header of a client on this machine that reads what callers sent, of a service without ADMIN_TOKEN. */
+export const asLocal = ({ debugPort }: Pick<Weir, 'debugPort'>) => ({
+  authorization: `Bearer ${readLocalToken(new URL(`http://127.0.0.1:${debugPort}`))}`,
+});
 
 interface WeirOptions {
   readonly args?: readonly string[];
@@ -39,7 +45,7 @@ export async function startWeir(
   env: Readonly<Record<string, string>> = {},
   { args = [], main = MAIN, node = process.execPath, cwd = process.cwd(), isPatient = true }: WeirOptions = {},
 ): Promise<Weir> {
-  const { PATH, HOME } = process.env;
+  const { PATH, HOME, TMPDIR } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
   const ports = {
     GRPC_PORT: env.GRPC_PORT ?? String(await freePort()),
@@ -48,7 +54,7 @@ export async function startWeir(
   };
   const { pid, exited, output, stop, waitFor } = await start(node, [main, 'serve', ...args], {
     cwd,
-    env: { PATH, HOME, ...loopback, ...(isPatient && PATIENT), ...env, ...ports },
+    env: { PATH, HOME, ...(TMPDIR && { TMPDIR }), ...loopback, ...(isPatient && PATIENT), ...env, ...ports },
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);

@@ -5,7 +5,7 @@ import { ReplayFigures } from '../../src/lab/replay/figures.ts';
 import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
 import type { RecordedTraffic } from '../../src/lab/replay/request.ts';
 import { TrafficCounts } from '../../src/lab/replay/traffic.ts';
-import { simulated } from '../../src/lab/simulate/simulate.ts';
+import { simulated } from '../../src/parts/simulate/simulate.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { requestOf } from '../helpers/trial.ts';
 

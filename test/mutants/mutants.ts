@@ -26,6 +26,53 @@ const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
 const decide = 'test/engine/decide/decide';
 
+/** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
+const compiled = (file: string, limit: string, changes: readonly Change[]): readonly Mutants[] =>
+  ['memory', 'Redis'].map((store) => ({
+    file: `src/engine/${file}.ts`,
+    tests: ['test/engine/lua/compiled'],
+    only: `${limit} in ${store}`,
+    changes,
+  }));
+
+const steps: readonly Mutants[] = [
+  ...compiled('algorithms/sliding-window-log', 'a log of refusals', [
+    ['(list[dropped] ?? 0) + limit.windowMs <= nowMs', '(list[dropped] ?? 0) + limit.windowMs < nowMs'],
+    ['charge && (accepted || limit.countsRefusals === 1)', 'charge && accepted'],
+    ['Math.min(log[at + 1] ?? 0, hits)', 'hits'],
+  ]),
+  ...compiled('algorithms/bucket', 'a leaky bucket', [
+    ['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs'],
+    ['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs'],
+    ['Math.max(tickedAtMs, refilledAtMs)];', 'tickedAtMs];'],
+    ['(required - limit.size) * limit.windowMs', '(hits - limit.size) * limit.windowMs'],
+  ]),
+  ...compiled('algorithms/sliding-window-counter', 'a counter that rounds up', [
+    ['limit.roundsUp === 1 && rest > 0 ? whole + 1 : whole', 'whole'],
+    ['chargedAtMs >= startMs - limit.windowMs', 'chargedAtMs > startMs'],
+  ]),
+  ...compiled('algorithms/sliding-window-buckets', 'parts', [
+    ['(limit.buckets + 2 - at)', '(limit.buckets + 1 - at)'],
+    ['Math.min(parts[at] ?? 0, hits)', 'hits'],
+  ]),
+  ...compiled('algorithms/window', 'parts with an anchor', [['(atMs + phaseMs) % windowMs', 'atMs % windowMs']]),
+  ...compiled('holds/allocation', 'an allocation', [
+    ['before + hitsToFit(hits) <= limit.size', 'before <= limit.size'],
+  ]),
+  ...compiled('holds/in-flight', 'requests in flight', [
+    ['(list[live + 2] ?? 0) <= nowMs', '(list[live + 2] ?? 0) < nowMs'],
+    ['hits < 0 || requested <= own', 'hits < 0'],
+    ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
+  ]),
+  ...compiled('holds/hold-list', 'requests in flight', [
+    ['place > holds.live && (holds[place - size + 2] ?? 0) > untilMs', 'place < 0'],
+  ]),
+  ...compiled('holds/slot-share', 'shared slots', [
+    ['holds[mark + 3] === parent.id && ', ''],
+    ['reason === CEILING ? 1 : 0', '0'],
+  ]),
+];
+
 const algorithms: readonly Mutants[] = [
   {
     file: 'src/engine/algorithms/fixed-window.ts',
@@ -38,53 +85,9 @@ const algorithms: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/algorithms/sliding-window-log.ts',
-    tests: [twins],
-    only: 'about sliding_window_log',
-    changes: [
-      ['(log[first] ?? 0) + windowMs <= nowMs', '(log[first] ?? 0) + windowMs < nowMs'],
-      ['charge && (accepted || limit.countDenied)', 'charge && accepted'],
-    ],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.ts',
-    tests: [twins],
-    only: 'about token_bucket',
-    changes: [['refilledAtMs, nowMs) <= limit.maxDelayMs', 'refilledAtMs, nowMs) < limit.maxDelayMs']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.ts',
-    tests: [operations],
-    only: 'of token_bucket',
-    changes: [['Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0)', 'hits * limit.windowMs']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.ts',
-    tests: [twins],
-    only: 'about leaky_bucket',
-    changes: [['Math.max(tickedAtMs, refilledAtMs)];', 'tickedAtMs];']],
-  },
-  {
     file: 'src/engine/algorithms/bucket.ts',
     tests: ['test/engine/ledger/refusals'],
     changes: [['Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs', '0']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-counter.ts',
-    tests: [twins],
-    only: 'about sliding_window_counter',
-    changes: [["rounding === 'up' && rest > 0 ? whole + 1 : whole", 'whole']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-counter.ts',
-    tests: ['test/engine/algorithms/refund'],
-    changes: [['chargedAtMs >= startMs - limit.windowMs', 'chargedAtMs > startMs - limit.windowMs']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-buckets.ts',
-    tests: [twins],
-    only: 'about sliding_window_buckets',
-    changes: [['(limit.buckets + 1 - age)', '(limit.buckets - age)']],
   },
   {
     file: 'src/engine/algorithms/bucket.ts',
@@ -111,52 +114,6 @@ const scripts: readonly Mutants[] = [
     changes: [['hits < 0 or after <= limit[1]', 'hits < 0 or after < limit[1]']],
   },
   {
-    file: 'src/engine/algorithms/sliding-window-log.lua',
-    tests: [twins],
-    only: 'about sliding_window_log',
-    changes: [['log[first] + window_ms <= now_ms', 'log[first] + window_ms < now_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-log.lua',
-    tests: [operations],
-    only: 'of sliding_window_log',
-    changes: [['math.min(log[i + 1], hits)', 'hits']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.lua',
-    tests: [twins],
-    only: 'about token_bucket',
-    changes: [['math.max(ticked_at_ms, state[2])', 'ticked_at_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/bucket.lua',
-    tests: [twins],
-    only: 'about leaky_bucket',
-    changes: [['(required - size) * window_ms', '(hits - size) * window_ms']],
-  },
-  {
-    file: 'src/engine/algorithms/sliding-window-buckets.lua',
-    tests: [operations],
-    only: 'of sliding_window_buckets',
-    changes: [['math.min(hits, next_state[age + 2])', 'hits']],
-  },
-  {
-    file: 'src/engine/holds/in-flight.lua',
-    tests: [twins],
-    only: 'about in_flight',
-    changes: [
-      ['holds[live + 2] <= now_ms', 'holds[live + 2] < now_ms'],
-      ['requested <= own or before - own', 'before - own'],
-      ['math.max(until_ms, holds[place + 2])', 'until_ms'],
-    ],
-  },
-  {
-    file: 'src/engine/holds/in-flight.ts',
-    tests: [twins],
-    only: 'about in_flight',
-    changes: [['hits < 0 || requested <= own', 'hits < 0']],
-  },
-  {
     file: 'src/engine/holds/reservation.ts',
     tests: ['test/engine/holds/reservation'],
     changes: [['      left -= gone;\n', '']],
@@ -180,12 +137,6 @@ const scripts: readonly Mutants[] = [
     changes: [['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)']],
   },
   {
-    file: 'src/engine/holds/hold-list.lua',
-    tests: [twins],
-    only: 'about in_flight',
-    changes: [['place > holds.live and holds[place - size + 2] > until_ms', 'false']],
-  },
-  {
     file: 'src/engine/holds/site-share.lua',
     tests: ['test/edge/sites/twins'],
     changes: [
@@ -205,29 +156,12 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/holds/slot-share.lua',
-    tests: ['test/engine/backends/slot-share'],
-    changes: [
-      ['(is_paid and 0 or held[level])', 'held[level]'],
-      ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
-    ],
-  },
-  {
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['room - wanted < waiting && borrowed', 'borrowed'],
-      ['borrowed * weights >= level.weight * (all + room)', 'false'],
-      ['else if (held < thresholdSlots(slots, wants % WEIGHT))', 'else'],
-    ],
-  },
-  {
-    file: 'src/engine/holds/slot-share.lua',
-    tests: ['test/engine/backends/slot-share'],
-    only: 'Redis decides as memory',
-    changes: [
-      ['holds[i + 3] == parent and ', ''],
-      ['reason == CEILING and 1 or 0', '0'],
+      ['room - wanted < waiters.count &&', ''],
+      ['borrowed * (level.weight + waiters.weights) >= level.weight * whole', 'false'],
+      ['else if (held < thresholdSlots(slots, threshold))', 'else'],
     ],
   },
   {
@@ -674,8 +608,8 @@ const edges: readonly Mutants[] = [
     changes: [['>= this.#bounds.maxRequestsInFlight', '> 2 * this.#bounds.maxRequestsInFlight']],
   },
   {
-    file: 'src/edge/xds/client.ts',
-    tests: ['test/edge/xds/back-off', 'test/edge/xds/book'],
+    file: 'src/parts/xds/client.ts',
+    tests: ['test/parts/xds/back-off', 'test/parts/xds/book'],
     changes: [
       ['2 ** (failures - 1)', '2 ** failures'],
       ['if (times === 0) refuse();', 'if (times >= 0) refuse();'],
@@ -727,7 +661,7 @@ const budgets: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/rules/compile/compile.ts',
+    file: 'src/engine/rules/compile/node-rule.ts',
     tests: [budget],
     only: 'rules with budgets|counted in memory',
     changes: [
@@ -745,8 +679,8 @@ const budgets: readonly Mutants[] = [
 
 const guard: readonly Mutants[] = [
   {
-    file: 'src/cli/guard/guard.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/guard.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['(known.isOver && refused > known.leastRefused)', 'known.isOver'],
       ['if (!connected.has(address))', 'if (connected.size === 0)'],
@@ -754,16 +688,16 @@ const guard: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/cli/guard/safety.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/safety.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['const bits = Math.min(one.bits, other.bits);', 'const { bits } = one;'],
       ["'169.254.0.0/16', ", ''],
     ],
   },
   {
-    file: 'src/cli/guard/peers.ts',
-    tests: ['test/cli/guard/guard'],
+    file: 'src/parts/guard/peers.ts',
+    tests: ['test/parts/guard/guard'],
     changes: [
       ['!COMPLETE.has(state) || ', ''],
       ['.swap32()', ''],
@@ -772,6 +706,8 @@ const guard: readonly Mutants[] = [
 ];
 
 export const mutants: readonly Mutants[] = [
+  ...steps,
+  steps,
   algorithms,
   budgets,
   scripts,

@@ -18,7 +18,7 @@ test/mutants/mutants.ts. Prints each change as found or SURVIVED. Exits with 1 i
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 /** Longer than the tests of a file take on a busy machine; a change may make them hang. */
 const TIMEOUT_MS = 300_000;
-const linked = ['node_modules', '.cache'];
+const linked = ['node_modules', 'deploy/lua/node_modules', '.cache'];
 const omitted = [...linked, '.git', 'dist'];
 
 main();

@@ -1,6 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { compileSteps } from '../../deploy/lua/compile.ts';
 import {
   actionlint,
   bubblewrap,
@@ -58,10 +59,11 @@ const ofLongSuites: readonly Group[] = [
 ];
 
 /**
- * Installs tools before the first test, so that downloads do not count towards a test's timeout. Temporary files of the
+ * Compiles steps that have changed, and installs tools before the first test, so that downloads do not count towards a test's timeout. Temporary files of the
  * tests are in a folder that teardown.ts removes.
  */
 export default async function setup(): Promise<void> {
+  await compileSteps();
   process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'weir-tests-'));
   const { TESTS } = process.env;
   if (TESTS === 'mutants') return installAll([[redisServer]]);

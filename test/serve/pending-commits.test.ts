@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { clientOf, startWatched } from '../helpers/redis-topologies.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
 const REQUESTS = 10;
 const RESERVED = 1_000;
@@ -65,7 +65,9 @@ const ids = Array.from({ length: REQUESTS }, (_, at) => `request-${at}`);
 /** The charged hits of the counter, and those on hold; undefined: the store is unreachable. */
 async function standing({ debugPort }: Weir) {
   const query = `domain=llm&descriptor=${encodeURIComponent('tenant=moved')}`;
-  const answer = await fetch(`http://127.0.0.1:${debugPort}/api/v1/counters?${query}`);
+  const answer = await fetch(`http://127.0.0.1:${debugPort}/api/v1/counters?${query}`, {
+    headers: asLocal({ debugPort }),
+  });
   const { counters: [counter] = [] } = JSON.parse(await answer.text());
   return counter && { charged: counter.used - counter.onHold, onHold: counter.onHold };
 }

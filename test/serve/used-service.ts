@@ -7,7 +7,7 @@ import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { type Postgres, startPostgres } from '../helpers/postgres.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+import { asLocal, MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 export const RULES = `domain: shop
 descriptors:
@@ -74,7 +74,7 @@ export async function usageOf({ debugPort }: Weir, ...args: readonly string[]): 
 /** Waits for a report of the API, which takes less time than `weir usage`. */
 export const untilReported = (weir: Weir, isExpected: (report: UsageAnswer) => boolean, token = '') =>
   weir.waitFor(async () => {
-    const headers = token === '' ? {} : { authorization: `Bearer ${token}` };
+    const headers = token === '' ? asLocal(weir) : { authorization: `Bearer ${token}` };
     const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/usage`, { headers });
     return answer.ok && isExpected((await answer.json()) as UsageAnswer); // as the API documents
   });

@@ -95,7 +95,8 @@ function Store() {
 function Processes() {
   const now = snapshot.value;
   if (!now) return null;
-  const { workers, processes, startedAtMs, figures } = now;
+  const { workers, processes, background, startedAtMs, figures } = now;
+  const failing = background.filter((work) => work.failing);
   const isMissing = workers.expected > 1 && processes.length < workers.expected;
   return (
     <section class="panel">
@@ -114,6 +115,14 @@ function Processes() {
           ))}
         <Fact name="Worker restarts">
           <span class="number">{exact(workers.restarts)}</span>
+        </Fact>
+        <Fact name="Background">
+          {failing.length === 0 && <State is="good">Working</State>}
+          {failing.map(({ does, failing: { reason, sinceMs } = { reason: '', sinceMs: 0 } }) => (
+            <div key={does}>
+              <State is="bad">Failing</State> {does}, since <Time atMs={sinceMs} />: <Value text={reason} whole />
+            </div>
+          ))}
         </Fact>
         <Fact name="Started">
           <Time atMs={startedAtMs} />

@@ -8,7 +8,10 @@ export function SignIn() {
     <>
       <h1>Sign in</h1>
       {session.value && !session.value.needsToken ? (
-        <p>No token is set, so signing in is not possible. Set ADMIN_TOKEN and restart the service.</p>
+        <p>
+          No token is set. On the machine of the service, open the address that it printed at its start; or set
+          ADMIN_TOKEN.
+        </p>
       ) : (
         <section class="panel narrow">
           <SignInForm
@@ -65,8 +68,8 @@ export function SignInNeeded({ what }: { readonly what: string }) {
         <SignInForm />
       ) : (
         <p class="dim">
-          Without ADMIN_TOKEN, only browsers on the machine of the service may see them. Set ADMIN_TOKEN to sign in from
-          elsewhere.
+          Without ADMIN_TOKEN, open the address that the service printed at its start, on its machine. Set ADMIN_TOKEN
+          to sign in from elsewhere.
         </p>
       )}
     </div>

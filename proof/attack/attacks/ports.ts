@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import { framed } from '../../../test/helpers/h2-client.ts';
-import { type Attack, type Attacker, FIXED_MS } from '../attack.ts';
+import { type Attack, type Attacker, FIXED_MS, type Ports } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { get, post, postTo, readPage } from '../http1.ts';
 import { ordinaryMessage } from '../messages.ts';
 import { DOMAIN } from '../rules.ts';
-import type { Ports } from '../service.ts';
 
 /** Soft and hard limit on the service's open files in these attacks, the default of many systems. */
 const OPEN_FILES = 1_024;

@@ -1,4 +1,5 @@
 import { framed } from '../../../test/helpers/h2-client.ts';
+import { asLocal } from '../../../test/helpers/weir.ts';
 import { range } from '../../tables/figures.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
@@ -50,9 +51,9 @@ export const questions: readonly Attack[] = [
     prepare: () => {
       const descriptors = range(100).map((at) => ({ entries: [{ key: 'customer', value: misspelt(at) }] }));
       const body = Buffer.from(JSON.stringify({ domain: DOMAIN, descriptors }));
-      const question = postTo('/api/v1/explain', body, { host: '127.0.0.1' });
       return (attacker) =>
         crowd(attacker, 20, async () => {
+          const question = postTo('/api/v1/explain', body, asLocal({ debugPort: attacker.ports.debug }));
           await readPage(attacker, attacker.ports.debug, question);
         });
     },

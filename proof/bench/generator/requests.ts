@@ -6,7 +6,7 @@ export interface Question {
   readonly descriptors: readonly Descriptor[];
 }
 
-export interface Descriptor {
+interface Descriptor {
   /** The entry before it. Default: none. */
   readonly above?: { readonly key: string; readonly value: string };
   readonly key: string;

@@ -4,7 +4,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { LEASE_IDLE_MS, Leases } from '../../../src/engine/ledger/lease.ts';
 import { Refusals } from '../../../src/engine/ledger/refusals.ts';
-import { Random } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
 import { fakeClock } from '../../../test/helpers/clock.ts';
 import { fixedWindowOf, type PolicedLimit } from '../../../test/helpers/limits.ts';
 

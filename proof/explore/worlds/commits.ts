@@ -11,7 +11,14 @@ const TTL_MS = 2_000;
 const HITS = 2;
 const numbers = { requestsPerUnit: 100, soft: 0, windowMs: WINDOW_MS } as const;
 const limit: ReservationLimit = {
-  ...{ ...numbers, algorithm: 'reservation', counter: 'reservation', ttlMs: TTL_MS, onOverrun: 'debt' },
+  ...{
+    ...numbers,
+    algorithm: 'reservation',
+    counter: 'reservation',
+    ttlMs: TTL_MS,
+    onOverrun: 'debt',
+    onLapse: 'free',
+  },
   inner: { ...numbers, algorithm: 'fixed_window', counter: 'fixed_window', alignment: 'epoch' },
 };
 

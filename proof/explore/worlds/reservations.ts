@@ -17,6 +17,7 @@ const limit: ReservationLimit = {
   inner: { ...numbers, algorithm: 'fixed_window', counter: 'fixed_window', alignment: 'epoch' },
   ttlMs: TTL_MS,
   onOverrun: 'debt',
+  onLapse: 'free',
 };
 const row = algorithmFor(limit);
 

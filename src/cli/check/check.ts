@@ -202,16 +202,16 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
 }
 
 /**
- * Notes for domains that spend `all_or_nothing`, as Envoy returns the hits of a request when its stream ends even if it
- * was refused and spent nothing.
+ * A note on the domains that spend `all_or_nothing`, as Envoy returns the hits of a request when its stream ends even if
+ * it was refused and spent nothing.
  */
-const notesOn = ({ domains }: RuleTree): readonly string[] =>
-  Array.from(domains)
-    .filter(([, { spend }]) => spend === 'all_or_nothing')
-    .map(
-      ([domain]) =>
-        `domain '${domain}' has spend: all_or_nothing: do not limit requests in flight with negative hits at the end of streams, since refused requests would refund hits that they did not spend; use algorithm: in_flight with ids`,
-    );
+function notesOn({ domains }: RuleTree): readonly string[] {
+  const names = [...domains].flatMap(([name, { spend }]) => (spend === 'all_or_nothing' ? [`'${name}'`] : []));
+  if (names.length === 0) return [];
+  return [
+    `spend: all_or_nothing (${names.length === 1 ? 'domain' : 'domains'} ${names.join(', ')}): do not limit requests in flight with negative hits at the end of streams, since refused requests would refund hits that they did not spend; use algorithm: in_flight with ids`,
+  ];
+}
 
 /** Reads lines of files for excerpts, each file once. */
 export function lineReader(stdin: string | undefined): (file: string, line: number) => string | undefined {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
 import { InvalidDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { readLocalToken } from '../../operate/admin/local-token.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import { forTerminal } from './for-terminal.ts';
 import { type Paint, paintFor } from './paint.ts';
@@ -52,10 +53,7 @@ export async function callApi<O extends keyof Answers>(
 ): Promise<Answers[O]> {
   const [method = '', path = ''] = operation.split(' ');
   const failed = (why: string): CommandFailed => new CommandFailed(`${target}: ${why}`);
-  const headers = {
-    ...(token && { authorization: `Bearer ${token}` }),
-    ...(body && { 'content-type': isText(body) ? body.type : 'application/json' }),
-  };
+  const headers = body && { 'content-type': isText(body) ? body.type : 'application/json' };
   const written = body && (isText(body) ? body.text : JSON.stringify(body));
   const { send } = await import('./send.ts');
   const { status, statusText, text } = await toUrl(
@@ -63,13 +61,26 @@ export async function callApi<O extends keyof Answers>(
     path + queryString(query),
     ca === undefined ? 'http' : 'https',
   )
-    .then((url) => {
+    .then(async (url) => {
       if (ca !== undefined && url.protocol !== 'https:')
         throw new Error('--ca requires https: remove it, or put https:// before the target');
-      return send(url, { method, headers, body: written, ca, timeoutMs });
+      const call = (known: string | undefined) =>
+        send(url, {
+          method,
+          headers: { ...headers, ...(known && { authorization: `Bearer ${known}` }) },
+          body: written,
+          ca,
+          timeoutMs,
+        });
+      const local = token ? undefined : readLocalToken(url);
+      const answer = await call(token ?? local);
+      return local !== undefined && answer.status === 401 ? call(undefined) : answer; // it is of an earlier start
     })
     .catch((error: Error) => Promise.reject(failed(error.message)));
-  if (status === 401 && !token) throw failed('this command needs a token of ADMIN_TOKEN: set --token or WEIR_TOKEN');
+  if (status === 401 && !token)
+    throw failed(
+      'this command needs a token: set --token or WEIR_TOKEN to one of ADMIN_TOKEN, or to that in the address of the console that the service printed at its start',
+    );
   if (status !== 200) throw new CommandFailed(`${target}: ${problemIn(text) ?? `${status} ${statusText}`}`, status);
   const found = parsedJson(text);
   if (found === undefined) throw failed('expected the debug port of Weir, got no JSON');

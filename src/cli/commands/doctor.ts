@@ -24,7 +24,8 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
     .action(
       guarded(fail, async ({ envoy, rules: path, target, ...access }: DoctorFlags) => {
-        const { examine, probeAddress } = await import('../../lab/envoy/doctor.ts');
+        const { probeAddress } = await import('../../lab/envoy/clusters.ts');
+        const { examine } = await import('../../lab/envoy/doctor.ts');
         const { loadMergedRulesAt } = await import('./load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');

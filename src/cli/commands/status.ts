@@ -43,13 +43,13 @@ export function renderStatus(status: Status, paint: Paint): string {
       `            ${paint.dim(advice)}`,
     ]),
     '',
-    ...facts(status).map(([name, text]) => `${paint.strong(name.padEnd(9))}  ${text}`),
+    ...facts(status).map(([name, text]) => `${paint.strong(name.padEnd(10))}  ${text}`),
     '',
     ...instanceTable(status, paint),
   ].join('\n');
 }
 
-function facts({ lastMinute, undecided, store, rules, overrides, candidate, memory, ...more }: Status) {
+function facts({ lastMinute, undecided, store, rules, overrides, candidate, memory, background, ...more }: Status) {
   const { passed, refused, undecided: lost, degraded } = lastMinute;
   const reasons = Object.entries(undecided).filter(([, requests]) => requests > 0);
   const lostText = reasons.map(([reason, requests]) => `${reason} ${count(requests)}`).join(', ');
@@ -64,6 +64,7 @@ function facts({ lastMinute, undecided, store, rules, overrides, candidate, memo
     ['rules', rulesText(rules, atMs)],
     ['overrides', `${overrides.count}${overrides.nextEnd === undefined ? '' : `, the next ends ${overrides.nextEnd}`}`],
     ['candidate', candidateText(candidate, atMs)],
+    ['background', backgroundText(background)],
     ['workers', `${workers.expected}, ${counted(workers.restarts, 'restart')}`],
     ...memory.map((one, at) => [at === 0 ? 'memory' : '', memoryText(one)]),
   ] as const;
@@ -85,6 +86,13 @@ function rulesText({ source, count: rules, hash, loadedAt, pending }: Status['ru
 function candidateText({ state, hash, loadedAt }: Status['candidate'], atMs: number): string {
   if (state === 'wrong') return 'invalid, not tried: see weir candidate';
   return loadedAt === undefined ? state : `hash ${hash}, tried since ${agoText(loadedAt, atMs)}`;
+}
+
+function backgroundText(all: Status['background']): string {
+  const names = (isFailing: boolean): string =>
+    all.flatMap(({ name, since }) => ((since !== undefined) === isFailing ? name : [])).join(', ');
+  const [working, failing] = [names(false), names(true)];
+  return [working && `${working} working`, failing && `${failing} FAILING`].filter(Boolean).join('; ') || 'none';
 }
 
 const MEBIBYTE = 2 ** 20;

@@ -20,9 +20,9 @@ interface UsageFlags extends ServiceFlags {
   readonly count?: number;
 }
 
-/** Rows that are listed for people, and those that programs get. */
+/** Rows that are listed for people, and the most that a service answers. */
 const SHOWN_ROWS = 50;
-const ALL_ROWS = 1_000_000;
+const MAX_ROWS = 1_000_000;
 /** Many rows take seconds to sum up and send. */
 const TIMEOUT_MS = 120_000;
 
@@ -47,12 +47,17 @@ export function addUsageCommand(program: Command, surroundings: Surroundings): v
       guarded(fail, async ({ from, to, by, per, domain, rule, key, ...flags }: UsageFlags) => {
         if (flags.csv && flags.json)
           throw new CommandFailed('--csv and --json are mutually exclusive: remove one of them');
-        const rows = flags.count ?? (flags.csv || flags.json ? ALL_ROWS : SHOWN_ROWS);
+        const allRows = flags.dir === undefined ? MAX_ROWS : Number.POSITIVE_INFINITY;
+        const rows = flags.count ?? (flags.csv || flags.json ? allRows : SHOWN_ROWS);
         const query = { from: asTime(from), to: asTime(to), by, per, domain, rule, key, count: rows };
         const usage =
           flags.dir === undefined
             ? await callApi(flags, { operation: 'GET /api/v1/usage', query, timeoutMs: TIMEOUT_MS })
             : await readFiles(flags.dir, query, clock);
+        if (flags.count === undefined && rows !== SHOWN_ROWS && usage.more > 0)
+          throw new CommandFailed(
+            `the service answers at most ${MAX_ROWS} rows, and there are ${usage.more} more: use --dir, --from and --to, --domain or --rule`,
+          );
         if (flags.csv) print(renderCsv(usage));
         else show(flags, usage, renderUsage, surroundings);
       }),

@@ -43,7 +43,7 @@ export async function startH2Server(options: GrpcServerOptions, limits?: Partial
 }
 
 function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): void {
-  const { countLate } = overload;
+  const { countLate, answerKnown } = overload;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
     overload,
     decode: readRateLimitRequest,
@@ -52,6 +52,11 @@ function addDecisions(router: Router, { service, overload, onCallFinished }: Grp
       service.shouldRateLimit(request, call, (outcome) => reply(call, outcome));
     },
     countLate,
+    handleLate(request, call) {
+      const response = answerKnown(request, call);
+      if (response) reply(call, { response });
+      return response !== undefined;
+    },
     onAnswered: (code, elapsedMs) => onCallFinished?.('ShouldRateLimit', code, elapsedMs),
   });
   const decideBatch = createBatch(service);

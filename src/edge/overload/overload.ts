@@ -6,7 +6,7 @@ import { LateCalls } from '../../h2/bounds/late-calls.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Admission } from '../../h2/grpc/unary-call.ts';
 import type { createCountLate } from '../rls/count-late.ts';
-import type { GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
+import type { AnswerKnown, GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 
 type CountLate = ReturnType<typeof createCountLate>;
 
@@ -16,6 +16,7 @@ interface OverloadOptions {
   /** Limit on the memory held for callers. Default: a fraction of V8's heap limit. */
   readonly memoryBytes: number | undefined;
   readonly countLate: CountLate;
+  readonly answerKnown: AnswerKnown;
   /** Called for each call that got no decision. */
   readonly onMissed: (by: MissedBy) => void;
 }
@@ -28,7 +29,7 @@ const tooMany: GrpcStatus = {
   details: 'too many calls in flight (MAX_IN_FLIGHT_CALLS)',
 };
 
-export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: OverloadOptions) {
+export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate, answerKnown }: OverloadOptions) {
   const lateCalls = new LateCalls();
   const queue = createCallQueue(lateCalls);
   let handled = 0;
@@ -60,6 +61,7 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate }: 
     ...admission,
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     countLate,
+    answerKnown,
     /** Wraps the service to count its calls as in flight. */
     counting: (service: RlsService): RlsService => ({
       shouldRateLimit(request, caller, reply) {

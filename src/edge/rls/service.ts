@@ -3,7 +3,14 @@ import type { JsonObject } from '../../base/json.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import { type RequestWork, TooCostly } from '../../base/request-work.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
-import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../../engine/decide/decide.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  decideKnown,
+  InvalidRequest,
+  RulesNotLoaded,
+} from '../../engine/decide/decide.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import type { Failure } from '../../h2/grpc/answers.ts';
@@ -151,6 +158,23 @@ export function createRlsService(
     },
   };
 }
+
+/** Answers a late call that is known to be refused; undefined if it is not. Never throws. */
+export type AnswerKnown = (request: WireRequest, caller: Caller) => WireResponse | undefined;
+
+export const createAnswerKnown =
+  (decider: Decider, { headers, metadata }: Extras, observer: Pick<Observer, 'answered'>): AnswerKnown =>
+  (request, caller) => {
+    try {
+      const answer = decideKnown(decodeRequest(request), decider, caller.work);
+      if (!answer) return undefined;
+      const response = encodeAnswer(answer, headers(answer), metadata(request, answer));
+      observer.answered(request, answer, caller);
+      return response;
+    } catch {
+      return undefined; // the request is invalid or too costly, and is answered as any late call
+    }
+  };
 
 /** Time that the store took. */
 const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;

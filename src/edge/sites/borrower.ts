@@ -34,8 +34,6 @@ interface BorrowerOptions {
   readonly prefix: string;
   readonly peers: readonly Peer[];
   readonly error: MeasuredError;
-  /** Called when an exchange with a peer fails, once for each call. */
-  readonly onFailure: (peer: Peer, reason: string) => void;
 }
 
 /** Empty note at the end of a message of grpc-js. */
@@ -104,7 +102,7 @@ export class Borrower {
   }
 
   async #ask(peer: Peer, checked: readonly CheckedCounter[]): Promise<void> {
-    const { site, sites, prefix, monotonicMs, onFailure } = this.#options;
+    const { site, sites, prefix, monotonicMs } = this.#options;
     const { place, counts } = peer;
     const asked = checked.filter((one) => one.need > 0 || isUnconfirmed(one, place));
     if (asked.length === 0) return;
@@ -129,7 +127,6 @@ export class Borrower {
       counts.failing++;
       counts.failedAtMs = monotonicMs();
       counts.problem = (error instanceof Error ? error.message : String(error)).replace(EMPTY_NOTE, '');
-      onFailure(peer, counts.problem);
     }
   }
 

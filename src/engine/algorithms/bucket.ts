@@ -1,3 +1,4 @@
+import { compiled } from '../lua/compiled.ts';
 import {
   type Account,
   type Algorithm,
@@ -18,6 +19,7 @@ import {
   unitMs,
 } from './limit.ts';
 import { showCount } from './money.ts';
+import { stepped } from './stepped.ts';
 import { type MayBeAnchored, windowStart } from './window.ts';
 
 /** How rules refill a bucket. */
@@ -77,49 +79,89 @@ function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L,
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
 }
 
+interface BucketNumbers {
+  readonly requestsPerUnit: number;
+  readonly windowMs: number;
+  /** Hits that fit into an empty bucket. */
+  readonly size: number;
+  /** The unit in which time advances. */
+  readonly tickMs: number;
+  readonly maxDelayMs: number;
+  readonly phaseMs: number;
+}
+
+const numbers = (limit: Bucket): BucketNumbers => {
+  const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
+  return { requestsPerUnit, windowMs, size: bucketSize(limit), tickMs: refillTickMs(limit), maxDelayMs, phaseMs };
+};
+
 /**
- * Takes hits from a bucket that is refilled continuously or at each window boundary. Twin of bucket.lua.
+ * Takes hits from a bucket that is refilled continuously or at each window boundary.
  * State: spent (hit-ms), refilled at (ms since the epoch).
  *
  * The state has the amount spent that has not been refilled, so that a bucket of another size has the same debt. It is
- * in hit-milliseconds, hits times the window's length, so that refilling multiplies and never divides: exact integers
- * in both twins. With a `maxDelayMs` more may be spent than the bucket holds, by requests that
- * were promised their turn in order of arrival.
+ * in hit-milliseconds, hits times the window's length, so that refilling multiplies and never divides: exact integers.
+ * With a `maxDelayMs` more may be spent than the bucket holds, by requests that were promised their turn in order of
+ * arrival.
  *
  * @param nowMs   may run backwards (clock skew); that refills nothing and forgets nothing
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never beyond full
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: Bucket, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const { windowMs } = limit;
-  const size = bucketSize(limit);
-  const [spent, refilledAtMs] = refill(limit, state, nowMs);
+export function step(
+  limit: BucketNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
+  const next = refill(limit, state, nowMs);
+  const spent = next[0] ?? 0;
+  const refilledAtMs = next[1] ?? 0;
   const required = hitsToFit(hits);
-  const missing = spent + (required - size) * windowMs;
+  const missing = spent + (required - limit.size) * limit.windowMs;
   const accepted =
-    required < 0 || (required <= size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
+    required < 0 || (required <= limit.size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
   const isTaken = charge === 'regardless' || (charge && accepted);
-  const left = isTaken ? Math.min(Math.max(spent + hits * windowMs, 0), MAX_COUNT) : spent;
-  return { accepted, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
+  const left = isTaken ? Math.min(Math.max(spent + hits * limit.windowMs, 0), MAX_COUNT) : spent;
+  next[0] = left;
+  return { accepted, state: next, ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
 }
 
-function refill(limit: Bucket, state: State | undefined, nowMs: number): readonly [number, number] {
-  const tickedAtMs = windowStart(nowMs, refillTickMs(limit), limit.phaseMs);
-  const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
+/** Hits that have been refilled since do not come back: the bucket may have been full in between. */
+export function refund(
+  limit: BucketNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
+  const next = refill(limit, state, nowMs);
+  const refilledAtMs = next[1] ?? 0;
+  const refilledMs = Math.max(refilledAtMs - windowStart(chargedAtMs, limit.tickMs, limit.phaseMs), 0);
+  const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
+  const left = Math.max((next[0] ?? 0) - back, 0);
+  next[0] = left;
+  return { accepted: true, state: next, ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
+}
+
+function refill(limit: BucketNumbers, state: State | undefined, nowMs: number): number[] {
+  const tickedAtMs = windowStart(nowMs, limit.tickMs, limit.phaseMs);
+  if (!state) return [0, tickedAtMs];
+  const refilledAtMs = state[1] ?? 0;
   // inexact only if far above the amount spent
   const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
-  return [Math.max(spent - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
+  return [Math.max((state[0] ?? 0) - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
 }
 
 /**
  * The time until the amount has been refilled. Another limit of the counter may have refilled it between two
  * boundaries.
  */
-function waitMs(limit: Bucket, spentMs: number, refilledAtMs: number, nowMs: number): number {
+function waitMs(limit: BucketNumbers, spentMs: number, refilledAtMs: number, nowMs: number): number {
   if (spentMs <= 0) return 0;
-  const { requestsPerUnit, phaseMs = 0 } = limit;
-  const tickMs = refillTickMs(limit);
-  return Math.ceil((refilledAtMs + phaseMs + Math.ceil(spentMs / requestsPerUnit)) / tickMs) * tickMs - phaseMs - nowMs;
+  const backAtMs = refilledAtMs + limit.phaseMs + Math.ceil(spentMs / limit.requestsPerUnit);
+  return Math.ceil(backAtMs / limit.tickMs) * limit.tickMs - limit.phaseMs - nowMs;
 }
 
 /** The time from `nowMs` until the given hit-ms have come back, in a bucket whose state is from `sinceMs`. */
@@ -149,24 +191,14 @@ export const describeBucket =
     };
   };
 
-const script: URL = new URL('./bucket.lua', import.meta.url); // its inferred type would need Node's in declarations
-
 /** What the rows of a token bucket and a leaky bucket have in common. */
 export const bucket = {
   capacity: ({ burst }: Bucket) => burst,
   /** At least a day, since reports may add more than a debt of a whole bucket. */
   longestMemoryMs: (limit: Bucket) => Math.max(bucketRefillMs(limit), unitMs.DAY),
   refillMs: bucketRefillMs,
-  step,
-  describe: describeBucket<Bucket>(waitMs),
-  refund(limit: Bucket, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step {
-    const [spent, refilledAtMs] = refill(limit, state, nowMs);
-    const chargedMs = windowStart(chargedAtMs, refillTickMs(limit), limit.phaseMs);
-    const refilledMs = Math.max(refilledAtMs - chargedMs, 0);
-    const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
-    const left = Math.max(spent - back, 0);
-    return { accepted: true, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
-  },
+  ...stepped<Bucket, BucketNumbers>({ compiled: compiled.bucket, numbers, step, refund }),
+  describe: describeBucket<Bucket>((limit, ...times) => waitMs(numbers(limit), ...times)),
   divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs(limit: Bucket, hits: number) {
@@ -175,16 +207,10 @@ export const bucket = {
   },
   account(limit: Bucket, state: State | undefined, nowMs: number): Account {
     const { requestsPerUnit, windowMs, maxDelayMs } = limit;
-    const used = refill(limit, state, nowMs)[0] / windowMs;
+    const used = (refill(numbers(limit), state, nowMs)[0] ?? 0) / windowMs;
     return { terms: [showCount(limit, used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
   },
   draw: (): Drawing => ({ kind: 'level' }),
   bucketBurst: ({ maxDelayMs, burst }: Bucket): number | string =>
     maxDelayMs > 0 ? 'max_delay holds requests, which a proxy cannot do' : burst,
-  script,
-  scriptArgs(limit: Bucket) {
-    const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
-    const numbers = [requestsPerUnit, windowMs, bucketSize(limit), refillTickMs(limit), maxDelayMs];
-    return phaseMs === 0 ? numbers : [...numbers, phaseMs];
-  },
 };

@@ -61,7 +61,7 @@ function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, 
  * @param knownStartMs  start of the counter's window; 0 for a new counter
  */
 function windowAt(
-  { alignment, windowMs, phaseMs }: FixedWindowLimit,
+  { alignment, windowMs, phaseMs = 0 }: FixedWindowLimit,
   knownStartMs: number,
   atMs: number,
 ): readonly [number, number] {

@@ -1,3 +1,5 @@
+import type { Compiled } from '../lua/compiled-step.ts';
+
 /**
  * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
  * counts them.
@@ -19,7 +21,7 @@ export type Unit = keyof typeof unitMs;
 export const MAX_WINDOW_MS = 100 * unitMs.YEAR;
 
 /** Maximum count, the largest integer that a double, and so Lua, holds exactly. */
-export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
+export const MAX_COUNT: number = 9_007_199_254_740_991;
 
 /** Maximum limit: a count that stops at `MAX_COUNT` exceeds it. */
 export const MAX_LIMIT = MAX_COUNT - 1;
@@ -290,8 +292,8 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;
-  /** The Lua twin, a file beside the TypeScript one that defines a local function with the file's name. */
-  readonly script: URL;
+  /** `step` and `refund` for Redis, compiled or a file of Lua that defines a local function with the file's name. */
+  readonly script: URL | Compiled;
   /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];
 }

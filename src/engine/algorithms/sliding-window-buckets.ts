@@ -1,3 +1,4 @@
+import { compiled } from '../lua/compiled.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -11,6 +12,7 @@ import {
   takenBy,
 } from './limit.ts';
 import { showCount } from './money.ts';
+import { type Opened, steppedOpen } from './stepped.ts';
 import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** Bounds of the number of parts of a window. */
@@ -22,9 +24,44 @@ export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
   readonly buckets: number;
 }
 
+interface PartsNumbers {
+  /** Hits that fit, including the soft ones. */
+  readonly capacity: number;
+  readonly partMs: number;
+  readonly buckets: number;
+  readonly phaseMs: number;
+}
+
+const numbers = (limit: SlidingWindowBucketsLimit): PartsNumbers => {
+  const { windowMs, buckets, phaseMs = 0 } = limit;
+  return { capacity: windowSize(limit), partMs: windowMs / buckets, buckets, phaseMs };
+};
+
+interface Parts extends Opened {
+  /** The sum of the counts. */
+  used: number;
+}
+
+/** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
+export function open(limit: PartsNumbers, list: number[], nowMs: number): Parts {
+  const startMs = windowStart(nowMs, limit.partMs, limit.phaseMs);
+  if (list.length === 0) list[0] = startMs;
+  if ((list[0] ?? 0) < startMs) {
+    shift(list, Math.min((startMs - (list[0] ?? 0)) / limit.partMs, limit.buckets + 1), limit.buckets + 1);
+    list[0] = startMs;
+  }
+  const length = list.length;
+  let used = 0;
+  for (let at = 1; at < length; at++) used += list[at] ?? 0;
+  const parts = list as Parts; // it becomes one here
+  parts.dropped = 0;
+  parts.used = used;
+  return parts;
+}
+
 /**
  * Sliding window in equal parts: hits are counted by part. The sum covers the current part and, before it, as many
- * whole parts as make up a window. Twin of sliding-window-buckets.lua.
+ * whole parts as make up a window.
  * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the
  * end. Report: hits before and after the step, when the last of them leaves the window, when the requested hits fit.
  *
@@ -35,81 +72,85 @@ export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(
-  limit: SlidingWindowBucketsLimit,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-): Step {
-  const [startMs, counts] = shift(limit, state, nowMs);
-  const before = sum(counts);
-  const accepted = hits < 0 || before + hitsToFit(hits) <= windowSize(limit);
+export function step(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, charge: Charge): Step {
+  const before = parts.used;
+  const accepted = hits < 0 || before + hitsToFit(hits) <= limit.capacity;
   const isCounted = charge === 'regardless' || (accepted && charge);
-  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - before);
-  if (charge && hits < 0) giveBack(counts, -hits);
-  return finishStep(limit, startMs, counts, nowMs, before, accepted, hits);
+  if (isCounted && hits > 0) {
+    const counted = Math.min(hits, MAX_COUNT - before);
+    parts[1] = (parts[1] ?? 0) + counted;
+    parts.used = before + counted;
+  }
+  if (charge && hits < 0) giveBack(parts, -hits);
+  return finishStep(limit, parts, nowMs, before, accepted, hits);
+}
+
+/** Returns hits to the part in which they were counted. */
+export function refund(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, chargedAtMs: number): Step {
+  const before = parts.used;
+  const chargedMs = windowStart(chargedAtMs, limit.partMs, limit.phaseMs);
+  const at = 1 + Math.max(((parts[0] ?? 0) - chargedMs) / limit.partMs, 0);
+  if (at < parts.length) {
+    const taken = Math.min(parts[at] ?? 0, hits);
+    parts[at] = (parts[at] ?? 0) - taken;
+    parts.used = before - taken;
+  }
+  return finishStep(limit, parts, nowMs, before, true, 0);
 }
 
 function finishStep(
-  limit: SlidingWindowBucketsLimit,
-  startMs: number,
-  counts: number[],
+  limit: PartsNumbers,
+  parts: Parts,
   nowMs: number,
   before: number,
   accepted: boolean,
   hits: number,
 ): Step {
-  while (counts.at(-1) === 0) counts.pop();
-  const emptyMs = emptyAtMs(limit, startMs, counts);
-  const report = [before, sum(counts), emptyMs, fitsAtMs(limit, startMs, counts, hitsToFit(hits))];
-  return { accepted, state: [startMs, ...counts], ttlMs: emptyMs - nowMs, report };
+  while (parts.length > 1 && parts[parts.length - 1] === 0) parts.pop();
+  let newest = 1;
+  while (parts[newest] === 0) newest++;
+  const emptyMs = newest < parts.length ? leavesAtMs(limit, parts, newest) : (parts[0] ?? 0);
+  const fitsMs = fitsAtMs(limit, parts, parts.used + hitsToFit(hits) - limit.capacity);
+  return { accepted, state: parts, ttlMs: emptyMs - nowMs, report: [before, parts.used, emptyMs, fitsMs] };
 }
 
-/** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
-function shift(limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): [number, number[]] {
-  const partMs = partLengthMs(limit);
-  const startMs = windowStart(nowMs, partMs, limit.phaseMs);
-  if (!state) return [startMs, []];
-  const [knownStartMs = 0, ...counts] = state;
-  if (knownStartMs >= startMs) return [knownStartMs, counts];
-  const parts = Math.min((startMs - knownStartMs) / partMs, limit.buckets + 1);
-  return [startMs, [...new Array<number>(parts).fill(0), ...counts].slice(0, limit.buckets + 1)];
+/** Puts zeros before the counts, at most `size` together. */
+function shift(list: number[], by: number, size: number): void {
+  while (list.length > 1 && list.length - 1 + by > size) list.pop();
+  if (list.length === 1) return;
+  for (let at = list.length - 1; at > 0; at--) list[at + by] = list[at] ?? 0;
+  for (let at = 1; at <= by; at++) list[at] = 0;
 }
 
-function giveBack(counts: number[], hits: number): void {
+function giveBack(parts: Parts, hits: number): void {
+  const length = parts.length;
   let left = hits;
-  for (const [age, count] of counts.entries()) {
-    const given = Math.min(count, left);
-    counts[age] = count - given;
+  for (let at = 1; at < length; at++) {
+    const given = Math.min(parts[at] ?? 0, left);
+    parts[at] = (parts[at] ?? 0) - given;
     left -= given;
   }
+  parts.used -= hits - left;
 }
 
-/** When the last hit leaves the window; the start itself if there are none. */
-function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[]): number {
-  const newest = counts.findIndex((count) => count > 0);
-  return newest < 0 ? startMs : leavesAtMs(limit, startMs, newest);
-}
+/** When the hits of the part at an index leave the window. */
+const leavesAtMs = (limit: PartsNumbers, parts: Parts, at: number): number =>
+  (parts[0] ?? 0) + (limit.buckets + 2 - at) * limit.partMs;
 
-/** When the hits of a part that is `age` parts old leave the window. */
-const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
-  startMs + (limit.buckets + 1 - age) * partLengthMs(limit);
-
-/**
- * Time at which enough of the oldest hits will have left the window for these hits to fit; 0 if they fit now, or never.
- */
-function fitsAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
-  let excess = sum(counts) + hits - windowSize(limit);
-  for (let age = counts.length - 1; age >= 0 && excess > 0; age--) {
-    excess -= counts[age] ?? 0;
-    if (excess <= 0) return leavesAtMs(limit, startMs, age);
+/** Time at which so many of the oldest hits will have left the window; 0 if none need to, or there are fewer. */
+function fitsAtMs(limit: PartsNumbers, parts: Parts, excess: number): number {
+  if (excess <= 0 || excess > parts.used) return 0;
+  let left = excess;
+  for (let at = parts.length - 1; at > 0; at--) {
+    left -= parts[at] ?? 0;
+    if (left <= 0) return leavesAtMs(limit, parts, at);
   }
   return 0;
 }
 
-const partLengthMs = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
-const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+/** The counts, newest first. */
+const readCounts = (limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): readonly number[] =>
+  open(numbers(limit), [...(state ?? [])], nowMs).slice(1);
 
 /** Maximum number of parts that are shown as the terms of a sum. */
 const MAX_TERMS = 6;
@@ -133,7 +174,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   write: (limit) => [`buckets: ${limit.buckets}`, ...writeAnchor(limit)],
   list: (limit) => ({ buckets: limit.buckets, ...listAnchor(limit) }),
-  step,
+  ...steppedOpen({ compiled: compiled.sliding_window_buckets, numbers, open, step, refund }),
   describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
     const { accepted } = outcome;
     return {
@@ -147,32 +188,17 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
       soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };
   },
-  refund(limit, state, nowMs, hits, chargedAtMs) {
-    const [startMs, counts] = shift(limit, state, nowMs);
-    const before = sum(counts);
-    const partMs = partLengthMs(limit);
-    const age = Math.max((startMs - windowStart(chargedAtMs, partMs, limit.phaseMs)) / partMs, 0);
-    const count = counts[age];
-    if (count !== undefined) counts[age] = Math.max(count - hits, 0);
-    return finishStep(limit, startMs, counts, nowMs, before, true, 0);
-  },
   account(limit, state, nowMs) {
-    const [, counts] = shift(limit, state, nowMs);
-    const used = sum(counts);
+    const counts = readCounts(limit, state, nowMs);
+    const used = counts.reduce((sum, count) => sum + count, 0);
     const some = counts.filter((count) => count > 0);
     const terms = some.length > 0 && some.length <= MAX_TERMS ? some : [used];
     return { terms: terms.map((count) => showCount(limit, count)), used };
   },
   draw(limit, state, nowMs) {
-    const [, counts] = shift(limit, state, nowMs);
+    const counts = readCounts(limit, state, nowMs);
     return { kind: 'parts', parts: Array.from({ length: limit.buckets + 1 }, (_, at) => counts[at] ?? 0).reverse() };
   },
   demand: (key) => key.mostWithin(1),
   state: { longest: ({ buckets }) => 2 + buckets },
-  script: new URL('./sliding-window-buckets.lua', import.meta.url),
-  scriptArgs(limit) {
-    const { buckets, phaseMs = 0 } = limit;
-    const numbers = [windowSize(limit), partLengthMs(limit), buckets];
-    return phaseMs === 0 ? numbers : [...numbers, phaseMs];
-  },
 };

@@ -1,3 +1,4 @@
+import { compiled } from '../lua/compiled.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -12,6 +13,7 @@ import {
   takenBy,
 } from './limit.ts';
 import { showCount } from './money.ts';
+import { stepped } from './stepped.ts';
 import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** How rules treat a fraction of a hit. */
@@ -23,9 +25,23 @@ export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
   readonly rounding: (typeof roundings)[number];
 }
 
+interface CounterNumbers {
+  /** Hits that fit, including the soft ones. */
+  readonly capacity: number;
+  readonly windowMs: number;
+  /** Whether a fraction of a hit in the estimate counts as one: 1 or 0. */
+  readonly roundsUp: number;
+  readonly phaseMs: number;
+}
+
+const numbers = (limit: SlidingWindowCounterLimit): CounterNumbers => {
+  const { windowMs, rounding, phaseMs = 0 } = limit;
+  return { capacity: windowSize(limit), windowMs, roundsUp: rounding === 'up' ? 1 : 0, phaseMs };
+};
+
 /**
  * Sliding window counter: the sum of this window's hits and of the part of the previous window's hits that the sliding
- * window still covers, assuming that those were evenly distributed. Twin of sliding-window-counter.lua.
+ * window still covers, assuming that those were evenly distributed.
  * State: window start (ms since the epoch), count, previous window's count.
  *
  * Refused hits are not counted. If hits were not evenly distributed, the estimate errs: at worst nearly twice the limit
@@ -35,51 +51,64 @@ export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, this window's first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(
-  limit: SlidingWindowCounterLimit,
+export function step(
+  limit: CounterNumbers,
   state: State | undefined,
   nowMs: number,
   hits: number,
   charge: Charge,
 ): Step {
-  const capacity = windowSize(limit);
-  const [startMs, count, previous] = roll(limit, state, nowMs);
+  const next = roll(limit, state, nowMs);
+  const startMs = next[0] ?? 0;
+  const count = next[1] ?? 0;
+  const previous = next[2] ?? 0;
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
-  const accepted = hits < 0 || used + hitsToFit(hits) <= capacity;
+  const accepted = hits < 0 || used + hitsToFit(hits) <= limit.capacity;
   const counts = charge === 'regardless' || (accepted && charge);
-  const counted = counts ? Math.min(count + hits, mostHits(limit)) : count;
-  const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
-  return { accepted, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
+  // a count stops before its product with the window would be inexact; all limits of the counter are below that
+  const counted = counts ? Math.min(count + hits, Math.floor(MAX_COUNT / limit.windowMs)) : count;
+  const left = Math.max(counted, 0);
+  const leftBefore = Math.max(previous + Math.min(counted, 0), 0);
+  next[1] = left;
+  next[2] = leftBefore;
+  return { accepted, state: next, ttlMs: endOfEffect(limit, startMs, left, leftBefore) - nowMs };
 }
 
-function roll(
-  limit: SlidingWindowCounterLimit,
+/** Returns hits to the window in which they were counted. */
+export function refund(
+  limit: CounterNumbers,
   state: State | undefined,
   nowMs: number,
-): readonly [number, number, number] {
-  const { windowMs, phaseMs } = limit;
-  const startMs = windowStart(nowMs, windowMs, phaseMs);
-  if (!state) return [startMs, 0, 0];
-  const [knownStartMs = 0, count = 0, previous = 0] = state;
-  if (knownStartMs >= startMs) return [knownStartMs, count, previous];
-  return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
+  hits: number,
+  chargedAtMs: number,
+): Step {
+  const next = roll(limit, state, nowMs);
+  const startMs = next[0] ?? 0;
+  if (chargedAtMs >= startMs) next[1] = Math.max((next[1] ?? 0) - hits, 0);
+  else if (chargedAtMs >= startMs - limit.windowMs) next[2] = Math.max((next[2] ?? 0) - hits, 0);
+  return { accepted: true, state: next, ttlMs: endOfEffect(limit, startMs, next[1] ?? 0, next[2] ?? 0) - nowMs };
 }
 
-/** A count stops before its product with the window would be inexact. All limits of the counter are below that. */
-const mostHits = ({ windowMs }: SlidingWindowCounterLimit): number => Math.floor(MAX_COUNT / windowMs);
+function roll(limit: CounterNumbers, state: State | undefined, nowMs: number): number[] {
+  const startMs = windowStart(nowMs, limit.windowMs, limit.phaseMs);
+  if (!state) return [startMs, 0, 0];
+  const knownStartMs = state[0] ?? 0;
+  const count = state[1] ?? 0;
+  if (knownStartMs >= startMs) return [knownStartMs, count, state[2] ?? 0];
+  return [startMs, 0, knownStartMs + limit.windowMs === startMs ? count : 0];
+}
 
 /** The previous window's part in the sliding window, in whole hits. */
-function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, elapsedMs: number): number {
-  const weighted = previous * Math.max(windowMs - elapsedMs, 0);
-  const rest = weighted % windowMs;
-  const whole = (weighted - rest) / windowMs;
-  return rounding === 'up' && rest > 0 ? whole + 1 : whole;
+function covered(limit: CounterNumbers, previous: number, elapsedMs: number): number {
+  const weighted = previous * Math.max(limit.windowMs - elapsedMs, 0);
+  const rest = weighted % limit.windowMs; // never negative
+  const whole = (weighted - rest) / limit.windowMs;
+  return limit.roundsUp === 1 && rest > 0 ? whole + 1 : whole;
 }
 
 /** When the state becomes equivalent to a new one. */
-function endOfEffect({ windowMs }: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
-  return startMs + (count > 0 ? 2 * windowMs : previous > 0 ? windowMs : 0);
-}
+const endOfEffect = (limit: CounterNumbers, startMs: number, count: number, previous: number): number =>
+  startMs + (count > 0 ? 2 * limit.windowMs : previous > 0 ? limit.windowMs : 0);
 
 /** When no hits are covered any more, so that the whole limit is available. */
 function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
@@ -111,7 +140,7 @@ function retryAtMs(
 
 /** The hits of this window and the previous one, and the part of the previous one that still counts. */
 function readWindows(limit: SlidingWindowCounterLimit, state: State | undefined, nowMs: number) {
-  const [startMs, count, previous] = roll(limit, state, nowMs);
+  const [startMs = 0, count = 0, previous = 0] = roll(numbers(limit), state, nowMs);
   const { windowMs } = limit;
   return { count, previous, part: Math.max(windowMs - Math.max(nowMs - startMs, 0), 0) / windowMs };
 }
@@ -130,10 +159,10 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   write: (limit) => [...(limit.rounding === 'up' ? ['rounding: up'] : []), ...writeAnchor(limit)],
   list: (limit) => ({ rounding: limit.rounding, ...listAnchor(limit) }),
-  step,
+  ...stepped({ compiled: compiled.sliding_window_counter, numbers, step, refund }),
   describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
-    const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
+    const used = count + covered(numbers(limit), previous, Math.max(nowMs - startMs, 0));
     const taken = takenBy(outcome);
     const required = hitsToFit(outcome.hits);
     const retryMs = used + required > windowSize(limit) ? retryAtMs(limit, report, required) - nowMs : 0;
@@ -148,17 +177,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
       soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };
   },
-  refund(limit, state, nowMs, hits, chargedAtMs) {
-    const [startMs, count, previous] = roll(limit, state, nowMs);
-    const isCurrent = chargedAtMs >= startMs;
-    const isPrevious = !isCurrent && chargedAtMs >= startMs - limit.windowMs;
-    const next = [
-      startMs,
-      isCurrent ? Math.max(count - hits, 0) : count,
-      isPrevious ? Math.max(previous - hits, 0) : previous,
-    ] as const;
-    return { accepted: true, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
-  },
   account(limit, state, nowMs) {
     const { count, previous, part } = readWindows(limit, state, nowMs);
     const terms = [`${showCount(limit, previous)} × ${Math.round(part * 100) / 100}`, showCount(limit, count)];
@@ -170,10 +188,4 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   demand: ({ busiestSliding }) => busiestSliding,
   state: { length: 3 },
-  script: new URL('./sliding-window-counter.lua', import.meta.url),
-  scriptArgs(limit) {
-    const { windowMs, rounding, phaseMs = 0 } = limit;
-    const round = rounding === 'up' ? 1 : 0;
-    return phaseMs === 0 ? [windowSize(limit), windowMs, round] : [windowSize(limit), windowMs, round, phaseMs];
-  },
 };

@@ -1,3 +1,5 @@
+import { compiled } from '../lua/compiled.ts';
+import { removeAt } from '../lua/lists.ts';
 import {
   type Algorithm,
   type AnyLimit,
@@ -5,11 +7,11 @@ import {
   hitsToFit,
   NEVER_MS,
   repeatWait,
-  type State,
   type Step,
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
+import { type Opened, steppedOpen } from './stepped.ts';
 import { sliding, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
@@ -21,9 +23,34 @@ export interface SlidingWindowLogLimit extends AnyLimit {
 /** Maximum number of hits in a log, all of which each step reads and writes. */
 const MAX_LOG_HITS = 1_000;
 
+interface LogNumbers {
+  /** Hits that fit, including the soft ones. */
+  readonly capacity: number;
+  readonly windowMs: number;
+  /** Whether refused hits are logged: 1 or 0. */
+  readonly countsRefusals: number;
+}
+
+interface Log extends Opened {
+  /** Hits in the window. */
+  used: number;
+}
+
+export function open(limit: LogNumbers, list: number[], nowMs: number): Log {
+  const length = list.length;
+  let dropped = 0;
+  while (dropped < length && (list[dropped] ?? 0) + limit.windowMs <= nowMs) dropped += 2;
+  let used = 0;
+  for (let at = dropped + 1; at < length; at += 2) used += list[at] ?? 0;
+  const log = list as Log; // it becomes one here
+  log.dropped = dropped;
+  log.used = used;
+  return log;
+}
+
 /**
- * Sliding window log: logs the time of each hit, and counts hits that are younger than the window. Twin of
- * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits at that time, oldest first.
+ * Sliding window log: logs the time of each hit, and counts hits that are younger than the window.
+ * State: pairs of a time (ms since the epoch) and the hits at that time, oldest first.
  * Report: hits in the window before and after the step, when the last of them leaves it, when the requested hits will
  * fit.
  *
@@ -35,92 +62,83 @@ const MAX_LOG_HITS = 1_000;
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(
-  limit: SlidingWindowLogLimit,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-): Step {
-  const capacity = windowSize(limit);
-  const log = withinWindow(limit, state ?? [], nowMs);
-  const before = hitsIn(log);
+export function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: Charge): Step {
+  const capacity = limit.capacity;
+  const before = log.used;
   const accepted = hits < 0 || before + hitsToFit(hits) <= capacity;
-  const counts = charge === 'regardless' || (charge && (accepted || limit.countDenied));
-  const most = charge === 'regardless' ? MAX_LOG_HITS : Math.max(before, capacity);
-  const counted = counts ? Math.min(hits, charge === 'regardless' ? MAX_LOG_HITS : capacity) : 0;
+  const isRegardless = charge === 'regardless';
+  const counts = isRegardless || (charge && (accepted || limit.countsRefusals === 1));
+  const counted = counts ? Math.min(hits, isRegardless ? MAX_LOG_HITS : capacity) : 0;
   if (counted > 0) append(log, nowMs, counted);
   if (charge && hits < 0) takeNewest(log, -hits);
-  takeOldest(log, hitsIn(log) - most);
+  takeOldest(log, log.used - (isRegardless ? MAX_LOG_HITS : Math.max(before, capacity)));
   return finishStep(limit, log, nowMs, before, accepted, hits);
 }
 
-function finishStep(
-  limit: SlidingWindowLogLimit,
-  log: number[],
-  nowMs: number,
-  before: number,
-  accepted: boolean,
-  hits: number,
-): Step {
-  const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
-  const used = hitsIn(log);
-  const report = [before, used, emptyAtMs, fitsAtMs(limit, log, used + hitsToFit(hits) - windowSize(limit))];
-  return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
+/** Only hits of exactly that time come back. */
+export function refund(limit: LogNumbers, log: Log, nowMs: number, hits: number, chargedAtMs: number): Step {
+  const before = log.used;
+  const length = log.length;
+  for (let at = log.dropped; at < length; at += 2) {
+    if (log[at] === chargedAtMs) {
+      const taken = Math.min(log[at + 1] ?? 0, hits);
+      log.used = before - taken;
+      log[at + 1] = (log[at + 1] ?? 0) - taken;
+      if (log[at + 1] === 0) removeAt(log, at, 2);
+      break;
+    }
+  }
+  return finishStep(limit, log, nowMs, before, true, 0);
 }
 
-/** A copy without hits that have left the window. */
-function withinWindow({ windowMs }: SlidingWindowLogLimit, log: State, nowMs: number): number[] {
-  let first = 0;
-  while (first < log.length && (log[first] ?? 0) + windowMs <= nowMs) first += 2;
-  return log.slice(first);
+function finishStep(limit: LogNumbers, log: Log, nowMs: number, before: number, accepted: boolean, hits: number): Step {
+  const used = log.used;
+  const last = log.length - 2;
+  const emptyAtMs = last < log.dropped ? nowMs : (log[last] ?? 0) + limit.windowMs;
+  const fitsMs = fitsAtMs(log, used + hitsToFit(hits) - limit.capacity, limit.windowMs);
+  return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report: [before, used, emptyAtMs, fitsMs] };
 }
 
-function append(log: number[], nowMs: number, hits: number): void {
-  const last = log.at(-2);
-  if (last === undefined || last < nowMs) log.push(nowMs, hits);
-  else log[log.length - 1] = (log.at(-1) ?? 0) + hits;
+function append(log: Log, nowMs: number, hits: number): void {
+  const length = log.length;
+  if (length <= log.dropped || (log[length - 2] ?? 0) < nowMs) {
+    log[length] = nowMs;
+    log[length + 1] = hits;
+  } else log[length - 1] = (log[length - 1] ?? 0) + hits;
+  log.used += hits;
 }
 
-function takeNewest(log: number[], hits: number): void {
-  for (let left = hits; left > 0 && log.length > 0; ) {
-    const newest = log.at(-1) ?? 0;
+function takeNewest(log: Log, hits: number): void {
+  let left = hits;
+  while (left > 0 && log.length > log.dropped) {
+    const newest = log[log.length - 1] ?? 0;
     if (newest > left) log[log.length - 1] = newest - left;
-    else log.length -= 2;
+    else {
+      log.pop();
+      log.pop();
+    }
+    log.used -= Math.min(newest, left);
     left -= newest;
   }
 }
 
-/** Removes hits of one time; none if that time has left the log. */
-function removeHits(log: number[], atMs: number, hits: number): void {
-  for (let at = 0; at < log.length; at += 2) {
-    if (log[at] !== atMs) continue;
-    const left = (log[at + 1] ?? 0) - hits;
-    if (left > 0) log[at + 1] = left;
-    else log.splice(at, 2);
-    return;
-  }
-}
-
-function takeOldest(log: number[], hits: number): void {
-  for (let left = hits; left > 0; ) {
-    const oldest = log[1] ?? 0;
-    if (oldest > left) log[1] = oldest - left;
-    else log.splice(0, 2);
+function takeOldest(log: Log, hits: number): void {
+  let left = hits;
+  if (left > 0) log.used -= left;
+  while (left > 0) {
+    const oldest = log[log.dropped + 1] ?? 0;
+    if (oldest > left) log[log.dropped + 1] = oldest - left;
+    else log.dropped += 2;
     left -= oldest;
   }
 }
 
-function hitsIn(log: State): number {
-  let hits = 0;
-  for (let at = 1; at < log.length; at += 2) hits += log[at] ?? 0;
-  return hits;
-}
-
 /** Time at which this many of the oldest hits will have left the window; 0 if none need to, or there are fewer. */
-function fitsAtMs({ windowMs }: SlidingWindowLogLimit, log: State, excess: number): number {
+function fitsAtMs(log: Log, excess: number, windowMs: number): number {
+  const length = log.length;
   let left = excess;
-  for (let at = 0; at < log.length && left > 0; at += 2) {
+  if (left <= 0 || left > log.used) return 0;
+  for (let at = log.dropped; at < length; at += 2) {
     left -= log[at + 1] ?? 0;
     if (left <= 0) return (log[at] ?? 0) + windowMs;
   }
@@ -129,6 +147,12 @@ function fitsAtMs({ windowMs }: SlidingWindowLogLimit, log: State, excess: numbe
 
 /** Maximum number of drawn hits. */
 const MAX_TICKS = 200;
+
+const numbers = (limit: SlidingWindowLogLimit): LogNumbers => ({
+  capacity: windowSize(limit),
+  windowMs: limit.windowMs,
+  countsRefusals: limit.countDenied ? 1 : 0,
+});
 
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
@@ -145,7 +169,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   },
   write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
   list: ({ countDenied }) => ({ count_denied: countDenied }),
-  step,
+  ...steppedOpen({ compiled: compiled.sliding_window_log, numbers, open, step, refund }),
   describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
     const { hits, accepted } = outcome;
     const capacity = windowSize(limit);
@@ -160,16 +184,11 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };
   },
-  refund(limit, state, nowMs, hits, chargedAtMs) {
-    const log = withinWindow(limit, state ?? [], nowMs);
-    const before = hitsIn(log);
-    removeHits(log, chargedAtMs, hits);
-    return finishStep(limit, log, nowMs, before, true, 0);
-  },
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
   draw(limit, state, nowMs) {
-    const log = withinWindow(limit, state ?? [], nowMs);
+    const opened = open(numbers(limit), [...(state ?? [])], nowMs);
+    const log = opened.slice(opened.dropped);
     const ticks = Array.from(
       { length: log.length / 2 },
       (_, at) => [Math.max(nowMs - (log[2 * at] ?? 0), 0), log[2 * at + 1] ?? 0] as const,
@@ -178,6 +197,4 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   },
   demand: (key) => key.mostWithin(1),
   state: { longest: (limit) => 2 * windowSize(limit), keepsEntries: true },
-  script: new URL('./sliding-window-log.lua', import.meta.url),
-  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

@@ -30,8 +30,8 @@ export const sliding = {
 export type MayBeAnchored = Partial<Anchored>;
 
 /** The start of the window that contains a time, for windows of constant length. @param phaseMs  see `Anchored` */
-export const windowStart = (atMs: number, windowMs: number, phaseMs = 0): number =>
-  atMs - ((atMs + phaseMs) % windowMs);
+export const windowStart = (atMs: number, windowMs: number, phaseMs: number): number =>
+  atMs - ((atMs + phaseMs) % windowMs); // never negative
 
 /** Names the counters of windows of constant length: windows with equal boundaries share them. */
 export const phaseName = ({ phaseMs }: Anchored): string => (phaseMs === 0 ? '' : `@${phaseMs}`);

@@ -156,6 +156,9 @@ export interface Fork {
   findFailure(key: CounterKey): string | undefined;
 }
 
+/** The replies to a request that are known by now without the engine, if any. */
+export type Recall = (operations: readonly Operation[]) => Replies | undefined;
+
 /** Stores counters; knows no policy. Every backend passes test/engine/backends/conformance.ts. */
 export interface Backend {
   /** The scope in which a `run` is atomic: the whole request, or each counter. */
@@ -173,6 +176,8 @@ export interface Backend {
    * @param nowMs  on the clock of the process's monotonic time
    */
   isSilent?(operation: Operation, nowMs: number): boolean;
+  /** Answers requests that have waited for their turn by what is known then, if anything. Absent: requests do not wait. */
+  recallWith?(recall: Recall): void;
   /** Operations of the same shard can be settled together. */
   shardOf(operation: Operation): string;
   /**

@@ -20,6 +20,14 @@ export interface UsageBatch {
   readonly ageMs: number;
 }
 
+/** What is set aside in all places in which usage is counted. */
+export interface UsageAside {
+  /** One for each place with usage. */
+  readonly batches: readonly UsageBatch[];
+  /** Why usage of some places cannot be collected: that of the others can. */
+  readonly problems: readonly string[];
+}
+
 export interface UsagePage {
   /** The whole hits of counters in an hour. An entry may be on several pages. */
   readonly entries: readonly UsageEntry[];
@@ -42,9 +50,9 @@ export interface UsageSource {
    *
    * @param collector  identifies the collector, also after a restart; another one's batch is only returned after
    *                   `ABANDONED_MS`
-   * @returns all batches that are set aside: one for each place in which usage is counted and there is some
+   * @throws StoreUnavailable if this fails in every place
    */
-  setAside(collector: string): Promise<readonly UsageBatch[]>;
+  setAside(collector: string): Promise<UsageAside>;
   /**
    * @param after  `next` of the previous page; undefined for the first page
    * @returns undefined if this batch is not set aside
@@ -100,7 +108,7 @@ export class MemoryUsage implements UsageSource {
     counted.set(own, (counted.get(own) ?? 0) + hits);
   }
 
-  async setAside(): Promise<readonly UsageBatch[]> {
+  async setAside(): Promise<UsageAside> {
     const nowMs = this.#clock();
     if (!this.#aside && this.#size > 0) {
       const entries = Array.from(this.#counted, ([hour, counted]) =>
@@ -110,7 +118,7 @@ export class MemoryUsage implements UsageSource {
       this.#counted = new Map();
       this.#size = 0;
     }
-    return this.#aside ? [{ id: this.#aside.id, ageMs: nowMs - this.#aside.atMs }] : [];
+    return { batches: this.#aside ? [{ id: this.#aside.id, ageMs: nowMs - this.#aside.atMs }] : [], problems: [] };
   }
 
   async read(id: string, after = '0'): Promise<UsagePage | undefined> {

@@ -99,7 +99,7 @@ export interface Answer {
 
 /** The dependencies of decisions, which are the same for all requests between two reloads. @internal */
 export interface Decider extends Planner {
-  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly ledger: Pick<Ledger, 'debit'> & Partial<Pick<Ledger, 'recall'>>;
   readonly storeBudget: StoreBudget;
   /** Whether verdicts report every limit of a rule. Default: only the tightest. */
   readonly reportsEveryLimit?: boolean;
@@ -148,6 +148,13 @@ export function decideFor(request: RateLimitRequest, decider: Decider, arrival: 
   const entries = plan.debits ? decider.ledger.debit(plan.debits, how) : [];
   if (plan.unmet) return after(entries, buildUnmetAnswer, { request, plan, decider, unmet: plan.unmet });
   return after(entries, buildAnswer, { plan, decider });
+}
+
+/** Decides a request that is known to be refused, without the store; undefined if it is not. Throws as `decide`. */
+export function decideKnown(request: RateLimitRequest, decider: Decider, work: RequestWork): Answer | undefined {
+  const plan = planRequest(request, decider, { callerTimeoutMs: 0, work, door: ASKS });
+  const entries = plan.debits && !plan.unmet && decider.ledger.recall?.(plan.debits, plan.spend);
+  return entries ? buildAnswer(entries, { plan, decider }) : undefined;
 }
 
 /** The planned debits, and the context of their decision. */

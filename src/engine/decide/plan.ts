@@ -78,6 +78,15 @@ export interface Planner {
   readonly metersUsage?: boolean;
   /** Charges the work of requests whose callers do not: see `RequestWork`. */
   readonly onWork?: (units: number) => void;
+  /** Called when a request charges or gives back more hits than are counted. */
+  readonly onBounded?: (bounded: BoundedHits) => void;
+}
+
+/** Hits that a request charges or gives back, of which only a part is counted. @internal */
+export interface BoundedHits extends Pick<LimitedMatch, 'rule' | 'entries'> {
+  readonly limit: Limit;
+  readonly hits: number;
+  readonly counted: number;
 }
 
 /** A request as it is counted. */
@@ -274,6 +283,9 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
     const charges = policy.charge === 'always' && planning.spend === 'each';
     debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
   }
+  const counts = Math.abs(hits);
+  if (debit.hits < counts && !limitsInFlight(limit))
+    planner.onBounded?.({ rule: found.rule, entries: found.entries, limit, hits: counts, counted: debit.hits });
   if (holder !== undefined)
     debit = withStatus(heldBy(debit, { holder, commits, threshold }), door.hits === 'returned' ? -hits : hits);
   if (children) debit = sharedBy(debit, claimShare(limit, children));

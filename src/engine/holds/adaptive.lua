@@ -23,6 +23,7 @@ do
   local MILLI, SHARING, CEILING = 1000, 8, 5 -- this and the following as in the twins
   local MIN_SAMPLES, PROBE_SAMPLES, IDLE_WINDOWS, REMEMBERED_WINDOWS, MAX_HALVINGS = 16, 64, 10, 100, 10
   local TOLERANCE, START_TOLERANCE, STALL, MAX_FAILURES, MAX_FALLS = 1.2, 1.5, 1.5, 0.05, 3
+  local HOLDERS = 2 ^ 53
   local USED_PART, QUEUED_PART, PROBE_PART, FASTER_PART, MAX_AGE, SOON = 0.9, 0.7, 0.4, 0.75, 30, 3
 
   local function new_estimate(limit, now_ms)
@@ -168,15 +169,23 @@ do
     restart(estimate, now_ms)
   end
 
-  local function note_release(estimate, now_ms, taken_ms, status)
+  local function failure_weight(estimate, held_ms)
+    local usual_ms = estimate[BASELINE] > 0 and estimate[BASELINE] / 1000 or estimate[SUM] / math.max(estimate[COUNT], 1)
+    return usual_ms > 0 and math.min(held_ms / usual_ms, 1) or 0
+  end
+
+  local function note_release(estimate, now_ms, holder, taken_ms, status)
     estimate[LAST] = now_ms
     if not taken_ms or taken_ms < estimate[START] or (status >= 400 and status < 500) then
       return
-    elseif status >= 500 then
-      estimate[FAILURES] = estimate[FAILURES] + 1
+    end
+    local held_ms = math.max(now_ms - taken_ms, 0)
+    if status >= 500 then
+      local is_counted = holder < HOLDERS * failure_weight(estimate, held_ms)
+      estimate[FAILURES] = estimate[FAILURES] + (is_counted and 1 or 0)
       return
     end
-    estimate[COUNT], estimate[SUM] = estimate[COUNT] + 1, estimate[SUM] + math.max(now_ms - taken_ms, 0)
+    estimate[COUNT], estimate[SUM] = estimate[COUNT] + 1, estimate[SUM] + held_ms
   end
 
   local function hold_size(limit)
@@ -209,7 +218,7 @@ do
   -- A copy of the estimate, at this time.
   local function read(limit, opened, now_ms)
     local holds = opened.holds
-    local last_ms = #holds >= (holds.first or 1) and holds[#holds - hold_size(limit) + 3] or 0
+    local last_ms = #holds > (holds.dropped or 0) and holds[#holds - hold_size(limit) + 3] or 0
     local is_forgotten = opened.estimate[LAST] + REMEMBERED_WINDOWS * limit[WINDOW] <= now_ms
       and last_ms + limit[TTL] <= now_ms
     local estimate = is_forgotten and new_estimate(limit, now_ms) or { unpack(opened.estimate, 1, SIZE) }
@@ -221,7 +230,7 @@ do
     if limit[HOLDER] == 0 then
       return nil
     end
-    for i = holds.live or 1, #holds, hold_size(limit) do
+    for i = (holds.live or 0) + 1, #holds, hold_size(limit) do
       if holds[i] == limit[HOLDER] and holds[i + 2] > now_ms then
         return holds[i + 2] - limit[TTL]
       end
@@ -242,7 +251,7 @@ do
   local function inner_limit(limit, slots)
     if not limit[SHARING + 1] then
       local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
-      return { own, limit[TTL], limit[HOLDER] }
+      return { own, limit[TTL], limit[HOLDER], -1, 0, 0 }
     end
     local numbers = { slots, limit[TTL], limit[HOLDER], limit[SHARING + 1], limit[SHARING + 2], limit[SHARING + 3] }
     local function part(written)
@@ -269,7 +278,7 @@ do
     local numbers = inner_limit(limit, slots)
     local accepted, holds, ttl_ms, inner = in_flight(numbers, opened.holds, now_ms, asked, charge)
     if charge and hits < 0 then
-      note_release(estimate, now_ms, taken_ms, status)
+      note_release(estimate, now_ms, limit[HOLDER], taken_ms, status)
     elseif charge and hits > 0 then
       local held = math.min((accepted or inner[7] == CEILING) and inner[2] or math.max(inner[1] + hits, slots), limit[MAX])
       estimate[PEAK], estimate[LAST] = math.max(estimate[PEAK], held), now_ms

@@ -1,4 +1,5 @@
 import { MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { CEILING } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import {
   type AdaptiveLimit,
@@ -25,7 +26,7 @@ import {
   ownSlots,
 } from './in-flight.ts';
 import { type AdaptedReport, moves, moveTexts } from './reports.ts';
-import { CEILING, hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
+import { hasMark, scalePath, sharingArgs, thresholdSlots } from './slot-share.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
@@ -71,7 +72,7 @@ const step: Counting<AdaptiveLimit>['step'] = (limit, stored, nowMs, hits, charg
   const needed = inner.accepted || reason === CEILING ? held : Math.max(before + hits, wholeSlots(estimate));
   const next =
     hits < 0
-      ? noteRelease(estimate, nowMs, takenMs, status)
+      ? noteRelease(estimate, nowMs, { holder, takenMs, status })
       : noteTake(estimate, nowMs, Math.min(needed, limit.requestsPerUnit));
   if (charge && hits !== 0) return finishStep(limit, next, inner);
   const { ttlMs, ...peeked } = finishStep(limit, estimate, inner);
@@ -166,7 +167,6 @@ export const adaptive: Counting<AdaptiveLimit> = {
       ESTIMATE_SIZE + (inFlight.state.longest?.(innerLimit(limit, limit.requestsPerUnit), claim) ?? 0),
     keepsEntries: true,
   },
-  sharing: inFlight.sharing ?? [],
   includes: [inFlight.script],
   script: new URL('./adaptive.lua', import.meta.url),
   scriptArgs: (limit, _nowMs, claim = {}) => {

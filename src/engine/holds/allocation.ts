@@ -8,7 +8,9 @@ import {
   type Step,
   takenBy,
 } from '../algorithms/limit.ts';
+import { stepped } from '../algorithms/stepped.ts';
 import { windowed, windowSize } from '../algorithms/window.ts';
+import { compiled } from '../lua/compiled.ts';
 import type { NamedCounting } from './counting.ts';
 
 /** `windowMs` is the time for which a store keeps a counter that nobody uses. */
@@ -16,27 +18,41 @@ export interface AllocationLimit extends AnyLimit {
   readonly algorithm: 'allocation';
 }
 
+interface AllocationNumbers {
+  /** Hits that fit, including the soft ones. */
+  readonly size: number;
+  readonly windowMs: number;
+}
+
 /**
- * Allocation: hits stay taken until they are given back, like the friends of a user or the machines of a project. Twin
- * of allocation.lua. State: hits taken. Refused hits are not taken, so callers give back only what they were granted.
+ * Allocation: hits stay taken until they are given back, like the friends of a user or the machines of a project.
+ * State: hits taken. Refused hits are not taken, so callers give back only what they were granted.
  *
  * @param nowMs   has no effect: no hit comes back with time
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never below 0
  * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://cloud.google.com/docs/quotas/overview  allocation quotas
  */
-function step(limit: AllocationLimit, state: State | undefined, _nowMs: number, hits: number, charge: Charge): Step {
-  const [before = 0] = state ?? [];
-  const accepted = hits < 0 || before + hitsToFit(hits) <= windowSize(limit);
+export function step(
+  limit: AllocationNumbers,
+  state: State | undefined,
+  _nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
+  const before = state ? (state[0] ?? 0) : 0;
+  const accepted = hits < 0 || before + hitsToFit(hits) <= limit.size;
   const isTaken = charge === 'regardless' || (charge && accepted);
   return finishStep(limit, accepted, isTaken ? Math.min(Math.max(before + hits, 0), MAX_COUNT) : before);
 }
 
-const finishStep = ({ windowMs }: AllocationLimit, accepted: boolean, taken: number): Step => ({
-  accepted,
-  state: [taken],
-  ttlMs: taken > 0 ? windowMs : 0,
-});
+export function refund(limit: AllocationNumbers, state: State | undefined, _nowMs: number, hits: number): Step {
+  return finishStep(limit, true, Math.max((state ? (state[0] ?? 0) : 0) - hits, 0));
+}
+
+function finishStep(limit: AllocationNumbers, accepted: boolean, taken: number): Step {
+  return { accepted, state: [taken], ttlMs: taken > 0 ? limit.windowMs : 0 };
+}
 
 /** The row of allocations. */
 export const allocation: NamedCounting<AllocationLimit> = {
@@ -49,7 +65,12 @@ export const allocation: NamedCounting<AllocationLimit> = {
   list: () => ({}),
   capacity: windowed.capacity,
   longestMemoryMs: ({ windowMs }) => windowMs,
-  step,
+  ...stepped({
+    compiled: compiled.allocation,
+    numbers: (limit: AllocationLimit): AllocationNumbers => ({ size: windowSize(limit), windowMs: limit.windowMs }),
+    step,
+    refund,
+  }),
   describe(limit, [taken = 0], _nowMs, outcome) {
     const { accepted } = outcome;
     const own = takenBy(outcome);
@@ -63,9 +84,6 @@ export const allocation: NamedCounting<AllocationLimit> = {
       soft: accepted && own > 0 && taken > limit.requestsPerUnit,
     };
   },
-  refund: (limit, state, _nowMs, hits) => finishStep(limit, true, Math.max((state?.[0] ?? 0) - hits, 0)),
   draw: () => ({ kind: 'level' }),
   state: { length: 1 },
-  script: new URL('./allocation.lua', import.meta.url),
-  scriptArgs: (limit) => [windowSize(limit), limit.windowMs],
 };

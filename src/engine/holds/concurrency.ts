@@ -27,6 +27,7 @@ export interface Estimate {
   /** Releases without a failure of slots that were taken in the window, and the sum of their hold times. */
   readonly count: number;
   readonly sumMs: number;
+  /** Those with a failure that count. */
   readonly failures: number;
   /** Maximum number of slots in use in the window. */
   readonly peak: number;
@@ -153,16 +154,32 @@ export const noteTake = (estimate: Estimate, nowMs: number, held: number): Estim
   lastMs: nowMs,
 });
 
-/**
- * @param takenMs  when the slots were taken; undefined if they were not held
- * @param code     the HTTP status of the response; 0 if it is not reported
- */
-export function noteRelease(estimate: Estimate, nowMs: number, takenMs: number | undefined, code: number): Estimate {
+/** A release: its holder, when it took the slots (undefined: it holds none), and its HTTP status (0: not reported). */
+export interface Released {
+  readonly holder: number;
+  readonly takenMs: number | undefined;
+  readonly status: number;
+}
+
+export function noteRelease(estimate: Estimate, nowMs: number, { holder, takenMs, status }: Released): Estimate {
   const { count, sumMs, failures } = estimate;
   const next = { ...estimate, lastMs: nowMs };
-  if (takenMs === undefined || takenMs < estimate.startMs || (code >= 400 && code < 500)) return next;
-  if (code >= 500) return { ...next, failures: failures + 1 };
-  return { ...next, count: count + 1, sumMs: sumMs + Math.max(nowMs - takenMs, 0) };
+  if (takenMs === undefined || takenMs < estimate.startMs || (status >= 400 && status < 500)) return next;
+  const heldMs = Math.max(nowMs - takenMs, 0);
+  if (status < 500) return { ...next, count: count + 1, sumMs: sumMs + heldMs };
+  return { ...next, failures: failures + (holder < HOLDERS * failureWeight(estimate, heldMs) ? 1 : 0) };
+}
+
+/** Ids of holders are below, and evenly distributed: they choose the failures that count, since states are integers. */
+const HOLDERS = 2 ** 53;
+
+/**
+ * The part of a usual request that a failure has held its slot for, so that clients whose requests fail at once count
+ * for their slots, however often they ask. 0 if the usual time is unknown.
+ */
+function failureWeight({ baselineUs, count, sumMs }: Estimate, heldMs: number): number {
+  const usualMs = baselineUs > 0 ? baselineUs / 1_000 : sumMs / Math.max(count, 1);
+  return usualMs > 0 ? Math.min(heldMs / usualMs, 1) : 0;
 }
 
 type Change = Partial<Estimate>;

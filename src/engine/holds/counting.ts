@@ -10,6 +10,7 @@ import type {
   StateFormat,
   Step,
 } from '../algorithms/limit.ts';
+import type { Compiled } from '../lua/compiled-step.ts';
 import type { Claim } from './claim.ts';
 import type { Reports } from './reports.ts';
 
@@ -33,9 +34,7 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** Releases may state the status of the response: see `Claim`. */
   readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
-  readonly includes?: readonly URL[];
-  /** Further ones that it calls only if children share the limit; they come before the others. */
-  readonly sharing?: readonly URL[];
+  readonly includes?: readonly (URL | Compiled)[];
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */

@@ -1,5 +1,6 @@
 import {
   type AnyLimit,
+  type Charge,
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
@@ -8,24 +9,25 @@ import {
   type Step,
   takenBy,
 } from '../algorithms/limit.ts';
+import { steppedOpen } from '../algorithms/stepped.ts';
 import { windowed, windowSize } from '../algorithms/window.ts';
+import { compiled } from '../lua/compiled.ts';
+import { ACCEPTED, type Judgement, judge } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
-import { type Counting, type NamedCounting, peek } from './counting.ts';
+import { type NamedCounting, peek } from './counting.ts';
 import { listSharing, type Sharing, writeSharing } from './fair-share.ts';
-import { findHold, firstAfter, insert } from './hold-list.ts';
+import { findHold, firstAfter, type HoldList, insertHold, removeHold, searchHold } from './hold-list.ts';
 import { shareReasons } from './reports.ts';
 import {
-  ACCEPTED,
   hasMark,
-  type Judgement,
-  judge,
   MAX_WAITING,
   markCall,
+  NOT_SHARED,
   openSlots,
+  type PathNumbers,
   reportShare,
   SHARED_SIZE,
   sharingArgs,
-  slotShareScript,
 } from './slot-share.ts';
 
 /** `windowMs` is the ttl, after which a slot that is not released becomes free. Children share a limit with a path. */
@@ -50,8 +52,55 @@ export const holdSize = ({ path }: Partial<Sharing>): number => (path ? SHARED_S
 /** When the last hold of a list expires; 0 if it is empty. */
 export const lastExpiry = (holds: State, size: number): number => holds[holds.length - size + 2] ?? 0;
 
+interface InFlightNumbers extends PathNumbers {
+  readonly slots: number;
+  readonly windowMs: number;
+  /** `ANONYMOUS` for none. */
+  readonly holder: number;
+  readonly threshold: number;
+  readonly depth: number;
+  readonly spare: number;
+  readonly children: readonly number[];
+}
+
+function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined): InFlightNumbers {
+  const [threshold = NOT_SHARED, depth = 0, spare = 0, ...children] = sharingArgs(limit, claim ?? {});
+  const holder = claimHolder(claim);
+  return { slots: windowSize(limit), windowMs: limit.windowMs, holder, threshold, depth, spare, children };
+}
+
+interface Holds extends HoldList {
+  /** The sums of the slots that count, and of those that have expired since the last step that took or released some. */
+  held: number;
+  expired: number;
+}
+
+const sizeOf = (limit: InFlightNumbers): number => (limit.threshold === NOT_SHARED ? 3 : SHARED_SIZE);
+
+export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
+  const size = sizeOf(limit);
+  const length = list.length;
+  const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
+  let live = isForgotten ? length : 0;
+  let expired = 0;
+  let held = 0;
+  const dropped = live;
+  while (live < length && (list[live + 2] ?? 0) <= nowMs) {
+    expired += list[live + 1] ?? 0;
+    live += size;
+  }
+  for (let at = live + 1; at < length; at += size) held += list[at] ?? 0;
+  const holds = list as Holds; // it becomes one here
+  holds.dropped = dropped;
+  holds.live = live;
+  holds.held = held;
+  holds.expired = expired;
+  holds.searches = 0;
+  return holds;
+}
+
 /**
- * Requests in flight: slots that are taken until they are released or their ttl is over. Twin of in-flight.lua.
+ * Requests in flight: slots that are taken until they are released or their ttl is over.
  * State: for each hold its holder, its number of slots, and when it expires (ms since the epoch); sorted by expiry. If
  * children share the slots, also the children of its request: see slot-share.ts.
  * Report: slots held before and after the step, when the last of them expires, when the requested slots will be free at
@@ -67,131 +116,156 @@ export const lastExpiry = (holds: State, size: number): number => holds[holds.le
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-const step: Counting<InFlightLimit>['step'] = (limit, state, nowMs, hits, charge, claim = {}) => {
-  const size = holdSize(limit);
-  const holder = claimHolder(claim);
-  const before = state && lastExpiry(state, size) + limit.windowMs > nowMs ? state : []; // the counter has expired
-  const holds = before.slice(firstAfter(nowMs, before, size));
-  const held = slotsIn(holds, size);
-  const expired = slotsIn(before, size) - held;
-  const own = holder === ANONYMOUS ? 0 : countSlots(holds, holder, size);
+export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
+  const size = sizeOf(limit);
+  const holder = limit.holder;
+  const before = holds.held;
+  const expired = holds.expired;
+  const place = holder === ANONYMOUS ? -1 : searchHold(holds, size, holder);
+  const own = place < 0 ? 0 : (holds[place + 1] ?? 0);
   const requested = hitsToFit(hits);
-  const numbers = sharingArgs(limit, claim);
-  const shared = limit.path && openSlots(windowSize(limit), numbers, holds, requested - own);
   const isHeld = hits < 0 || requested <= own;
-  const judgement = isHeld || !shared ? ACCEPTED : judge(shared.levels, requested - own, shared.floor);
-  const accepted = isHeld || (shared ? judgement[0] === 0 : held - own + requested <= windowSize(limit));
-  if (charge && hits < 0) release(holds, holder, -hits, size);
-  const isTaken = charge === 'regardless' || (charge && (accepted || holder === ANONYMOUS));
-  const slots = Math.min(hits, MAX_COUNT - (held - own));
-  if (slots > 0 && isTaken) take(holds, [holder, slots, expiresAtMs(limit, holder, nowMs), ...labels(numbers, size)]);
-  if (shared && charge && hits !== 0) markCall(holds, shared, judgement, nowMs);
-  const next = finishStep(limit, holds, nowMs, { held, requested, expired, accepted, judgement, numbers });
-  return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: untilForgottenMs(limit, before, nowMs) };
-};
-
-/** The children of a request, as in its hold. */
-const labels = (numbers: readonly number[], size: number): readonly number[] =>
-  [3, 7, 11].slice(0, size - 3).map((at) => numbers[at] ?? 0);
-
-/** A step before its report. */
-interface Stepped {
-  /** Slots that were held before. */
-  readonly held: number;
-  readonly requested: number;
-  readonly expired: number;
-  readonly accepted: boolean;
-  readonly judgement: Judgement;
-  /** See `sharingArgs`. */
-  readonly numbers: readonly number[];
+  const isShared = limit.threshold !== NOT_SHARED;
+  const judgement = isShared && !isHeld ? judgeSlots(limit, holds, requested - own) : ACCEPTED;
+  const accepted = isHeld || (isShared ? judgement[0] === 0 : before - own + requested <= limit.slots);
+  if (charge && hits !== 0) {
+    holds.dropped = holds.live;
+    holds.expired = 0;
+    if (hits < 0) release(holds, size, holder, -hits);
+    const slots = Math.min(hits, MAX_COUNT - (before - own));
+    if (slots > 0 && (charge === 'regardless' || accepted || holder === ANONYMOUS)) take(limit, holds, nowMs, slots);
+    if (isShared) markCall(limit, holds, judgement, nowMs);
+  }
+  return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
 }
 
-function finishStep(limit: InFlightLimit, holds: number[], nowMs: number, stepped: Stepped): Step {
-  const { held: before, requested, expired, accepted, judgement, numbers } = stepped;
-  const size = holdSize(limit);
-  const held = slotsIn(holds, size);
-  let [first, last] = [0, holds.length - size]; // of those with slots
+function judgeSlots(limit: InFlightNumbers, holds: Holds, wanted: number): Judgement {
+  const shared = openSlots(limit, holds, wanted);
+  return judge(shared.levels, wanted, shared.floor);
+}
+
+/** Only slots that were taken at exactly that time, and not renewed since, come back. */
+export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
+  const size = sizeOf(limit);
+  const before = holds.held;
+  const length = holds.length;
+  const untilMs = expiresAtMs(limit, chargedAtMs);
+  holds.dropped = holds.live;
+  holds.expired = 0;
+  for (let at = holds.live; at < length; at += size) {
+    const held = holds[at + 1] ?? 0;
+    if (holds[at] === limit.holder && holds[at + 2] === untilMs && held > 0) {
+      holds.held = before - Math.min(held, hits);
+      if (held > hits) holds[at + 1] = held - hits;
+      else removeHold(holds, size, at);
+      break;
+    }
+  }
+  return finishStep(limit, holds, nowMs, before, true, 1, 0, ACCEPTED);
+}
+
+function finishStep(
+  limit: InFlightNumbers,
+  holds: Holds,
+  nowMs: number,
+  before: number,
+  accepted: boolean,
+  requested: number,
+  expired: number,
+  judgement: Judgement,
+): Step {
+  const size = sizeOf(limit);
+  const live = holds.live;
+  const held = holds.held;
+  let first = live; // of those with slots
+  let last = holds.length - size;
   while (holds[first + 1] === 0) first += size;
-  while (holds[last + 1] === 0) last -= size;
-  const share = limit.path ? reportShare(openSlots(windowSize(limit), numbers, holds), judgement) : [];
-  const excess = Math.max(held + requested - windowSize(limit), judgement[0] === 0 ? 0 : 1);
-  const freeMs = freeAtMs(holds, excess, size);
-  const report = [before, held, holds[last + 2] ?? nowMs, freeMs, expired, holds[first + 2] ?? 0, ...share];
-  return { accepted, state: holds, ttlMs: untilForgottenMs(limit, holds, nowMs), report };
+  while (last >= live && holds[last + 1] === 0) last -= size;
+  const lastMs = last >= live ? (holds[last + 2] ?? 0) : nowMs;
+  // one ttl beyond the last hold, so that expired holds are reported
+  const isEmpty = holds.length <= holds.dropped;
+  const ttlMs = isEmpty ? 0 : (holds[holds.length - size + 2] ?? 0) + limit.windowMs - nowMs;
+  const excess = Math.max(held + requested - limit.slots, judgement[0] === 0 ? 0 : 1);
+  const report = [before, held, lastMs, freeAtMs(holds, size, excess), expired, holds[first + 2] ?? 0];
+  if (limit.threshold !== NOT_SHARED) reportShare(limit, holds, judgement, report);
+  return { accepted, state: holds, ttlMs, report };
 }
 
-/** One ttl beyond the last hold, so that expired holds are reported. */
-const untilForgottenMs = (limit: InFlightLimit, holds: State, nowMs: number): number =>
-  holds.length === 0 ? 0 : lastExpiry(holds, holdSize(limit)) + limit.windowMs - nowMs;
+/** When slots that are taken now expire unless they are released. */
+function expiresAtMs(limit: InFlightNumbers, nowMs: number): number {
+  if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs;
+  const partMs = Math.ceil(limit.windowMs / PARTS);
+  return Math.ceil((nowMs + limit.windowMs) / partMs) * partMs;
+}
 
-function slotsIn(holds: State, size: number): number {
-  let slots = 0;
-  for (let at = 1; at < holds.length; at += size) slots += holds[at] ?? 0;
-  return slots;
+/** A holder has the number of slots that it requested last. */
+function take(limit: InFlightNumbers, holds: Holds, nowMs: number, slots: number): void {
+  const size = sizeOf(limit);
+  const holder = limit.holder;
+  let untilMs = expiresAtMs(limit, nowMs);
+  if (holder === ANONYMOUS && joinLast(holds, size, untilMs, slots)) return;
+  if (holder !== ANONYMOUS) {
+    const place = searchHold(holds, size, holder);
+    if (place >= 0) {
+      untilMs = Math.max(untilMs, holds[place + 2] ?? 0);
+      holds.held -= holds[place + 1] ?? 0;
+      removeHold(holds, size, place);
+    }
+  }
+  const place = insertHold(holds, size, holder, slots, untilMs);
+  for (let at = 3; at < size; at++) holds[place + at] = at - 3 < limit.depth ? (limit.children[4 * (at - 3)] ?? 0) : 0;
+  holds.held += slots;
+}
+
+/**
+ * Slots without an id that are taken within one part of the ttl are one hold; if the clock ran backwards, they join the
+ * last hold.
+ *
+ * @returns false if they need a new hold
+ */
+function joinLast(holds: Holds, size: number, untilMs: number, slots: number): boolean {
+  const live = holds.live;
+  for (let at = holds.length - size; at >= live; at -= size) {
+    if (holds[at] === ANONYMOUS) {
+      if ((holds[at + 2] ?? 0) < untilMs) return false;
+      holds[at + 1] = (holds[at + 1] ?? 0) + slots;
+      holds.held += slots;
+      return true;
+    }
+  }
+  return false;
+}
+
+/** Releases slots of a holder, from its holds in order of expiry. */
+function release(holds: Holds, size: number, holder: number, slots: number): void {
+  let left = slots;
+  while (left > 0) {
+    const place = searchHold(holds, size, holder);
+    if (place < 0) return;
+    const held = holds[place + 1] ?? 0;
+    holds.held -= Math.min(held, left);
+    if (held > left) holds[place + 1] = held - left;
+    else removeHold(holds, size, place);
+    left -= held;
+  }
+}
+
+/** Time at which holds of this many slots will have expired; 0 if none need to, or there are fewer. */
+function freeAtMs(holds: Holds, size: number, excess: number): number {
+  const length = holds.length;
+  let left = excess;
+  if (left <= 0 || left > holds.held) return 0;
+  for (let at = holds.live; at < length; at += size) {
+    left -= holds[at + 1] ?? 0;
+    if (left <= 0) return holds[at + 2] ?? 0;
+  }
+  return 0;
 }
 
 /** Slots of a holder that has an id. */
 function countSlots(holds: State, holder: number, size: number): number {
   const at = findHold(holder, holds, size);
   return at === undefined ? 0 : (holds[at + 1] ?? 0);
-}
-
-/** When slots that are taken now expire unless they are released. */
-function expiresAtMs({ windowMs }: InFlightLimit, holder: number, nowMs: number): number {
-  if (holder !== ANONYMOUS) return nowMs + windowMs;
-  const partMs = Math.ceil(windowMs / PARTS);
-  return Math.ceil((nowMs + windowMs) / partMs) * partMs;
-}
-
-type Hold = readonly [holder: number, slots: number, untilMs: number, ...children: number[]];
-
-/** A holder has the number of slots that it requested last. */
-function take(holds: number[], hold: Hold): void {
-  const [holder, slots, untilMs, ...children] = hold;
-  if (holder === ANONYMOUS) return takeAnonymous(holds, hold);
-  const at = findHold(holder, holds, hold.length);
-  const before = at === undefined ? [] : holds.splice(at, hold.length);
-  insert(holds, [holder, slots, Math.max(untilMs, before[2] ?? 0), ...children]);
-}
-
-/**
- * Slots that are taken within one part of the ttl are one hold; if the clock ran backwards, they join the last hold.
- */
-function takeAnonymous(holds: number[], hold: Hold): void {
-  const [, slots, untilMs] = hold;
-  for (let at = holds.length - hold.length; at >= 0; at -= hold.length) {
-    if (holds[at] !== ANONYMOUS) continue;
-    if ((holds[at + 2] ?? 0) < untilMs) break;
-    holds[at + 1] = (holds[at + 1] ?? 0) + slots;
-    return;
-  }
-  insert(holds, hold);
-}
-
-/** Releases slots of a holder, from its holds in order of expiry. */
-function release(holds: number[], holder: number, slots: number, size: number): void {
-  let left = slots;
-  for (let at = 0; at < holds.length && left > 0; ) {
-    const held = holds[at + 1] ?? 0;
-    if (holds[at] !== holder) at += size;
-    else if (held > left) {
-      holds[at + 1] = held - left;
-      return;
-    } else {
-      holds.splice(at, size);
-      left -= held;
-    }
-  }
-}
-
-/** Time at which holds of this many slots will have expired; 0 if none need to, or there are fewer. */
-function freeAtMs(holds: State, excess: number, size: number): number {
-  let left = excess;
-  for (let at = 0; at < holds.length && left > 0; at += size) {
-    left -= holds[at + 1] ?? 0;
-    if (left <= 0) return holds[at + 2] ?? 0;
-  }
-  return 0;
 }
 
 /** Slots of a holder. @param limit  whose counter has these holds */
@@ -233,7 +307,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   },
   isActiveChild: (state, nowMs, child) => hasMark(state ?? [], child, nowMs),
   standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
-  step,
+  ...steppedOpen({ compiled: compiled.in_flight, numbers, open, step, refund }),
   describe(limit, report, nowMs, outcome, claim) {
     const [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0, ...share] = report;
     const [reason = 0, level = 0, used = 0, borrowed = 0, left = 0, heldForOthers = 0, room = 0] = share;
@@ -259,29 +333,6 @@ export const inFlight: NamedCounting<InFlightLimit> = {
       }),
     };
   },
-  refund(limit, state, nowMs, hits, chargedAtMs, claim = {}) {
-    const size = holdSize(limit);
-    const holder = claimHolder(claim);
-    const holds = (state ?? []).slice(firstAfter(nowMs, state ?? [], size));
-    const held = slotsIn(holds, size);
-    const untilMs = expiresAtMs(limit, holder, chargedAtMs);
-    for (let at = 0; at < holds.length; at += size) {
-      if (holds[at] !== holder || holds[at + 2] !== untilMs || holds[at + 1] === 0) continue;
-      const left = (holds[at + 1] ?? 0) - hits;
-      if (left > 0) holds[at + 1] = left;
-      else holds.splice(at, size);
-      break;
-    }
-    const numbers = sharingArgs(limit, claim);
-    return finishStep(limit, holds, nowMs, {
-      held,
-      requested: 1,
-      expired: 0,
-      accepted: true,
-      judgement: ACCEPTED,
-      numbers,
-    });
-  },
   state: {
     longest: (limit, claim) => {
       const holds = claimHolder(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS);
@@ -289,12 +340,4 @@ export const inFlight: NamedCounting<InFlightLimit> = {
     },
     keepsEntries: true,
   },
-  sharing: [slotShareScript],
-  script: new URL('./in-flight.lua', import.meta.url),
-  scriptArgs: (limit, _nowMs, claim = {}) => [
-    windowSize(limit),
-    limit.windowMs,
-    claimHolder(claim),
-    ...sharingArgs(limit, claim),
-  ],
 };

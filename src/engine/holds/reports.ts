@@ -30,7 +30,7 @@ export const moveTexts = {
   grown: 'raised, as it was used and requests did not queue',
   unused: 'kept, as it was not used',
   queueing: 'lowered, as requests queue upstream',
-  failures: 'lowered, as requests failed',
+  failures: 'lowered, as requests failed (at once: counted for the time of their slots)',
   failing: 'kept, as requests fail at any number in flight',
   probing: 'halved for a moment, to measure the time without a queue',
   probed: 'set by the time without a queue, which was just measured',
@@ -85,6 +85,8 @@ export interface ReservationReport {
   readonly overrun: number;
   /** Hits on hold after the step, for all requests. */
   readonly held: number;
+  /** Hits of reservations that have lapsed without a commit since the last step. */
+  readonly lapsed: number;
   /** Requests with hits on hold. */
   readonly open: number;
   /** Time since the first of them to expire was made; 0 if there is none. */

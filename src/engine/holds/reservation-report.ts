@@ -3,7 +3,7 @@ import { type Decision, type Outcome, peekedHits, type State } from '../algorith
 import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
-const OWN_NUMBERS = 9;
+const OWN_NUMBERS = 10;
 
 /** Whether the reservations of all requests end with a window, whose start is the first number of a counter's state. */
 export function endsTogether(inner: RateLimit): boolean {
@@ -23,8 +23,9 @@ export function describeReservation(
   { hits, accepted, charged }: Outcome,
 ): Decision & Reports {
   const row = rateFor(inner);
-  const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, freeMs = 0] =
+  const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, ...last] =
     numbers;
+  const [freeMs = 0, lapsed = 0] = last;
   const event: ReservationEvent = reservationEvents[place] ?? 'peeked';
   const charges = commitEvents.has(event);
   const counted = event === 'given_back' || event === 'refused_alone' ? hits : charges ? used : 0;
@@ -61,6 +62,7 @@ export function describeReservation(
       charged: charged === false ? 0 : used,
       overrun,
       held,
+      lapsed,
       open,
       oldestMs: open > 0 ? Math.max(nowMs - firstMs, 0) : 0,
     },

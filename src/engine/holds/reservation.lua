@@ -2,16 +2,17 @@
   Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.ts: change
   both or neither.
   limit    { algorithm of the counter (its place in `algorithms`), 1 if reservations end with a window, ttl (ms), 1 if
-           hits beyond those reserved are not charged, holder (0: none), 1 if it commits, the counter's own limit … }
-  state    { length of the counter's state, that state …, holder, hits (0: settled), when it expires, when it was made
-           (ms since the epoch), holder … }, sorted by expiry, or nil for a new counter
+           hits beyond those reserved are not charged, holder (0: none), 1 if it commits, 1 if lapsed reservations are
+           charged, time for which the last one is remembered (ms), the counter's own limit … }
+  state    { length of the counter's state, that state …, holder, hits (0: settled, negative: lapsed), when it expires,
+           when it was made (ms since the epoch), holder … }, sorted by expiry, or nil for a new counter
   now_ms   may run backwards: nothing expires then
   hits     reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': charges the hits even beyond the limit
   Returns  accepted, state, ttl (ms), report: { the event's place, hits reserved, charged and overrun, hits on hold after the
            step, the number of reservations, when the first of them was made, when the last expires, when the requested
-           hits can be reserved at the latest or 0, the counter's own report … }
+           hits can be reserved at the latest or 0, hits lapsed since the last step, the counter's own report … }
 ]]
 local reservation, reservation_refund
 do
@@ -159,36 +160,71 @@ do
     return gone[place] and entries[entries.live + (place - 1) * SIZE + 2] or 0
   end
 
-  local function read(limit, state, now_ms)
-    local opened = open(state)
-    local entries = opened.entries
-    while entries.live <= #entries and entries[entries.live + 2] + limit[3] <= now_ms do
-      entries.live = entries.live + SIZE -- it does not count
-    end
-    return algorithms[limit[1]].step, slice(limit, 7, #limit), opened.inner, entries
-  end
-
   local function start_of(limit, inner)
     return limit[2] == 1 and inner[1] or 0
   end
 
+  local function is_lapse_charged(limit, step, numbers, inner, now_ms, until_ms)
+    if limit[7] == 0 then
+      return false
+    end
+    local _, peek = step(numbers, inner, now_ms, 0, false)
+    return until_ms >= start_of(limit, peek)
+  end
+
+  -- Charges what has lapsed since the last step.
+  local function lapse(limit, step, numbers, opened, now_ms)
+    local entries = opened.entries
+    local lapsed, owed = 0, 0
+    local i = entries.live
+    while i <= #entries and entries[i + 2] <= now_ms do
+      local hits = entries[i + 1]
+      if hits > 0 then
+        lapsed = lapsed + hits
+        if is_lapse_charged(limit, step, numbers, opened.inner, now_ms, entries[i + 2]) then
+          owed = owed + hits
+        end
+        entries[i + 1] = -hits
+      end
+      i = i + SIZE
+    end
+    entries.lapsed = (entries.lapsed or 0) + lapsed
+    if owed > 0 then
+      local _, next_state, ttl_ms = step(numbers, opened.inner, now_ms, math.min(owed, MAX_COUNT), 'regardless')
+      opened.inner = ttl_ms > 0 and next_state or opened.inner
+    end
+  end
+
+  local function read(limit, state, now_ms)
+    local opened = open(state)
+    local entries = opened.entries
+    local step, numbers = algorithms[limit[1]].step, slice(limit, 9, #limit)
+    lapse(limit, step, numbers, opened, now_ms)
+    while entries.live <= #entries and entries[entries.live + 2] + limit[3] <= now_ms do
+      entries.live = entries.live + SIZE -- it does not count
+    end
+    return step, numbers, opened.inner, entries
+  end
+
   -- done: { event, reserved, charged, overrun, free at (ms) }
-  local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done)
+  local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done, charge)
     local held = on_hold(entries, now_ms, start_of(limit, inner))
+    local reports = charge and done[1] ~= PEEKED
     local report = {
       done[1], done[2] or 0, done[3] or 0, done[4] or 0,
-      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0,
+      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0, reports and entries.lapsed or 0,
     }
+    entries.lapsed = reports and 0 or entries.lapsed
     inner_report = inner_report or inner
     for i = 1, #inner_report do
-      report[9 + i] = inner_report[i]
+      report[10 + i] = inner_report[i]
     end
     local is_kept = inner_ttl_ms > 0
     entries.first = entries.live
     local state = { inner = is_kept and inner or nil, entries = entries }
-    local length = is_kept and #inner - (inner.first or 1) + 1 or 0
+    local length = is_kept and #inner - (inner.dropped or 0) or 0
     state.lists = { { length }, state.inner or {}, entries }
-    local remembered_ms = #entries >= entries.live and entries[#entries - 1] + limit[3] - now_ms or 0
+    local remembered_ms = #entries >= entries.live and entries[#entries - 1] + limit[8] - now_ms or 0
     return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report
   end
 
@@ -209,34 +245,35 @@ do
     if not is_renewed and (is_full or not try_with(held)) then
       local accepted, alone, alone_ttl_ms, alone_report = try_with(0)
       if not accepted then
-        return result_of(limit, now_ms, alone, alone_ttl_ms, alone_report, entries, false, { REFUSED_ALONE })
+        return result_of(limit, now_ms, alone, alone_ttl_ms, alone_report, entries, false, { REFUSED_ALONE }, charge)
       end
       local free_ms = free_at_ms(entries, known, own, own_hits, function(left)
         return (try_with(left))
       end)
       free_ms = math.max(free_ms, is_full and entries[entries.live + 2] or 0)
-      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms })
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms }, charge)
     end
     if hits == 0 then
-      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, { PEEKED })
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, { PEEKED }, charge)
     end
     local done = { RESERVED, hits }
     if not charge then
-      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done, charge)
     end
     local until_ms = math.max(now_ms + limit[3], own and entries[own + 2] or 0)
     if own then
       remove_entry(entries, own)
     end
     add(entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
-    return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
+    return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done, charge)
   end
 
   local function commit(limit, state, now_ms, hits, charge)
     local step, numbers, inner, entries = read(limit, state, now_ms)
     local used = math.max(hits, 0)
     local own = limit[6] == 1 and own_place(entries, limit[5]) or nil
-    local reserved = own and entries[own + 1] or 0
+    local kept = own and entries[own + 1] or 0
+    local reserved = math.abs(kept)
     local event = UNKNOWN
     if own then
       event = reserved == 0 and REPEATED or (entries[own + 2] <= now_ms and LATE or COMMITTED)
@@ -245,7 +282,11 @@ do
     local most = limit[4] == 1 and is_reserved and reserved or used
     local charged = event == REPEATED and 0 or math.min(used, most)
     local overrun = is_reserved and math.max(used - reserved, 0) or 0
-    local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, charged, charge and 'regardless')
+    local owed = charged
+    if kept < 0 and event ~= REPEATED and is_lapse_charged(limit, step, numbers, inner, now_ms, entries[own + 2]) then
+      owed = owed - reserved
+    end
+    local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, owed, charge and 'regardless')
     local done = { event, reserved, charged, overrun }
     if charge and event ~= REPEATED and limit[6] == 1 and limit[5] ~= 0 then
       if own then
@@ -253,7 +294,7 @@ do
       end
       add(entries, limit[5], 0, now_ms, now_ms, now_ms)
     end
-    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, done)
+    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, done, charge)
   end
 
   reservation = function(limit, state, now_ms, hits, charge)
@@ -264,7 +305,7 @@ do
     end
     local step, numbers, inner, entries = read(limit, state, now_ms)
     local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, hits, charge)
-    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
+    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK }, charge)
   end
 
   reservation_refund = function(limit, state, now_ms, hits, charged_at_ms)

@@ -18,14 +18,18 @@ import { describeReservation, endsTogether } from './reservation-report.ts';
 /** How rules treat hits beyond those reserved: they are charged, or not. */
 export const overruns = ['debt', 'clip'] as const;
 
+/** How rules treat reservations that are never committed: they stay charged, or become free. */
+export const lapses = ['charge', 'free'] as const;
+
 /** A limit whose hits are reserved first, and charged when the number used is known. */
 export interface ReservationLimit extends AnyLimit {
   readonly algorithm: 'reservation';
   /** The limit that counts charged hits. */
   readonly inner: RateLimit;
-  /** A reservation that is not committed becomes free after this time. */
+  /** A reservation that is not committed lapses after this time. */
   readonly ttlMs: number;
   readonly onOverrun: (typeof overruns)[number];
+  readonly onLapse: (typeof lapses)[number];
   /** The minimum reserved: a fixed number of hits, or the 95th percentile of the counter's recent requests. */
   readonly estimate?: number | 'p95' | undefined;
 }
@@ -40,6 +44,8 @@ interface StepInput {
   /** State of the counter of charged hits; undefined if nothing has been charged. */
   readonly inner: State | undefined;
   readonly entries: ReservationList;
+  /** Hits of reservations that have lapsed since the last step. */
+  readonly lapsed: number;
   readonly nowMs: number;
   readonly hits: number;
   readonly charge: Charge;
@@ -60,16 +66,17 @@ interface Done {
 /**
  * Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.lua.
  * State: the length of the counter's own state, that state, then for each reservation its holder, hits, when it expires
- * and when it was made (ms since the epoch); sorted by expiry. An expired reservation is kept for one more ttl, and so
- * is a settled one, with 0 hits, so that late and repeated commits are recognized.
+ * and when it was made (ms since the epoch); sorted by expiry. A lapsed reservation is kept for one more ttl with
+ * negative hits, and a settled one with 0 hits, so that late and repeated commits are recognized.
  * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, the number of
  * reservations, when the first of them was made and the last expires, when the requested hits can be reserved at the
- * latest; then the counter's own report.
+ * latest, the hits that have lapsed since the last step; then the counter's own report.
  *
  * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
- * charged to the window of its own time.
+ * charged to the window of its own time. A lapsed reservation is charged by the next step, unless the window in which
+ * it has lapsed is over, and corrected by a late commit.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -118,14 +125,17 @@ function commit(input: StepInput): Step {
   const { limit, holder, commits, row, inner, entries, nowMs, hits, charge } = input;
   const used = Math.max(hits, 0);
   const own = commits ? findEntry(entries, holder) : undefined;
-  const reserved = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
+  const kept = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
+  const reserved = Math.abs(kept);
   const event =
     own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries.numbers[own + 2] ?? 0, nowMs);
   const isReserved = event === 'committed' || event === 'late';
   const most = limit.onOverrun === 'clip' && isReserved ? reserved : used;
   const charged = event === 'repeated' ? 0 : Math.min(used, most);
   const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
-  const next = row.step(limit.inner, inner, nowMs, charged, charge ? 'regardless' : false);
+  const isCharged = own !== undefined && kept < 0 && isLapseCharged(input, entries.numbers[own + 2] ?? 0);
+  const owed = event === 'repeated' ? 0 : charged - (isCharged ? reserved : 0);
+  const next = row.step(limit.inner, inner, nowMs, owed, charge ? 'regardless' : false);
   const done: Done = { event, accepted: true, reserved, charged, overrun };
   if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS)
     return finishStep(input, next, entries, done);
@@ -135,6 +145,31 @@ function commit(input: StepInput): Step {
 }
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
+
+/** Whether a reservation that lapsed at this time counts in the counter. */
+const isLapseCharged = (input: StepInput, untilMs: number): boolean =>
+  input.limit.onLapse === 'charge' &&
+  untilMs >= currentWindowStart(input, input.row.step(input.limit.inner, input.inner, input.nowMs, 0, false));
+
+/** Charges what has lapsed since the last step. @param begin  the first entry, also of those that are forgotten now */
+function lapse(input: StepInput, begin: number): StepInput {
+  const { limit, row, inner, entries, nowMs } = input;
+  const { numbers, first } = entries;
+  const places: number[] = [];
+  for (let at = begin; at < numbers.length && (numbers[at + 2] ?? 0) <= nowMs; at += SIZE)
+    if ((numbers[at + 1] ?? 0) > 0) places.push(at);
+  if (places.length === 0) return input;
+  const left = copyEntries(entries);
+  let [lapsed, owed] = [0, 0];
+  for (const at of places) {
+    const hits = numbers[at + 1] ?? 0;
+    lapsed += hits;
+    if (isLapseCharged(input, numbers[at + 2] ?? 0)) owed += hits;
+    if (at >= first) left[at - first + 1] = -hits;
+  }
+  const next = owed === 0 ? undefined : row.step(limit.inner, inner, nowMs, Math.min(owed, MAX_COUNT), 'regardless');
+  return { ...input, inner: next && next.ttlMs > 0 ? next.state : inner, entries: { numbers: left, first: 0 }, lapsed };
+}
 
 /** Start of the current window; 0 if reservations do not end with a window. @param peek  of the counter */
 const currentWindowStart = ({ limit }: StepInput, { state }: Step): number =>
@@ -146,14 +181,16 @@ function finishStep(input: StepInput, next: Step, entries: ReservationList, done
   const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
   const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: currentWindowStart(input, next) });
   const inner = next.ttlMs > 0 ? next.state : [];
+  const isRead = input.charge === false || event === 'peeked';
   const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
   return {
     accepted,
-    state: isAsBefore(input, inner, entries)
-      ? input.state
-      : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
-    ttlMs: Math.max(next.ttlMs, forgottenAtMs(entries, limit.ttlMs) - nowMs, 0),
-    report: [...numbers, freeMs, ...(next.report ?? next.state)],
+    state:
+      (isRead && input.lapsed > 0) || isAsBefore(input, inner, entries)
+        ? input.state
+        : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
+    ttlMs: Math.max(next.ttlMs, forgottenAtMs(entries, lapseMemoryMs(limit)) - nowMs, 0),
+    report: [...numbers, freeMs, isRead ? 0 : input.lapsed, ...(next.report ?? next.state)],
   };
 }
 
@@ -181,8 +218,13 @@ function createInput(limit: ReservationLimit, state: State = [], nowMs: number, 
   const first = 1 + (state[0] ?? 0);
   const inner = first > 1 ? state.slice(1, first) : undefined;
   const entries = { numbers: state, first: firstAfter(nowMs - limit.ttlMs, state, SIZE, first) };
-  return { limit, holder, commits, row: rateFor(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
+  const row = rateFor(limit.inner);
+  return lapse({ limit, holder, commits, row, state, inner, entries, lapsed: 0, nowMs, hits: 0, charge: false }, first);
 }
+
+/** How long the last reservation is remembered after it has lapsed, so that the next step can charge it. */
+const lapseMemoryMs = ({ inner, ttlMs, onLapse }: ReservationLimit): number =>
+  onLapse === 'free' ? ttlMs : Math.max(ttlMs, rateFor(inner).longestMemoryMs(inner));
 
 /** The row of reservations: rules have `reserve` beside the algorithm that counts. */
 export const reservation: Counting<ReservationLimit> = {
@@ -190,16 +232,21 @@ export const reservation: Counting<ReservationLimit> = {
   named: ({ inner }) => inner.algorithm,
   words: (_limit, rate) => `${rate}, reserved`,
   reserves: true,
-  write: ({ inner, ttlMs, onOverrun, estimate }) => [
+  write: ({ inner, ttlMs, onOverrun, onLapse, estimate }) => [
     ...rateFor(inner).write(inner),
-    `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
+    `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}, on_lapse: ${onLapse}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
   ],
-  list: ({ inner, ttlMs, onOverrun, estimate }) => ({
+  list: ({ inner, ttlMs, onOverrun, onLapse, estimate }) => ({
     ...rateFor(inner).list(inner),
-    reserve: { ttl_ms: ttlMs, on_overrun: onOverrun, ...(estimate !== undefined && { estimate }) },
+    reserve: {
+      ttl_ms: ttlMs,
+      on_overrun: onOverrun,
+      on_lapse: onLapse,
+      ...(estimate !== undefined && { estimate }),
+    },
   }),
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
-  longestMemoryMs: ({ inner, ttlMs }) => Math.max(rateFor(inner).longestMemoryMs(inner), 2 * ttlMs),
+  longestMemoryMs: (limit) => limit.ttlMs + lapseMemoryMs(limit),
   hasHolders: true,
   account(limit, state, nowMs) {
     const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
@@ -215,15 +262,20 @@ export const reservation: Counting<ReservationLimit> = {
     keepsEntries: true,
   },
   script: new URL('./reservation.lua', import.meta.url),
-  scriptArgs: ({ inner, ttlMs, onOverrun }, nowMs, { holder = ANONYMOUS, commits = false } = {}) => [
-    rateNames.indexOf(inner.algorithm) + 1,
-    endsTogether(inner) ? 1 : 0,
-    ttlMs,
-    onOverrun === 'clip' ? 1 : 0,
-    holder,
-    commits ? 1 : 0,
-    ...rateFor(inner).scriptArgs(inner, nowMs),
-  ],
+  scriptArgs: (limit, nowMs, { holder = ANONYMOUS, commits = false } = {}) => {
+    const { inner, ttlMs, onOverrun, onLapse } = limit;
+    return [
+      rateNames.indexOf(inner.algorithm) + 1,
+      endsTogether(inner) ? 1 : 0,
+      ttlMs,
+      onOverrun === 'clip' ? 1 : 0,
+      holder,
+      commits ? 1 : 0,
+      onLapse === 'charge' ? 1 : 0,
+      lapseMemoryMs(limit),
+      ...rateFor(inner).scriptArgs(inner, nowMs),
+    ];
+  },
 };
 
 /** Maximum number of requests that a counter holds: those with a reservation, then the most recently settled ones. */

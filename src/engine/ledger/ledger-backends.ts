@@ -7,6 +7,7 @@ import type {
   InvalidationListener,
   Invalidations,
   Operation,
+  Recall,
   Replies,
   RunOptions,
 } from '../backends/backend.ts';
@@ -55,6 +56,11 @@ export class LedgerBackends {
       (operation) => this.of(operation),
       (backend, own) => backend.run(own, how),
     );
+  }
+
+  /** See `Backend.recallWith`. */
+  recallWith(recall: Recall): void {
+    for (const backend of this.all) backend.recallWith?.(recall);
   }
 
   /** As `Backend.isSilent`; a backend that cannot tell is not silent. */

@@ -1,6 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
-import type { LimitPolicy, State } from '../algorithms/limit.ts';
+import type { LimitPolicy, Spend, State } from '../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -130,6 +130,7 @@ export class Ledger {
     this.#kept = [leases, remembered, debts, pendingCommits].filter((one) => one !== undefined);
     if (copied) return;
     if (this.refusals || leases) this.#listen();
+    if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
     this.#startTimers();
   }
 
@@ -183,7 +184,7 @@ export class Ledger {
 
   /** Answers one request's debits, in their order; never rejects. */
   debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
-    const known = this.refusals || this.leases ? this.#answerFromMemory(request, how) : undefined;
+    const known = this.#remembered || this.leases ? this.#answerFromMemory(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
     const calledAtMs = this.#remembered ? this.#options.monotonicMs() : 0;
     const asking = { ledger: this, request, how, calledAtMs };
@@ -194,6 +195,13 @@ export class Ledger {
 
   static #concluded(this: void, replies: Entries, asking: Asking): Entries {
     return asking.ledger.#conclude(replies, asking);
+  }
+
+  /** The answer to a request that is known to be refused, without the backends; undefined if it is not. */
+  recall(request: readonly Debit[], spend: Spend): Entries | undefined {
+    if (!this.#policies || !this.#keepsRefusals) return undefined;
+    const isRefused = request.some((debit) => debit.blocks && this.#remembered?.recall(debit) !== undefined);
+    return isRefused ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
   }
 
   /** Takes the hits of a receipt back, once. */
@@ -252,6 +260,11 @@ export class Ledger {
     return this.#backends.list(after, count);
   }
 
+  /** The counter may have room again. */
+  recheck(key: CounterKey): void {
+    this.#remembered?.drop(key);
+  }
+
   /** Drops this process's state of a counter that was reset. */
   forgetLocally(key: CounterKey): void {
     for (const one of this.#kept) one.drop(key);
@@ -276,15 +289,12 @@ export class Ledger {
   }
 
   /** The answers from memory; undefined if there are none. */
-  #answerFromMemory(
-    request: readonly Debit[],
-    { spend }: RunOptions,
-  ): readonly (LedgerEntry | undefined)[] | undefined {
+  #answerFromMemory(request: readonly Debit[], how: RunOptions): readonly (LedgerEntry | undefined)[] | undefined {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
-      const mayLease = spend === 'each' && isLeased(debit) && this.leases !== undefined;
-      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.refusals?.find(debit);
+      const mayLease = how.spend === 'each' && isLeased(debit) && this.leases !== undefined;
+      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.#findRefusal(debit, how);
       if (!mayLease && decision === undefined) continue;
       known ??= new Array<LedgerEntry | undefined>(request.length).fill(undefined);
       known[at] = decision;
@@ -306,6 +316,23 @@ export class Ledger {
     }
     return isRefused;
   }
+
+  /** A refusal that needs no call, from the deny cache or in a burst. */
+  #findRefusal(debit: Debit, { receipts }: RunOptions): LedgerEntry | undefined {
+    if (this.refusals) return this.refusals.find(debit);
+    return this.#policies && this.#keepsRefusals && !receipts ? this.#remembered?.findInBurst(debit) : undefined;
+  }
+
+  /** The replies to a request that waited for a call to the store, and is now known to be refused by each limit. */
+  readonly #recallQueued = (operations: readonly Operation[]): Replies | undefined => {
+    const replies: Reply[] = [];
+    for (const operation of operations) {
+      const reply = 'policy' in operation ? this.#remembered?.findRecent(operation as Debit) : undefined; // of a request
+      if (!reply) return undefined;
+      replies.push(reply);
+    }
+    return replies;
+  };
 
   /** Requests the remaining answers. If a set is known to be refused, its counters are only peeked at. */
   #gather(request: readonly Debit[], known: readonly (LedgerEntry | undefined)[], how: RunOptions): Eventual<Entries> {

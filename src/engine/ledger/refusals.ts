@@ -26,6 +26,8 @@ interface Remembered {
   /** The limit that refused: under another limit the same counter may have room. */
   limit: Limit;
   readonly sinceMs: number;
+  /** The number of its refusals by the store, one after another. */
+  readonly times: number;
   /** No hit passes before this time. */
   readonly untilMs: number;
   readonly resetAtMs: number;
@@ -33,11 +35,19 @@ interface Remembered {
   readonly isAbove: boolean;
 }
 
+/** Whether a refusal that was given so long ago can be repeated. */
+type IsValid = (sinceMs: number, known: Remembered) => boolean;
+
 /** Approximate bytes of an entry besides its key's characters: the map's slot, the refusal, the strings' headers. */
 const ENTRY_BYTES = 200;
 
+const NO_COUNTS = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
+
 /** How long a refusal is valid while other instances may give hits back unnoticed. */
 const UNCONFIRMED_MS = 1_000;
+
+/** Refusals of a counter after which its requests are a burst, which the store need not refuse one by one. */
+const BURST_REFUSALS = 16;
 
 /** Longer than any backend call: a reply that is older than a change of its counter is not remembered. */
 const CHANGE_KEPT_MS = 60_000;
@@ -57,10 +67,14 @@ export class Refusals implements KeptForCounters {
   #allChangedAtMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
   /** Lookups and their hits; entries that expired, were dropped for lack of room, and were replaced before they expired. */
-  readonly counts = { lookups: 0, hits: 0, expired: 0, evicted: 0, overwritten: 0 };
+  readonly counts = { ...NO_COUNTS };
 
   constructor(options: RefusalsOptions) {
     this.#options = options;
+  }
+
+  resetCounts(): void {
+    Object.assign(this.counts, NO_COUNTS);
   }
 
   /** The number of refusals remembered now. */
@@ -86,12 +100,23 @@ export class Refusals implements KeptForCounters {
     return decision;
   }
 
+  /** The refusal of a debit that the store has confirmed within the last second. */
+  findRecent(debit: Debit): LedgerEntry | undefined {
+    return this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS);
+  }
+
+  /** The same, if the counter has refused so often that these requests are a burst. */
+  findInBurst(debit: Debit): LedgerEntry | undefined {
+    return this.#find(debit, (sinceMs, { times }) => times >= BURST_REFUSALS && sinceMs < UNCONFIRMED_MS);
+  }
+
   /** The refusal of a debit that the backend cannot count: others may have given hits back since. */
   recall(debit: Debit): LedgerEntry | undefined {
     return this.#find(debit, () => true);
   }
 
-  #find({ kind, key, limit, hits, policy }: Debit, isValid: (sinceMs: number) => boolean): LedgerEntry | undefined {
+  #find({ kind, key, limit, hits, policy }: Debit, isValid: IsValid): LedgerEntry | undefined {
+    if (this.#remembered.size === 0) return undefined; // the common case
     if (kind === 'give_back' || kind === 'charge' || policy.charge === 'always') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
@@ -101,7 +126,7 @@ export class Refusals implements KeptForCounters {
       this.#forget(key);
       return undefined;
     }
-    if (!isValid(nowMs - known.sinceMs)) return undefined;
+    if (!isValid(nowMs - known.sinceMs, known)) return undefined;
     if (known.limit !== limit) {
       if (!isSameLimit(known.limit, limit)) return undefined;
       known.limit = limit; // the next comparison is by identity
@@ -123,11 +148,19 @@ export class Refusals implements KeptForCounters {
     const charged = isCharged && kind !== 'peek';
     const holdsMs = rateFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
     if (holdsMs <= 0) return;
-    if (this.#remembered.has(key)) this.counts.overwritten++;
+    const known = this.#remembered.get(key);
+    if (known) this.counts.overwritten++;
     this.#forget(key); // a replaced entry becomes the newest
     const resetAtMs = calledAtMs + decision.durationUntilResetMs;
     const isAbove = charged || hits === 0;
-    this.#remembered.set(key, { limit, sinceMs: calledAtMs, untilMs: calledAtMs + holdsMs, resetAtMs, isAbove });
+    this.#remembered.set(key, {
+      limit,
+      sinceMs: calledAtMs,
+      times: (known?.times ?? 0) + 1,
+      untilMs: calledAtMs + holdsMs,
+      resetAtMs,
+      isAbove,
+    });
     this.#bytes += refusalBytes(key);
     if (this.#bytes <= this.#options.maxBytes) return; // even the first step of an iteration passes all deleted entries
     for (const oldest of this.#remembered.keys()) {

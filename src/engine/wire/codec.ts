@@ -47,7 +47,8 @@ function decodeDescriptor(wire: WireDescriptor, requestHits: number, index: numb
   };
 }
 
-function decodeRequestLimit(
+/** Converts a limit that a request itself brings. @param path  its place in the request */
+export function decodeRequestLimit(
   { requests_per_unit: requestsPerUnit, unit: number, unit_multiplier }: WireRequestLimit,
   path: string,
 ): RequestLimit {

@@ -4,6 +4,8 @@ const MAX_OCTETS = 1024 * 1024;
 /** Octets compared, and octets counted, in a turn; low, since calls in time go first. */
 const COMPARED_PER_TURN = 8 * 1024;
 const COUNTED_PER_TURN = 128;
+/** Octets of calls that are tried to be answered in a turn. */
+const ANSWERED_PER_TURN = 4 * 1024;
 
 interface Late {
   times: number;
@@ -23,10 +25,18 @@ export class LateCalls {
   /** Octets left in this turn; negative after a message that was longer. */
   #toCompare = COMPARED_PER_TURN;
   #toCount = 0;
+  #toAnswer = ANSWERED_PER_TURN;
 
   /** Number of distinct messages. */
   get size(): number {
     return this.#late.size;
+  }
+
+  /** Whether this turn has time to answer a late call of this length. */
+  mayAnswer(octets: number): boolean {
+    if (this.#toAnswer <= 0) return false;
+    this.#toAnswer -= octets;
+    return true;
   }
 
   /** @param message  only used during the call */
@@ -47,6 +57,7 @@ export class LateCalls {
   /** Counts some of them, oldest first. Call once per turn. */
   count(): void {
     this.#toCompare = COMPARED_PER_TURN;
+    this.#toAnswer = ANSWERED_PER_TURN;
     this.#toCount = Math.min(this.#toCount + COUNTED_PER_TURN, COUNTED_PER_TURN);
     for (const [text, { times, count }] of this.#late) {
       if (this.#toCount <= 0) return;

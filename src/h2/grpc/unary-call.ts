@@ -32,6 +32,8 @@ export interface UnaryMethod<Q> {
   readonly measureCost: (request: Q, octets: number) => Cost;
   /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
+  /** Answers a late call if no work is needed for it. @returns whether it did. Absent: none is. */
+  readonly handleLate?: (request: Q, call: UnaryCall<Q>) => boolean;
   /** Counts this number of equal requests that were not handled in time. */
   readonly countLate: (request: Q, times: number) => void;
   /** Called after each call that reached `handle` has been answered. */
@@ -187,10 +189,24 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   #expire(message: Buffer | undefined): void {
+    if (message && this.#handleLate(message)) return;
     const { lateCalls, missed } = this.#method.overload;
     missed(this.#isGone ? 'cancelled' : 'late');
     if (message) lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
     this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // sends nothing to a caller that is gone
+  }
+
+  /** @returns whether the call was answered */
+  #handleLate(bytes: Buffer): boolean {
+    const { decode, handleLate, overload } = this.#method;
+    const isOver = this.#isGone || monotonicMs() - this.completeAtMs >= this.#head.timeoutMs;
+    if (!handleLate || isOver || !overload.lateCalls.mayAnswer(bytes.length)) return false;
+    try {
+      const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
+      return handleLate(decode(message, start, end), this);
+    } catch {
+      return false; // the message cannot be decoded
+    }
   }
 
   #countLate(bytes: Buffer, times: number): void {

@@ -1,4 +1,3 @@
-import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { lstat, unlink } from 'node:fs/promises';
 import { connect, createServer, isIPv6, type Server, type Socket } from 'node:net';
@@ -10,6 +9,9 @@ import { readIntoSharedBuffer } from './taken-socket.ts';
 
 /** A TCP port, 0 for any free one, or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** What is bound: without a host, a port of every address. */
+export type BindAddress = { readonly host?: string; readonly port: number } | { readonly path: string };
 
 /** A server's certificates, and its requirements for clients. */
 export interface TlsOptions {
@@ -61,6 +63,26 @@ const MAX_HANDSHAKES = 256;
 const TCP_KEEP_ALIVE_MS = 60_000;
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS } as const;
 
+/** Listens in another process, which passes connections on. */
+export interface Acceptor {
+  /** @throws Error if the address cannot be bound */
+  listen(
+    address: BindAddress,
+    take: (connection: Socket) => void,
+  ): Promise<{
+    readonly port: number;
+    /** No more connections are passed on. */
+    close(): void;
+  }>;
+}
+
+let acceptor: Acceptor | undefined;
+
+/** Leaves listening, for all servers of this process, to another one. */
+export const acceptBy = (other: Acceptor): void => {
+  acceptor = other;
+};
+
 export interface Listener {
   /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
   readonly target: string;
@@ -75,7 +97,7 @@ export interface Listener {
 /**
  * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
  * packet; with TLS, a connection is passed on after its handshake. A stale unix socket is replaced, and the socket is
- * removed on close, except in a cluster worker, where the supervisor owns it.
+ * removed on close, unless another process listens.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */
@@ -86,17 +108,32 @@ export async function listen(
 ): Promise<Listener> {
   const accounts = createAccounts(options, tls !== undefined);
   const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts, options.takeSocket);
-  if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
-  server.listen('host' in address && EVERY_ADDRESS.has(address.host) ? { port: address.port } : address);
-  await once(server, 'listening'); // rejects on 'error'
+  const door = await bind(server, address);
   return {
-    target: 'path' in address ? `unix:${address.path}` : formatTarget(address.host, tcpPort(server)),
-    port: tcpPort(server),
-    close: () => new Promise((resolve) => server.close(() => resolve())),
+    target: 'path' in address ? `unix:${address.path}` : formatTarget(address.host, door.port),
+    port: door.port,
+    async close() {
+      door.close?.();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+      await accounts.closed();
+    },
     destroyAll() {
       for (const socket of accounts.sockets()) socket.destroy();
     },
   };
+}
+
+async function bind(server: Server, address: Address): Promise<{ readonly port: number; readonly close?: () => void }> {
+  const at = 'host' in address && EVERY_ADDRESS.has(address.host) ? { port: address.port } : address;
+  if (acceptor)
+    return acceptor.listen(at, (connection) => {
+      connection.setNoDelay(socketOptions.noDelay).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+      server.emit('connection', connection);
+    });
+  if ('path' in address) await removeStaleSocket(address.path);
+  server.listen(at);
+  await once(server, 'listening'); // rejects on 'error'
+  return { port: tcpPort(server) };
 }
 
 /** Without a host, Node listens on IPv6 and IPv4, or on IPv4 only where there is no IPv6. */
@@ -117,6 +154,10 @@ function createAccounts(
   };
   return {
     sockets: () => open.keys(),
+    /** Resolves when all have ended. */
+    async closed(): Promise<void> {
+      for (const socket of open.keys()) await new Promise((resolve) => socket.once('close', resolve));
+    },
     open(socket: Socket): void {
       const accepted = new Accepted(socket, onRetire);
       const account = memory.open(baseBytes, accepted, port);

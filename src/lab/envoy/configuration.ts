@@ -43,21 +43,24 @@ const REQUEST_ID = 'x-request-id';
 const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
   slots.some((shape) => shape.some(({ key }) => headerName(key) === REQUEST_ID));
 
-/** The rate limits of a virtual host. Envoy accepts descriptors that release slots only in `RateLimitPerRoute`. */
+/**
+ * The rate limits of a virtual host. Envoy ignores the hits of `rate_limits` outside `RateLimitPerRoute`, and builds late
+ * descriptors from the request as it was sent upstream, so these are read from what `saveHeaders` keeps.
+ */
 function routeRateLimits({ shapes, slots, adaptive }: Routes, indent: string): string {
-  if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
+  const inner = `${indent}      `;
+  const releases = slots.flatMap((shape) =>
+    (adaptive.includes(shape) ? RELEASES_WITH_STATUS : [RELEASE]).map(
+      (hits) => rateLimit(shape, inner, renderLateAction) + release(`${indent}        `, hits),
+    ),
+  );
   return `${indent}typed_per_filter_config:
 ${indent}  envoy.filters.http.ratelimit:
 ${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
 ${indent}    rate_limits:
-${rateLimits(shapes, `${indent}      `)}${indent}      # These release the slots when the stream ends.
-${slots
-  .flatMap((shape) =>
-    (adaptive.includes(shape) ? RELEASES_WITH_STATUS : [RELEASE]).map(
-      (hits) => rateLimits([shape], `${indent}      `) + release(`${indent}        `, hits),
-    ),
-  )
-  .join('')}`;
+${shapes.map((shape) => rateLimit(shape, inner, renderAction)).join('')}${
+  releases.length === 0 ? '' : `${inner}# These release the slots when the stream ends.\n${releases.join('')}`
+}`;
 }
 
 const RELEASE = 'number: 1';
@@ -68,17 +71,50 @@ const RELEASES_WITH_STATUS = ['format: "%RESPONSE_CODE%"', 'number: 499'] as con
 const release = (indent: string, hits: string): string =>
   `${indent}hits_addend: { ${hits}, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
 
+type RenderAction = (entry: DescriptorShape[number]) => string;
+
 /** One descriptor, as an item of `rate_limits`. */
-function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {
-  return shapes
-    .map((shape) => `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${renderAction(entry)}\n`).join('')}`)
-    .join('');
-}
+const rateLimit = (shape: DescriptorShape, indent: string, render: RenderAction): string =>
+  `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${render(entry)}\n`).join('')}`;
 
 function renderAction({ key, value }: DescriptorShape[number]): string {
   if (headerlessKeys.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
   return `request_headers: { header_name: ${quoted(headerName(key))}, descriptor_key: ${quoted(key)} }`;
+}
+
+/** An action that still has the value of the client's request when a route has changed the headers. */
+function renderLateAction(entry: DescriptorShape[number]): string {
+  if (!isHeader(entry)) return renderAction(entry);
+  const text = quoted(`filter_state['${objectKey(headerName(entry.key))}']`);
+  return `extension: { name: envoy.rate_limit_descriptors.expr, typed_config: { "@type": type.googleapis.com/envoy.extensions.rate_limit_descriptors.expr.v3.Descriptor, descriptor_key: ${quoted(entry.key)}, text: ${text} } }`;
+}
+
+const isHeader = ({ key, value }: DescriptorShape[number]): boolean => value === undefined && !headerlessKeys.has(key);
+
+const objectKey = (header: string): string => `weir.${header}`;
+
+/** A filter that keeps the headers of late descriptors, with lines indented by this number of blanks; if there are any. */
+function saveHeaders({ slots }: Routes, indent: number): string | undefined {
+  const headers = [
+    ...new Set(
+      slots
+        .flat()
+        .filter(isHeader)
+        .map(({ key }) => headerName(key)),
+    ),
+  ];
+  if (headers.length === 0) return undefined;
+  return [
+    'name: envoy.filters.http.set_filter_state # values of the request for its end, as routes may change or remove them',
+    'typed_config:',
+    '  "@type": type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config',
+    '  on_request_headers:',
+    ...headers.map(
+      (name) =>
+        `    - { object_key: ${quoted(objectKey(name))}, factory_key: envoy.string, format_string: { text_format_source: { inline_string: ${quoted(`%REQ(${name})%`)} }, omit_empty_values: true } }`,
+    ),
+  ].join(`\n${' '.repeat(indent)}`);
 }
 
 /** The filter, whose lines after the first are indented by this number of blanks. */
@@ -122,13 +158,23 @@ const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptio
   wholeEnvoy(
     {
       manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
-      filter: filter(domain, options, 20),
+      filter: [saveHeaders(routes, 20) ?? [], filter(domain, options, 20)].flat().join(`\n${' '.repeat(18)}- `),
       virtualHost: `                      # One request to Weir carries all descriptors; a descriptor whose header is missing is left out.
 ${routeRateLimits(routes, ' '.repeat(22))}`,
       route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
     },
     options,
   );
+
+const insertFilter = (text: string): string => `    - applyTo: HTTP_FILTER
+      match:
+        context: GATEWAY
+        listener: { filterChain: { filter: { name: envoy.filters.network.http_connection_manager, subFilter: { name: envoy.filters.http.router } } } }
+      patch:
+        operation: INSERT_BEFORE
+        value:
+          ${text}
+`;
 
 function istioFilter(domain: string, routes: Routes, options: ConfigurationOptions): string {
   const { dropsId, ttlMs } = routes;
@@ -150,15 +196,7 @@ spec:
         operation: ADD
         value:
           ${grpcCluster(options, 'weir', ' '.repeat(10))}
-    - applyTo: HTTP_FILTER
-      match:
-        context: GATEWAY
-        listener: { filterChain: { filter: { name: envoy.filters.network.http_connection_manager, subFilter: { name: envoy.filters.http.router } } } }
-      patch:
-        operation: INSERT_BEFORE
-        value:
-          ${filter(domain, options, 10)}
-    - applyTo: VIRTUAL_HOST
+${[saveHeaders(routes, 10) ?? [], filter(domain, options, 10)].flat().map(insertFilter).join('')}    - applyTo: VIRTUAL_HOST
       match: { context: GATEWAY }
       patch:
         operation: MERGE

@@ -3,16 +3,10 @@ import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
-import { everyRequest } from '../mapping/actions.ts';
+import { type EntryShape, everyRequest } from '../mapping/actions.ts';
 
-/** An entry that Envoy can send, with its value if that is the same in every request. */
-interface ShapeEntry {
-  readonly key: string;
-  /** Value; undefined if it depends on the request. */
-  readonly value: string | undefined;
-}
-
-export type DescriptorShape = readonly ShapeEntry[];
+/** The entries of a descriptor that Envoy can send. */
+export type DescriptorShape = readonly EntryShape[];
 
 /** The shapes of one domain, and the rules whose keys no configuration can name. */
 export interface ExpectedShapes {
@@ -82,6 +76,14 @@ export function servesRequirement(rules: RuleTree, domain: string, shape: Descri
   const text = JSON.stringify(shape);
   return expectedShapes(rules, domain).shapes.some((one) => JSON.stringify(one) === text);
 }
+
+/** Whether a descriptor with these entries can have an expected shape. */
+export const isShapeOf = (expected: DescriptorShape, sent: DescriptorShape): boolean =>
+  expected.length === sent.length &&
+  expected.every(({ key, value }, at) => {
+    const found = sent[at];
+    return found?.key === key && (value === undefined || found.value === undefined || found.value === value);
+  });
 
 /** Whether requests of a rule acquire slots. */
 const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean => limits.some(({ limit }) => limitsInFlight(limit));

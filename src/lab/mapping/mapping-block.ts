@@ -105,7 +105,7 @@ export class MappingBlock {
     const found = this.#take(key);
     if (!found) return undefined;
     const { node } = found;
-    const value = node.kind === 'scalar' && node.type === 'integer' ? Number(node.text) : Number.NaN;
+    const value = node.kind === 'scalar' && /^[+-]?\d+$/.test(node.text) ? Number(node.text) : Number.NaN; // JSON of protobuf quotes 64 bits
     if (value >= least && value <= most) return value;
     return this.error(`expected a whole number from ${least} to ${most}, got ${describe(node)}`, key);
   }

@@ -8,16 +8,15 @@ import { ApiProblem } from './problem.ts';
 export type Need = 'open' | Role;
 
 export interface AccessOptions {
+  /** At least one. */
   readonly tokens: readonly AdminToken[];
-  /** Hosts, besides loopback, under which clients without a token may reach the API. */
-  readonly hosts: readonly string[];
   /** The sessions of browsers that signed in with a token. */
   readonly sessions: Pick<Sessions, 'of' | 'open' | 'close'>;
 }
 
 /** The sender of a request. */
 export interface Client {
-  /** The name of the client's token; `loopback` or `anonymous` without one. */
+  /** The name of the client's token; `anonymous` without one. */
   readonly name: string;
   /** Whether it may see values that callers sent. */
   readonly seesValues: boolean;
@@ -26,46 +25,39 @@ export interface Client {
 }
 
 /**
- * Checks that the client may do what it requests: with a token, by the token's role. If no token is set, clients on
- * this machine may read everything, unless a proxy or a web page sent the request; changes are off.
+ * Checks that the client may do what it requests, by the role of its token.
  *
  * @throws ApiProblem  401 or 403
  */
-export function admit(request: IncomingMessage, need: Need, { tokens, hosts, sessions }: AccessOptions): Client {
+export function admit(request: IncomingMessage, need: Need, { tokens, sessions }: AccessOptions): Client {
   const crossSite = crossSiteReason(request);
   if (crossSite !== undefined && need !== 'open') throw new ApiProblem(403, crossSite);
   const { authorization } = request.headers;
-  if (authorization !== undefined && tokens.length > 0) {
+  const isLocalOnly = tokens.every(({ isLocal }) => isLocal);
+  if (authorization !== undefined) {
     const token = findToken(authorization, tokens);
-    if (!token) throw unauthorized('the token is not one of ADMIN_TOKEN');
-    return toClient(token, need);
+    if (!token) throw unauthorized(`the token is not ${isLocalOnly ? 'that of this start' : 'one of ADMIN_TOKEN'}`);
+    return toClient(token, need, request);
   }
-  const session = tokens.length > 0 && crossSite === undefined ? sessions.of(request) : undefined;
+  const session = crossSite === undefined ? sessions.of(request) : undefined;
   if (session) {
     if (need !== 'open' && isChange(request) && !hasCsrf(request, session))
       throw new ApiProblem(403, 'a change in a session requires its csrf in the header x-weir-csrf');
-    return toClient(session.token, need);
+    return toClient(session.token, need, request);
   }
-  if (tokens.length > 0) {
-    if (need === 'open') return { name: 'anonymous', seesValues: false, role: 'read' };
-    throw unauthorized('send Authorization: Bearer with a token of ADMIN_TOKEN');
-  }
-  const reason = crossSite ?? notLocalReason(request, hosts);
-  if (need === 'open')
-    return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined, role: 'read' };
-  if (need === 'operate') throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
-  if (reason !== undefined)
-    throw new ApiProblem(
-      403,
-      `without ADMIN_TOKEN only clients on this machine may read values from callers: ${reason}; set ADMIN_TOKEN and send one of its tokens`,
-    );
-  return { name: 'loopback', seesValues: true, role: 'read' };
+  if (need === 'open') return ANONYMOUS;
+  throw unauthorized(
+    isLocalOnly
+      ? 'set ADMIN_TOKEN; or on the machine of the service open the address of the console that it printed at its start, or send the token in it as Authorization: Bearer'
+      : 'send Authorization: Bearer with a token of ADMIN_TOKEN',
+  );
 }
+
+const ANONYMOUS: Client = { name: 'anonymous', seesValues: false, role: 'read' };
 
 /** Whether a request has a valid token, or a session that was opened with one. */
 export const isChecked = (request: IncomingMessage, { tokens, sessions }: AccessOptions): boolean =>
-  tokens.length > 0 &&
-  (findToken(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined);
+  findToken(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined;
 
 /** Whether the sender of a request may see values that callers sent. */
 export function seesValues(request: IncomingMessage, access: AccessOptions): boolean {
@@ -78,7 +70,12 @@ export function seesValues(request: IncomingMessage, access: AccessOptions): boo
 }
 
 /** @throws ApiProblem  403 */
-function toClient({ name, role }: AdminToken, need: Need): Client {
+function toClient({ name, role, isLocal = false }: AdminToken, need: Need, { socket }: IncomingMessage): Client {
+  if (isLocal && !LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) {
+    if (need === 'open') return ANONYMOUS;
+    throw new ApiProblem(403, 'the token of this start is for clients on this machine: set ADMIN_TOKEN');
+  }
+  if (need === 'operate' && isLocal) throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
   if (need === 'operate' && role !== 'operate')
     throw new ApiProblem(403, `the token of '${name}' may only read; changes require the role operate`);
   return { name, seesValues: true, role };
@@ -90,33 +87,6 @@ const unauthorized = (detail: string): ApiProblem =>
   new ApiProblem(401, detail, { headers: { 'www-authenticate': 'Bearer realm="weir"' } });
 
 const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
-const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
-
-/** Headers of browsers, curl and `weir`; those of proxies are too many to list. */
-const OWN_HEADERS =
-  /^(host|connection|keep-alive|user-agent|accept|accept-(encoding|language|charset)|authorization|cache-control|content-(length|type|encoding)|cookie|dnt|expect|if-(none-match|modified-since)|last-event-id|origin|pragma|priority|referer|sec-.*|te|transfer-encoding|upgrade-insecure-requests|x-weir-.*|traceparent|tracestate|baggage)$/;
-
-/** Why a request may come from a proxy on this machine, whose clients may be elsewhere. */
-function proxyReason({ headers, httpVersion }: IncomingMessage): string | undefined {
-  if (httpVersion === '1.0') return 'it has HTTP/1.0, as of a proxy';
-  const foreign = Object.keys(headers).find((name) => !OWN_HEADERS.test(name));
-  return foreign === undefined ? undefined : `it has the header ${foreign}, as of a proxy`;
-}
-
-/**
- * Why a request does not count as one from a client on this machine. The Host is checked since a web page can reach
- * loopback by rebinding its own name.
- */
-function notLocalReason(request: IncomingMessage, hosts: readonly string[]): string | undefined {
-  const { headers, socket } = request;
-  if (!LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) return 'the client is on another machine';
-  const proxied = proxyReason(request);
-  if (proxied !== undefined) return proxied;
-  const host = (headers.host ?? '').toLowerCase();
-  const name = host.replace(/:\d+$/, '');
-  if (LOOPBACK_HOST.test(name) || hosts.includes(name) || hosts.includes(host)) return undefined;
-  return `the Host must be loopback or one of ADMIN_HOSTS, got '${host}'`;
-}
 
 /** A signed-in browser. */
 interface Session {
@@ -203,6 +173,8 @@ interface AdminToken {
   readonly name: string;
   readonly role: Role;
   readonly secret: string;
+  /** Made up at the start, since none is set, for clients on this machine. */
+  readonly isLocal?: boolean;
 }
 
 const NAMED = /^([\w.-]{1,64}):(read|operate):(.+)$/;

@@ -17,7 +17,7 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { TrialReport } from '../candidate/report.ts';
-import { Evidence, type EvidenceReport } from '../findings/evidence.ts';
+import type { Evidence, EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
@@ -121,13 +121,15 @@ export interface NamedReply<R> {
 
 interface AgentOptions extends ExplainOptions, CounterSources {
   readonly decider: ExplainOptions['decider'] & CounterSources['decider'];
-  readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  readonly ledger: Pick<Ledger, 'forgetLocally' | 'recheck'>;
   readonly records: Records;
   /** The memory for the tables of top keys; 0: no tables are kept. */
   readonly topKeysBytes: number;
   /** The number of refusals kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
+  /** Of mistakes in the configurations of proxies. */
+  readonly evidence: Evidence;
   /** The usage of the counters; absent: none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
   /** Sets the end of the recording, if given, and returns the recording. Absent: RECORD_TO is not set. */
@@ -159,28 +161,38 @@ const loadCounters = () => import('./named-counters.ts');
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {
-  readonly #answering: Answering;
-  readonly #unmatched: Unmatched;
   readonly evidence: Evidence;
-  readonly #top: TopKeys | undefined;
-  readonly #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
+  readonly #answering: Answering;
+  readonly #options: AgentOptions;
+  #unmatched = new Unmatched();
+  #top: TopKeys | undefined;
+  #refusals: Readonly<Record<RefusalKind, RefusalSample>> | undefined;
   readonly #stops: readonly (() => void)[];
   #profiling: AbortController | undefined;
 
   constructor(options: AgentOptions) {
     this.#answering = this.#answers(options);
-    this.#unmatched = new Unmatched();
-    this.evidence = new Evidence(options.clock);
-    this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
-    this.#refusals = createSamples(options);
+    this.#options = options;
+    this.evidence = options.evidence;
+    this.clear();
     const rotate = (): void => {
       this.#unmatched.rotate();
       this.evidence.rotate();
       this.#top?.rotate();
     };
-    const samples = Object.values(this.#refusals ?? {});
-    const bySecond = samples.map((one) => options.every(1_000, () => one.nextSecond()));
-    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
+    const endSecond = (): void => {
+      for (const sample of Object.values(this.#refusals ?? {})) sample.nextSecond();
+    };
+    this.#stops = [options.every(SLOT_MS, rotate), ...(this.#refusals ? [options.every(1_000, endSecond)] : [])];
+  }
+
+  /** Forgets all answers. */
+  clear(): void {
+    const { topKeysBytes } = this.#options;
+    this.#unmatched = new Unmatched();
+    this.evidence.clear();
+    this.#top = topKeysBytes > 0 ? new TopKeys(topKeysBytes) : undefined;
+    this.#refusals = createSamples(this.#options);
   }
 
   /** To be called with each answer after it has been sent. */
@@ -219,7 +231,7 @@ export class AdminAgent {
         for (const key of keys) options.ledger.forgetLocally(key);
       },
       recheck({ keys }) {
-        for (const key of keys) options.ledger.refusals?.drop(key);
+        for (const key of keys) options.ledger.recheck(key);
       },
       quotas: ({ query }) => options.quotas?.(query),
       sites: ({ count }) => options.sites?.(count),

@@ -12,6 +12,7 @@ import type { CandidateBook } from '../candidate/book.ts';
 import type { Findings } from '../findings/findings.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
+import type { WorkReport } from '../observe/work-state.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
@@ -45,6 +46,8 @@ export interface Responders {
   readonly store: () => StoreFacts | undefined;
   /** The exchanges with other sites; undefined: this is the only one. */
   readonly sites: () => SitesReport | undefined;
+  /** The work beside the answers; in `AdminOptions` with that of this process. */
+  readonly background: () => readonly WorkReport[];
   /** The number of replaced workers. */
   readonly restarts: () => number;
 }

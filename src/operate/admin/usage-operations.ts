@@ -13,11 +13,24 @@ import { shownBy, shownEntries } from './shown.ts';
 
 const MAX_ROWS = 1_000_000;
 const DEFAULT_ROWS = 1_000;
+/** Reports that are made or wait: one after the other, each takes seconds with many keys. */
+const MAX_REPORTS = 5;
 /** Intervals of collection after which usage that was counted is kept. */
 const MAX_INTERVALS = 2;
 
 /** Operations on what customers have used. */
 export function usageOperations(options: AdminOptions): readonly ApiOperation[] {
+  let reports = 0;
+  const inTurn = async (make: () => Promise<UsageAnswer>): Promise<UsageAnswer> => {
+    if (reports >= MAX_REPORTS)
+      throw new ApiProblem(429, `${MAX_REPORTS} usage reports are being made: ask again when one is done`);
+    reports++;
+    try {
+      return await make();
+    } finally {
+      reports--;
+    }
+  };
   return [
     operation('GET /api/v1/usage', {
       summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
@@ -25,7 +38,7 @@ export function usageOperations(options: AdminOptions): readonly ApiOperation[] 
       query: usageParameters,
       answers:
         'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected.',
-      answer: ({ query }) => reportUsage({ store: options.usage, clock: options.clock }, query),
+      answer: ({ query }) => inTurn(() => reportUsage({ store: options.usage, clock: options.clock }, query)),
     }),
     operation('POST /api/v1/usage/forget', {
       summary: 'deletes the usage of a descriptor, and of those that begin with it',

@@ -9,6 +9,7 @@ const findingKind = oneOf(
   'descriptor_missing_at_proxy',
   'placeholder_values',
   'cardinality_jump',
+  'hits_beyond_bound',
 );
 export type FindingKind = ValueOf<typeof findingKind>;
 

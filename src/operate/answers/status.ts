@@ -22,6 +22,21 @@ const statusFinding = fields({
 });
 export type StatusFinding = ValueOf<typeof statusFinding>;
 
+/** Work beside the answers to callers. */
+const workName = oneOf(
+  'usage',
+  'usage_retention',
+  'usage_rows',
+  'recording',
+  'audit_log',
+  'overrides',
+  'candidate',
+  'statistics',
+  'findings',
+  'sites',
+);
+export type WorkName = ValueOf<typeof workName>;
+
 /** What an instance is doing, and what needs attention. */
 const status = fields(
   {
@@ -59,6 +74,17 @@ const status = fields(
     overrides: fields({ count: whole }, { nextEnd: time }),
     candidate: fields({ state: oneOf('off', 'on', 'wrong') }, { hash: text, loadedAt: time }),
     workers: fields({ expected: whole, restarts: whole }),
+    /** Work beside the answers that is on; with `since` and `reason` if it fails, and is tried again. */
+    background: listOf(
+      fields(
+        {
+          name: workName,
+          /** Goes on with `is failing`. */
+          does: text,
+        },
+        { since: time, reason: text },
+      ),
+    ),
     /** Resident memory of all processes and of each kind, and what it is used for as far as that is known. */
     memory: listOf(
       fields(

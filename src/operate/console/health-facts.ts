@@ -1,6 +1,7 @@
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions, SourcedRules } from '../admin/options.ts';
 import type { ReportedFigures } from '../observe/table.ts';
+import type { WorkReport } from '../observe/work-state.ts';
 
 /** State that is read for each snapshot. */
 export interface HealthFacts {
@@ -16,6 +17,7 @@ export interface HealthFacts {
   readonly circuits: readonly { readonly node: string; readonly open: number }[];
   readonly figures: ReportedFigures;
   readonly workers: { readonly expected: number; readonly restarts: number };
+  readonly background: readonly WorkReport[];
   readonly rules: {
     readonly hash?: string;
     readonly loadedAtMs?: number;
@@ -43,6 +45,7 @@ export function healthFacts(options: AdminOptions): HealthFacts {
     circuits: Array.from(options.openCircuits(), ([node, open]) => ({ node, open })),
     figures: options.figures(),
     workers: { expected: options.settings.workers, restarts: options.restarts() },
+    background: options.background(),
     rules: rulesFacts(options.sourced),
   };
 }

@@ -4,9 +4,10 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { counted } from '../../lab/replay/report/texts.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import type { Instance } from '../answers/service.ts';
-import type { Status, StatusFinding } from '../answers/status.ts';
+import type { Status, StatusFinding, WorkName } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
 import type { StandingFinding } from '../findings/findings.ts';
+import { failingText, type WorkReport } from '../observe/work-state.ts';
 import { type HealthFacts, healthFacts } from './health-facts.ts';
 import type { ConsoleOptions } from './series-operations.ts';
 
@@ -34,10 +35,15 @@ async function readStatus(options: ConsoleOptions): Promise<Status> {
     overrides: describeOverrides(options.followed.all()),
     candidate: describeCandidate(sourced.candidate.facts),
     workers: { ...health.workers },
+    background: options.background().map(describeWork),
     memory: memoryByOwner(health.figures, memoryUsage.rss()),
     ...(await listInstances(options)),
   };
-  const findings = [...findProblems(facts, options.isReady()), ...options.findings.list().map(configurationProblem)];
+  const findings = [
+    ...findProblems(facts, options.isReady()),
+    ...options.background().flatMap(workProblems),
+    ...options.findings.list().map(configurationProblem),
+  ];
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
 }
 
@@ -67,6 +73,12 @@ const describeRules = (
   moreProblems,
   ...(hash !== undefined && { hash }),
   ...(loadedAtMs !== undefined && { loadedAt: rfc3339(loadedAtMs) }),
+});
+
+const describeWork = ({ name, does, failing }: WorkReport): Status['background'][number] => ({
+  name,
+  does,
+  ...(failing && { since: rfc3339(failing.sinceMs), reason: failing.reason }),
 });
 
 function describeOverrides(all: Iterable<StandingOverride>): Status['overrides'] {
@@ -178,6 +190,24 @@ function ruleProblems({ pending, problems, source }: Status['rules']): StatusFin
       return [];
   }
 }
+
+/** What to do about work that fails. */
+const adviceOnWork: Readonly<Record<WorkName, string>> = {
+  usage:
+    'usage stays in the store of the counters until it can be collected: check USAGE_DIR or USAGE_URL, and that store',
+  usage_retention: 'correct the clock; usage is deleted again once it is plausible',
+  usage_rows: 'the other rows are kept; the runbook of WeirBackgroundFailing says how to find and release these',
+  recording: 'requests that are missing in the recording are counted in it; check the disk of RECORD_TO',
+  audit_log: 'operators can change nothing meanwhile: check the disk of AUDIT_LOG',
+  overrides: 'the overrides that were read last apply: check the store of the counters',
+  candidate: 'the candidate that was read last is tried: check the store of the counters',
+  statistics: 'check STATSD_HOST, STATSD_PORT and the network to it',
+  findings: 'mistakes in the configurations of proxies are not found meanwhile; please report this',
+  sites: 'shared limits have only the part of this site: weir sites shows the exchanges',
+};
+
+const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
+  failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
 
 const configurationProblem = ({ problem, sinceMs, configuration }: StandingFinding): StatusFinding =>
   degraded(`${problem}; since ${rfc3339(sinceMs)}`, `check in the configuration of the proxy: ${configuration}`);

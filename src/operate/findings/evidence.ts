@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
+import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -38,6 +40,15 @@ export interface PairedCalls extends Readonly<Record<(typeof pairCounts)[number]
   idleSinceMs: number | undefined;
 }
 
+/** Requests of one rule that charged or gave back more hits than were counted. */
+export interface BoundedCalls extends Pick<PairedCalls, 'domain' | 'rule' | 'place' | 'example'> {
+  readonly calls: Slots;
+  readonly sinceMs: number;
+  /** The hits of the last one, and what was counted, as people write them. */
+  hits: string;
+  counted: string;
+}
+
 /** A sample of the requests of one proxy in one domain, of the last 30 to 40 seconds in a report. */
 interface Traffic<C> {
   readonly domain: string;
@@ -67,6 +78,7 @@ export type ProxyTraffic = Traffic<number>;
 export interface EvidenceReport {
   readonly calls: readonly EmptyCalls[];
   readonly pairs: readonly PairedCalls[];
+  readonly bounded: readonly BoundedCalls[];
   readonly traffic: readonly ProxyTraffic[];
   /** A descriptor for each of its shapes, by `nameIn`. */
   readonly examples: ReadonlyMap<string, readonly Entry[]>;
@@ -97,6 +109,7 @@ export class Evidence {
   readonly #proxies = new Proxies();
   readonly #calls = new Map<string, EmptyCalls>();
   readonly #pairs = new Map<string, PairedCalls>();
+  readonly #bounded = new Map<string, BoundedCalls>();
   readonly #traffic = new Map<string, KeptTraffic>();
   readonly #examples = new Map<string, readonly Entry[]>();
   readonly #cardinalities = new Map<string, Cardinality>();
@@ -112,6 +125,12 @@ export class Evidence {
     this.#clock = clock;
     this.#startedAtMs = clock();
     this.#random = random;
+  }
+
+  /** Forgets all of it. */
+  clear(): void {
+    const named = [this.#calls, this.#pairs, this.#bounded, this.#traffic, this.#examples];
+    for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
   }
 
   /** Call with each invalid request. */
@@ -149,12 +168,27 @@ export class Evidence {
     if (known) addTo(known);
   }
 
+  /** Call when a request charges or gives back more hits than are counted. */
+  readonly bounded = ({ rule, entries, limit, hits, counted }: BoundedHits): void => {
+    const { domain, path, place } = rule;
+    if (!place) return; // the limit is from the request
+    const known = ensure(this.#bounded, path, MAX_PAIRS, () => ({
+      ...{ domain, rule: path, place, example: keptEntries(entries) },
+      ...{ calls: newSlots(), sinceMs: this.#clock(), hits: '', counted: '' },
+    }));
+    if (!known) return;
+    addTo(known.calls);
+    known.hits = showCount(limit, hits);
+    known.counted = showCount(limit, counted);
+  };
+
   /** Call every ten seconds. */
   rotate(): void {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
     this.#requests = 0;
     shiftAll(this.#calls, ({ calls }) => [calls]);
+    shiftAll(this.#bounded, ({ calls }) => [calls]);
     shiftAll(this.#committed, (commits) => [commits]);
     shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
     for (const { shapes, keys } of this.#traffic.values()) {
@@ -170,6 +204,7 @@ export class Evidence {
     return {
       calls: [...this.#calls.values()],
       pairs: [...this.#pairs.values()],
+      bounded: [...this.#bounded.values()],
       traffic: Array.from(this.#traffic.values(), sumRecent),
       examples: this.#examples,
       jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import type { FindingKind } from '../answers/findings.ts';
+import type { WorkState } from '../observe/work-state.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
 
@@ -9,6 +10,7 @@ interface FindingsOptions {
   readonly collect: () => Promise<readonly EvidenceReport[]>;
   readonly clock: Clock;
   readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly state: Pick<WorkState, 'run'>;
 }
 
 /** A finding, until it has not been confirmed for a minute. */
@@ -29,7 +31,7 @@ export class Findings {
 
   constructor(options: FindingsOptions) {
     this.#options = options;
-    this.#stop = options.every(INTERVAL_MS, () => void this.refresh());
+    this.#stop = options.every(INTERVAL_MS, () => void options.state.run(() => this.refresh()));
   }
 
   /** The oldest first. */
@@ -46,6 +48,7 @@ export class Findings {
       descriptor_missing_at_proxy: 0,
       placeholder_values: 0,
       cardinality_jump: 0,
+      hits_beyond_bound: 0,
     };
     for (const { kind } of this.#standing.values()) counts[kind]++;
     return new Map(Object.entries(counts));
@@ -60,7 +63,7 @@ export class Findings {
 
   async #judge(): Promise<void> {
     const { collect, clock } = this.#options;
-    const reports = await collect().catch(() => []); // while processes are replaced
+    const reports = await collect();
     const nowMs = clock();
     const next = new Map([...this.#standing].filter(([, { confirmedAtMs }]) => nowMs - confirmedAtMs < KEPT_MS));
     for (const judged of judge(reports, nowMs)) {

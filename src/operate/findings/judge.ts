@@ -4,6 +4,7 @@ import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { FindingKind } from '../answers/findings.ts';
 import { type CardinalityJump, SAMPLE } from './cardinality.ts';
 import {
+  type BoundedCalls,
   type EmptyCalls,
   type EvidenceReport,
   nameIn,
@@ -11,7 +12,7 @@ import {
   type ProxyTraffic,
   pairCounts,
 } from './evidence.ts';
-import type { NamedProxy } from './proxies.ts';
+import { type NamedProxy, UNKNOWN_PROXY } from './proxies.ts';
 import { type Slots, sum } from './slots.ts';
 
 /** A likely mistake in the configuration of a proxy, as one judgement sees it. */
@@ -62,6 +63,7 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     ),
     ...traffic.flatMap(judgeValues),
     ...reports.flatMap((report) => report.jumps).map(judgeJump),
+    ...reports.flatMap((report) => report.bounded).map(judgeBounded),
   ];
 }
 
@@ -204,9 +206,23 @@ const judgeJump = ({ domain, key, by, example, sinceMs, before, now }: Cardinali
   example: [{ key, value: example }],
 });
 
+/** Several processes may have the same finding. */
+const judgeBounded = (one: BoundedCalls): Judged => ({
+  kind: 'hits_beyond_bound',
+  id: one.rule,
+  sinceMs: one.sinceMs,
+  domain: one.domain,
+  rule: one.rule,
+  proxy: UNKNOWN_PROXY,
+  problem: `requests of ${shownRule(one)} charged or gave back more than 100 times the limit at once: of ${one.hits}, the last time, ${one.counted} were counted`,
+  configuration: `hits_addend in rate_limits of Envoy, or cost of agentgateway, for ${listKeys(one.example)}: whether a client or an upstream can choose the value that it is read from`,
+  example: one.example,
+});
+
 const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
 
-const shownRule = ({ rule, place }: PairedCalls): string => `rule '${rule}'${place ? ` (${formatLine(place)})` : ''}`;
+const shownRule = ({ rule, place }: Pick<PairedCalls, 'rule' | 'place'>): string =>
+  `rule '${rule}'${place ? ` (${formatLine(place)})` : ''}`;
 
 const plus = (one: Slots, other: Slots): Slots => one.map((count, at) => count + (other[at] ?? 0));
 

@@ -15,6 +15,8 @@ export type Sender = Pick<Caller, 'header' | 'connection'>;
 /** Names the node of an Envoy whose operator has it sent. */
 const NODE_HEADER = 'x-envoy-downstream-service-node';
 
+export const UNKNOWN_PROXY = '(unknown)';
+
 /** Names callers, once for each connection. */
 export class Proxies {
   readonly #byConnection = new WeakMap<object, NamedProxy>();
@@ -24,7 +26,7 @@ export class Proxies {
     const known = connection && this.#byConnection.get(connection);
     if (known) return known;
     const { address } = connection ?? {};
-    const name = caller.header(PROXY_HEADER) ?? caller.header(NODE_HEADER) ?? address?.host ?? '(unknown)';
+    const name = caller.header(PROXY_HEADER) ?? caller.header(NODE_HEADER) ?? address?.host ?? UNKNOWN_PROXY;
     const proxy = { proxy: keptText(name), ...(address && { connection: formatAddress(address) }) };
     if (connection) this.#byConnection.set(connection, proxy);
     return proxy;

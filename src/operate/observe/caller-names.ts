@@ -4,8 +4,8 @@ import { escapedValue } from './metric.ts';
 /** Distinct names of one kind that callers may create; further ones are counted as `OTHER`. */
 export const MAX_NAMES = 10_000;
 /** Limits for the length and the levels of such a name; longer ones are cut. */
-export const MAX_NAME_LENGTH = 256;
-export const MAX_NAME_LEVELS = 32;
+const MAX_NAME_LENGTH = 256;
+const MAX_NAME_LEVELS = 32;
 export const OTHER = '(other)';
 
 /** At least what a level adds to a name that is written for Prometheus: `,key2=""`. */

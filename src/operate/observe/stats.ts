@@ -162,12 +162,16 @@ function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): 
 }
 
 /** Counts the outcome of a reservation. */
-function countReservation(counts: RuleCounts, { event, reserved, charged, overrun, held }: ReservationReport): void {
+function countReservation(
+  counts: RuleCounts,
+  { event, reserved, charged, overrun, held, lapsed }: ReservationReport,
+): void {
   const isCommitted = commitEvents.has(event);
   noteReservations(counts, {
     reserved: event === 'reserved' ? reserved : 0,
     committed: isCommitted ? charged : 0,
     overrun: isCommitted ? overrun : 0,
+    lapsed,
     late: event === 'late' ? 1 : 0,
     unknown: event === 'unknown' ? 1 : 0,
     repeated: event === 'repeated' ? 1 : 0,

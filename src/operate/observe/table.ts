@@ -12,6 +12,7 @@ import { OTHER } from './caller-names.ts';
 import type { Histogram } from './histogram.ts';
 import { counter, gauge, type MetricSample, type ReadRow, rowsFor } from './metric.ts';
 import { type ProcessProbe, probeRows } from './process-metrics.ts';
+import type { WorkReport } from './work-state.ts';
 
 const seconds = (ms: number): number => ms / 1_000;
 
@@ -115,6 +116,10 @@ export const reservationRows = {
   overrun: counter(
     'weir_reservations_overrun_hits_total',
     'Hits that were used beyond those reserved; with on_overrun: clip they are not charged.',
+  ),
+  lapsed: counter(
+    'weir_reservations_lapsed_hits_total',
+    'Hits whose reservations were not committed within their ttl, noticed with the next request of the counter; with on_lapse: free they are not charged.',
   ),
   late: counter(
     'weir_reservations_late_total',
@@ -478,6 +483,7 @@ export interface InstanceFacts {
   readonly openCircuits: ReadonlyMap<string, number>;
   /** Undefined: counters are in memory. */
   readonly store: StoreFacts | undefined;
+  readonly background: readonly WorkReport[];
   /** Undefined: this is the only site. */
   readonly sites: SitesReport | undefined;
   readonly rules: RuleTree | undefined;
@@ -568,6 +574,16 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
     'Likely mistakes in the configurations of proxies, by kind: see /api/v1/findings.',
     ({ findings }) => findings,
     { labels: ['kind'] },
+  ),
+  ofPage.gauge(
+    'weir_background_failing',
+    '1 while work beside the answers fails, which is tried again, else 0; only for work that is on.',
+    ({ background }) => {
+      const failing = new Map(background.map(({ name }): [string, number] => [name, 0]));
+      for (const work of background) if (work.failing) failing.set(work.name, 1);
+      return failing;
+    },
+    { labels: ['function'] },
   ),
   ofPage.gauge(
     'weir_overrides',

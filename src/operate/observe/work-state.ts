@@ -1,44 +1,59 @@
 import type { Clock } from '../../base/clock.ts';
+import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
+import type { WorkName } from '../answers/status.ts';
 import type { Logger } from './log.ts';
 
-interface WorkOptions {
-  /** What the work does, as a sentence goes on: `collecting usage`. */
-  readonly name: string;
+interface Failing {
+  readonly sinceMs: number;
+  readonly reason: string;
+}
+
+/** Background work of one process or several, as operators see it. */
+export interface WorkReport {
+  readonly name: WorkName;
+  /** What it does, as a sentence goes on: `collecting usage`. */
+  readonly does: string;
+  /** Absent: it works. */
+  readonly failing?: Failing | undefined;
+}
+
+interface WorkOptions extends Pick<WorkReport, 'does'> {
   readonly clock: Clock;
   readonly log: Pick<Logger, 'warn' | 'error'>;
   /** How long it may fail after its creation without being reported, while other processes start. Default: 0. */
-  readonly startMs?: number;
+  readonly startMs?: number | undefined;
 }
 
-/** The state of work beside the answers, with one log line whenever it begins to fail or works again. */
+/** The state of work, with one log line whenever it begins to fail or works again. */
 export class WorkState {
   readonly #options: WorkOptions;
   readonly #reportedFromMs: number;
-  #failing: string | undefined;
+  #failing: Failing | undefined;
 
   constructor(options: WorkOptions) {
     this.#options = options;
     this.#reportedFromMs = options.clock() + (options.startMs ?? 0);
   }
 
-  /** `since … because …`; undefined: it works. */
-  get failing(): string | undefined {
+  /** Undefined: it works. */
+  get failing(): Failing | undefined {
     return this.#failing;
   }
 
   works(): void {
     if (this.#failing === undefined) return;
     this.#failing = undefined;
-    this.#options.log.warn(`${this.#options.name} works again`);
+    this.#options.log.warn(`${this.#options.does} works again`);
   }
 
   failed(error: unknown): void {
-    const { name, clock, log } = this.#options;
-    if (this.#failing !== undefined || clock() < this.#reportedFromMs) return;
+    const { does, clock, log } = this.#options;
+    const nowMs = clock();
+    if (nowMs < this.#reportedFromMs) return;
     const reason = error instanceof Error ? error.message : String(error);
-    this.#failing = `since ${rfc3339(clock())} because ${reason}`;
-    log.error(`${name} is failing, and is tried again: ${reason}`);
+    if (!this.#failing) log.error(`${does} is failing: ${reason}`);
+    this.#failing = { sinceMs: this.#failing?.sinceMs ?? nowMs, reason };
   }
 
   /** Runs the work, whose failure is a state. */
@@ -51,3 +66,35 @@ export class WorkState {
     this.works();
   }
 }
+
+/** `since … because …`. */
+export const failingText = ({ sinceMs, reason }: Failing): string => `since ${rfc3339(sinceMs)} because ${reason}`;
+
+/** The background work of a process. */
+export class Background {
+  readonly #options: Pick<WorkOptions, 'clock' | 'log'>;
+  readonly #states: { readonly work: Omit<WorkReport, 'failing'>; readonly state: WorkState }[] = [];
+
+  constructor(options: Pick<WorkOptions, 'clock' | 'log'>) {
+    this.#options = options;
+  }
+
+  /** The state of further work. */
+  add(name: WorkName, does: string, startMs?: number): WorkState {
+    const state = new WorkState({ ...this.#options, does, startMs });
+    this.#states.push({ work: { name, does }, state });
+    return state;
+  }
+
+  report(): readonly WorkReport[] {
+    return this.#states.map(({ work, state }) => ({ ...work, failing: state.failing }));
+  }
+}
+
+/** The work of several processes: it fails if it fails in one of them, since the first failure. */
+export const mergeWork = (all: readonly WorkReport[]): readonly WorkReport[] =>
+  Array.from(groupBy(all, ({ does }) => does).values(), (same) =>
+    same.reduce((one, other) =>
+      (other.failing?.sinceMs ?? Infinity) < (one.failing?.sinceMs ?? Infinity) ? other : one,
+    ),
+  );

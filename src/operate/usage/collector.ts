@@ -8,6 +8,7 @@ import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { WorkState } from '../observe/work-state.ts';
 import type { UsageRow, UsageStore } from './usage-store.ts';
 
 interface CollectorOptions {
@@ -21,10 +22,13 @@ interface CollectorOptions {
   readonly rules: () => RuleTree | undefined;
   readonly hash: Hash | undefined;
   readonly clock: Clock;
-  /** Called with what is left out because it cannot be kept, and the reason. */
-  readonly onLeftOut: (what: string) => void;
-  /** Called with what was deleted, and once with the reason why nothing is. */
-  readonly onTidy: (what: string) => void;
+  /** Called with what another program has written, which is left out. */
+  readonly onForeign: (name: string) => void;
+  /** Called with what was deleted. */
+  readonly onDeleted: (what: string) => void;
+  /** Whether old usage is deleted, and whether the store has taken every row. */
+  readonly retention: Pick<WorkState, 'works' | 'failed'>;
+  readonly rows: Pick<WorkState, 'works' | 'failed'>;
 }
 
 /** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
@@ -34,52 +38,65 @@ export class UsageCollector {
   /** The end of the newest hour with usage when this process began to collect; infinite without usage. */
   #knownUntilMs: number | undefined;
   readonly #startedAtMs = monotonicMs();
-  #isRefusing = false;
 
   constructor(options: CollectorOptions) {
     this.#options = options;
   }
 
-  /** Collects what has been set aside for long enough, and sets aside the rest. */
+  /**
+   * Collects what has been set aside for long enough, and sets aside the rest. Rejects if some of it could not be
+   * collected; the next round tries that again.
+   */
   readonly collect = shareRuns(() => this.#collect());
 
   async #collect(): Promise<void> {
     const { sources, store, settleMs } = this.#options;
     this.#knownUntilMs ??= await readNewest(store);
-    for (const { id, ageMs } of await sources.setAside(store.collector)) if (ageMs >= settleMs) await this.#take(id);
+    const { batches, problems } = await sources.setAside(store.collector);
+    const failures = new Set<string>();
+    for (const { id, ageMs } of batches)
+      if (ageMs >= settleMs) await this.#take(id).catch((error: Error) => failures.add(error.message));
     await this.#tidy();
+    await this.#countRefused();
+    for (const problem of problems) failures.add(problem);
+    if (failures.size > 0) throw new Error([...failures].join('; '));
   }
 
   async #tidy(): Promise<void> {
-    const { store, keepMs, clock, onTidy } = this.#options;
+    const { store, keepMs, clock, onDeleted, retention } = this.#options;
     const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
     const plausibleMs = (this.#knownUntilMs ?? 0) + monotonicMs() - this.#startedAtMs + MAX_JUMP_MS;
     const isPlausible = nowMs <= plausibleMs;
-    if (!isPlausible && !this.#isRefusing)
-      onTidy(`no usage is deleted: the clock is ${rfc3339(nowMs)}, more than a week after the newest usage`);
-    this.#isRefusing = !isPlausible;
+    if (isPlausible) retention.works();
+    else retention.failed(`the clock is ${rfc3339(nowMs)}, more than a week after the newest usage`);
     const keptFromHour = isPlausible ? Math.floor((nowMs - keepMs) / unitMs.HOUR) : 0;
     const deleted = await store.tidy(keptFromHour, Math.floor(nowMs / unitMs.HOUR));
     if (deleted > 0)
-      onTidy(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+      onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+  }
+
+  async #countRefused(): Promise<void> {
+    const { store, rows } = this.#options;
+    const refused = await store.refused();
+    if (refused === undefined) rows.works();
+    else rows.failed(refused);
   }
 
   async #take(id: string): Promise<void> {
-    const { sources, store, onLeftOut } = this.#options;
+    const { sources, store, onForeign } = this.#options;
     const entries = new Map<string, UsageEntry>(); // one may be on several pages
     const added = new Map<string, UsageEntry>();
     let after: string | undefined;
     do {
       const page = await sources.read(id, after);
       if (!page) return; // no decider has it, or has replied: the next round begins again
-      for (const name of page.foreign ?? []) onLeftOut(`${name}, which no instance of Weir has written`);
+      for (const name of page.foreign ?? []) onForeign(name);
       for (const entry of page.entries) entries.set(nameEntry(entry), entry);
       for (const entry of page.added ?? []) addTo(added, entry);
       after = page.next;
     } while (after !== undefined);
     for (const entry of entries.values()) addTo(added, entry);
-    const leftOut = await store.add(id, Array.from(added.values(), this.#describe));
-    if (leftOut !== undefined) onLeftOut(leftOut);
+    await store.add(id, Array.from(added.values(), this.#describe));
     await sources.drop(id);
   }
 

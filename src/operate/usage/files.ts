@@ -23,7 +23,7 @@ const OWNER_ONLY = 0o600;
 const NAME = /^usage-(\d{4}-\d\d-\d\dT\d\d)-(\d+)-([\w-]+)\.ndjson\.gz$/;
 /** Begins the name of a file that is being written. */
 const UNFINISHED = 'unfinished-';
-/** An hour with more files is compacted before its end. */
+/** More young files of an hour, each of at most as many batches, are merged before its end. */
 const MAX_PARTS = 16;
 /** Attempts to read files while they are merged. */
 const MAX_ATTEMPTS = 5;
@@ -92,7 +92,7 @@ export class FileUsage implements UsageStore {
     return new FileUsage(directory, '');
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<undefined> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
     for (const [hour, own] of byHour(rows))
       await this.#write(hour, { id: batch, batches: [batch], rows: inSlices(own) });
   }
@@ -141,14 +141,16 @@ export class FileUsage implements UsageStore {
 
   async nowMs(): Promise<undefined> {}
 
+  async refused(): Promise<undefined> {}
+
   async tidy(keptFromHour: number, nowHour: number): Promise<number> {
     let deleted = 0;
     for (const [hour, parts] of byHour(await this.#list())) {
       if (hour < keptFromHour) {
         for (const { path } of parts) await rm(path, { force: true });
         deleted += parts.length;
-      } else if (parts.length > MAX_PARTS || (parts.length > 1 && hour < nowHour))
-        await this.#merge(hour, parts).catch((error: unknown) => {
+      } else if (parts.filter(isYoung).length > MAX_PARTS || (parts.length > 1 && hour < nowHour))
+        await this.#merge(hour, parts, hour < nowHour).catch((error: unknown) => {
           if (!isMissing(error)) throw error; // else an instance that is being replaced merges them
         });
     }
@@ -157,11 +159,14 @@ export class FileUsage implements UsageStore {
 
   async close(): Promise<void> {}
 
-  async #merge(hour: number, all: readonly Part[]): Promise<void> {
-    const { parts, batches } = await choose(all);
+  /** Merges the files of an hour; before its end the young ones alone, since the others are large. */
+  async #merge(hour: number, all: readonly Part[], isOver: boolean): Promise<void> {
+    const chosen = (await choose(all)).parts;
+    const { parts, batches } = await choose(isOver ? chosen : chosen.filter(isYoung));
     const rows = mergedRows(parts);
-    const merged = await this.#write(hour, { id: randomUUID(), batches, rows });
-    for (const { path } of all) if (path !== merged) await rm(path, { force: true });
+    const merged = parts.length > 0 && (await this.#write(hour, { id: randomUUID(), batches, rows }));
+    const kept = new Set(isOver ? [] : chosen.filter((part) => !isYoung(part)).map(({ path }) => path));
+    for (const { path } of all) if (path !== merged && !kept.has(path)) await rm(path, { force: true });
   }
 
   /** Writes a file, of which nothing is visible until it is on disk. @returns its path */
@@ -176,10 +181,13 @@ export class FileUsage implements UsageStore {
         for await (const octets of packed) await file.writeFile(octets); // after those before
       });
       await file.sync();
+      await rename(unfinished, path);
+    } catch (error) {
+      await rm(unfinished, { force: true }); // a full disk needs its room
+      throw error;
     } finally {
       await file.close();
     }
-    await rename(unfinished, path);
     return path;
   }
 
@@ -192,6 +200,8 @@ export class FileUsage implements UsageStore {
     });
   }
 }
+
+const isYoung = ({ batches }: Part): boolean => batches <= MAX_PARTS;
 
 const byHour = <T extends { readonly hour: number }>(all: readonly T[]): ReadonlyMap<number, readonly T[]> =>
   groupBy(all, ({ hour }) => hour);

@@ -26,6 +26,8 @@ const MIGRATIONS = [
 const LOCK = 0x77_65_69_72; // "weir"
 /** Rows in one statement. */
 const SLICE = 5_000;
+/** Refused rows that are counted. */
+const MAX_COUNTED = 1_000;
 /** A batch is not delivered again after this time. */
 const BATCHES_KEPT = '30 days';
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -53,19 +55,26 @@ export class PostgresUsage implements UsageStore {
     this.#pool.on('error', onError);
   }
 
-  async add(batch: string, rows: readonly UsageRow[]): Promise<string | undefined> {
+  async add(batch: string, rows: readonly UsageRow[]): Promise<void> {
     const sums = sumRows(rows);
-    let refused = 0;
     await this.#migrate();
     await this.#inTransaction(async (client) => {
       const known = await client.query('INSERT INTO weir_usage_batches (batch) VALUES ($1) ON CONFLICT DO NOTHING', [
         batch,
       ]);
       if (known.rowCount === 0) return;
-      for (let at = 0; at < sums.length; at += SLICE)
-        refused += await insertAll(client, batch, sums.slice(at, at + SLICE));
+      for (let at = 0; at < sums.length; at += SLICE) await insertAll(client, batch, sums.slice(at, at + SLICE));
     });
-    return refused === 0 ? undefined : `${refused} rows, which are in the table weir_usage_quarantine`;
+  }
+
+  async refused(): Promise<string | undefined> {
+    await this.#migrate();
+    const { rows } = await this.#query<{ refused: string }>(
+      `SELECT count(*) AS refused FROM (SELECT FROM weir_usage_quarantine LIMIT ${MAX_COUNTED}) AS refused`,
+    );
+    const refused = Number(rows[0]?.refused);
+    if (refused === 0) return undefined;
+    return `the database has refused ${refused}${refused === MAX_COUNTED ? ' or more' : ''} rows, which are in the table weir_usage_quarantine`;
   }
 
   async report({ fromHour, toHour, by, per, count, ...only }: UsageQuery): Promise<UsageReport> {
@@ -232,25 +241,22 @@ function sumRows(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
     .sort((one, other) => one.hour - other.hour || one.id.compare(other.id));
 }
 
-/** Sets aside the rows that the database refuses, one by one, so that the others are kept. @returns their number */
-async function insertAll(client: PoolClient, batch: string, rows: readonly IdentifiedRow[]): Promise<number> {
+/** Sets aside the rows that the database refuses, one by one, so that the others are kept. */
+async function insertAll(client: PoolClient, batch: string, rows: readonly IdentifiedRow[]): Promise<void> {
   await client.query('SAVEPOINT rows');
   try {
     await insert(client, rows);
-    return 0;
   } catch (error) {
     if (!refusesData(error)) throw error;
     await client.query('ROLLBACK TO SAVEPOINT rows');
     if (rows.length > 1) {
       const middle = rows.length >> 1;
-      return (
-        (await insertAll(client, batch, rows.slice(0, middle))) + (await insertAll(client, batch, rows.slice(middle)))
-      );
+      await insertAll(client, batch, rows.slice(0, middle));
+      return insertAll(client, batch, rows.slice(middle));
     }
     const { id: _, ...row } = rows[0] as IdentifiedRow; // the only one
     const values = [batch, error.message, withoutNul(JSON.stringify(row))];
     await client.query('INSERT INTO weir_usage_quarantine (batch, reason, row) VALUES ($1, $2, $3)', values);
-    return 1;
   }
 }
 

@@ -66,12 +66,10 @@ export interface UsageReport {
 export interface UsageStore {
   /** Identifies this store to the deciders, also after a restart. */
   readonly collector: string;
-  /**
-   * Adds the rows of a batch, once: a batch with a known id has no effect.
-   *
-   * @returns where rows are that could not be stored, and their number; undefined: all are stored
-   */
-  add(batch: string, rows: readonly UsageRow[]): Promise<string | undefined>;
+  /** Adds the rows of a batch, once: a batch with a known id has no effect. */
+  add(batch: string, rows: readonly UsageRow[]): Promise<void>;
+  /** How many rows could not be stored, and where they are until an operator removes them; undefined: none. */
+  refused(): Promise<string | undefined>;
   report(query: UsageQuery): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;
@@ -95,10 +93,10 @@ const periodOf = (hour: number, per: UsagePeriod): number | undefined =>
 
 type Sum = { -readonly [K in keyof UsageSum]: UsageSum[K] };
 
-/** The hashes of names are integers from 0 to below this. */
+/** The hashes of keys are integers from 0 to below this. */
 const HASHES = 2 ** 32;
 
-/** Sums up rows: all of them, or those whose names have hashes in a range that shrinks so that they fit into memory. */
+/** Sums up rows: all of them, or those whose keys have hashes in a range that shrinks so that they fit into memory. */
 export class UsageSums {
   readonly #query: UsageQuery;
   readonly #max: number;
@@ -119,7 +117,7 @@ export class UsageSums {
     this.#to = to;
   }
 
-  /** The end of the range: names with greater hashes are missing. */
+  /** The end of the range: keys with greater hashes are missing. */
   get to(): number {
     return this.#to;
   }
@@ -132,11 +130,9 @@ export class UsageSums {
     if (only.domain !== undefined && domain !== only.domain) return;
     if (only.rule !== undefined && row.rule !== only.rule) return;
     if (only.key !== undefined && row.key !== only.key) return;
-    const hour = periodOf(row.hour, only.per);
     const rule = by === 'domain' ? '' : row.rule;
     const key = by === 'key' ? row.key : '';
-    const name = `${hour} ${currency} ${domain.length} ${rule.length} ${domain}${rule}${key}`;
-    this.#addSum(name, { domain, rule, key, hour, hits, currency });
+    if (this.#hasHash(key)) this.#addSum({ domain, rule, key, hour: periodOf(row.hour, only.per), hits, currency });
     if (currency === undefined) this.#hits = saturated(this.#hits + hits);
     else this.#spent[currency] = saturated((this.#spent[currency] ?? 0) + hits);
   }
@@ -148,24 +144,24 @@ export class UsageSums {
     return { rows: rows.slice(0, count), more, hits: this.#hits, spent: this.#spent };
   }
 
-  #addSum(name: string, row: Sum): void {
+  #addSum(row: Sum): void {
+    const { domain, rule, key, hour, currency } = row;
+    const name = `${hour} ${currency} ${domain.length} ${rule.length} ${domain}${rule}${key}`;
     const known = this.#sums.get(name);
     if (known) known.hits = saturated(known.hits + row.hits);
-    else if (this.#hasHash(name)) {
-      this.#sums.set(name, { ...row, hits: saturated(row.hits) });
-      while (this.#sums.size > this.#max && this.#to - this.#from > 1) this.#halve();
-    }
+    else this.#sums.set(name, { ...row, hits: saturated(row.hits) });
+    while (this.#sums.size > this.#max && this.#to - this.#from > 1) this.#halve();
   }
 
-  #hasHash(name: string): boolean {
+  #hasHash(key: string): boolean {
     if (this.#from === 0 && this.#to === HASHES) return true;
-    const hash = hashOf(name);
+    const hash = hashOf(key);
     return hash >= this.#from && hash < this.#to;
   }
 
   #halve(): void {
     this.#to = this.#from + Math.ceil((this.#to - this.#from) / 2);
-    for (const name of this.#sums.keys()) if (hashOf(name) >= this.#to) this.#sums.delete(name);
+    for (const [name, { key }] of this.#sums) if (hashOf(key) >= this.#to) this.#sums.delete(name);
   }
 }
 

@@ -13,10 +13,11 @@ interface Opened {
   readonly rules: SourcedRules;
   /** The address of the debug port. */
   readonly debug: string;
+  readonly localToken: string;
 }
 
 /** Facts about the rules and the debug port for the summary at the start. */
-export function about(settings: Pick<Settings, 'debug'>, { rules, debug }: Opened): About {
+export function about(settings: Pick<Settings, 'debug' | 'admin'>, { rules, debug, localToken }: Opened): About {
   const tree = rules.book.rules();
   const listed = Array.from(take(LISTED_RULES, tree?.rules ?? []), ({ path, unlimited, limits }) => {
     return `${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
@@ -24,7 +25,7 @@ export function about(settings: Pick<Settings, 'debug'>, { rules, debug }: Opene
   const more = (tree?.rules.length ?? 0) - LISTED_RULES;
   return {
     debug,
-    console: consoleAddress(settings.debug.tls !== undefined, debug),
+    console: `${consoleAddress(settings.debug.tls !== undefined, debug)}${settings.admin.tokens ? '' : `#token=${localToken}`}`,
     rules: `${rules.description}: ${tree ? count(tree) : 'none yet'}`,
     details: [
       ...rules.notes.map((note) => `note: ${note}`),

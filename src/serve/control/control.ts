@@ -3,6 +3,7 @@ import type { SourcedRules } from '../../operate/admin/options.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
+import { Background } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart, FromControl, ToControl } from '../link/messages.ts';
 import { rulesMessages } from '../link/rules-messages.ts';
@@ -15,7 +16,7 @@ interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber' | 'localToken'>;
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;
@@ -31,7 +32,7 @@ export function openControl(
   { clock, log, version, start, send, onMessage }: ControlOptions,
 ): Promise<Part> {
   return openParts(async (add) => {
-    const context = { clock, log };
+    const context = { clock, log, background: new Background({ clock, log }) };
     const { nearLimitRatio, maxNameBytes } = settings.statistics;
     const statistics = createStatistics(nearLimitRatio, maxNameBytes);
     const earlier = createStatistics(nearLimitRatio, maxNameBytes);
@@ -51,12 +52,15 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
-    const sources = { core, responders: deciders, statistics, earlier, version, overrides: start.overrides };
+    const sources = { core, responders: deciders, statistics, earlier, version, ...start };
     const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     core.rules.candidate.start(); // the start does not wait for it
-    send({ kind: 'opened', about: about(settings, { rules: core.rules, debug: ops.debug }) });
+    send({
+      kind: 'opened',
+      about: about(settings, { rules: core.rules, debug: ops.debug, localToken: start.localToken }),
+    });
     return {};
   });
 }

@@ -12,6 +12,7 @@ import {
 import type { Responders } from '../../operate/admin/options.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { DeciderQuestion, DeciderReply, StartedDecider, ToControl } from '../link/messages.ts';
 import { createTotals } from './totals.ts';
 
@@ -145,6 +146,7 @@ export class Deciders implements Responders {
   readonly figures = (): ReportedFigures => this.#totals.figures();
   readonly openCircuits = () => this.#totals.openCircuits();
   readonly sites = (): SitesReport | undefined => this.#totals.sites();
+  readonly background = (): readonly WorkReport[] => this.#totals.background();
   readonly restarts = (): number => this.#restarts;
   readonly isReady = (): boolean => this.#totals.isReady();
   readonly storeDescription = (): string => this.#counters;

@@ -14,13 +14,16 @@ import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
 import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
-import { WorkState } from '../../operate/observe/work-state.ts';
+import { mergeWork } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
 
-interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'> {
+interface OperatorSources
+  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'>,
+    Pick<ControlStart, 'localToken'> {
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -37,9 +40,10 @@ interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics' | 
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, metrics, refreshed, standing, ...others }: OperatorSources,
-  { clock, log }: ProcessContext,
+  { core, responders, metrics, refreshed, standing, localToken, ...others }: OperatorSources,
+  context: ProcessContext,
 ) {
+  const { clock, background } = context;
   return openParts(async (add) => {
     const { records, rules, counters, hash } = core;
     const options: AdminOptions = {
@@ -51,17 +55,18 @@ export function openOperators(
       rules: rules.book.rules,
       sourced: rules,
       candidate: rules.candidate,
-      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add, clock, log }),
-      overrides: followOverrides(core, { standing, ask: responders.ask, add, log }),
+      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add, background }),
+      overrides: followOverrides(core, { standing, ask: responders.ask, add, ...context }),
       followed: core.overrides,
       audit: new Audit({
         sink: settings.admin.auditLog,
         clock,
         records,
-        state: new WorkState({ name: 'writing the audit log', clock, log }),
+        state: background.add('audit_log', 'writing the audit log'),
       }),
-      access: readAccess(settings, new Sessions(clock, settings.debug.address.port)),
+      access: { tokens: readTokens(settings, localToken), sessions: new Sessions(clock, settings.debug.address.port) },
       counters,
+      background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
         await refreshed();
         return live.service.requestsOfMinute(others.statistics);
@@ -85,14 +90,14 @@ export function openOperators(
 }
 
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
-function readAccess({ admin }: Settings, sessions: Sessions): AdminOptions['access'] {
+function readTokens({ admin }: Settings, localToken: string): AdminOptions['access']['tokens'] {
   const tokens = parseTokens(admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
-  return { tokens, hosts: admin.hosts.map((host) => host.toLowerCase()), sessions };
+  return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
 }
 
 /** What following records needs. */
-interface Following extends Pick<ProcessContext, 'log'> {
+interface Following extends Pick<ProcessContext, 'background'> {
   readonly add: Add;
 }
 
@@ -101,7 +106,13 @@ const START_MS = 10_000;
 
 function followOverrides(
   { records, overrides: followed, clock, hasOwnRecords, hash }: ControlCore,
-  { standing, ask, add, log }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & Following,
+  {
+    standing,
+    ask,
+    add,
+    log,
+    background,
+  }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & Following & Pick<ProcessContext, 'log'>,
 ): OverrideRecords {
   const overrides = new OverrideRecords({
     records,
@@ -115,7 +126,7 @@ function followOverrides(
     isEmpty: standing === undefined || standing.length === 0,
   });
   if (hasOwnRecords && standing) void overrides.restore(standing);
-  const state = new WorkState({ name: 'reading overrides', clock, log, startMs: START_MS }); // while it fails, the last ones apply
+  const state = background.add('overrides', 'reading overrides', START_MS); // while it fails, the last ones apply
   const follow = () => void state.run(() => overrides.follow());
   add({ close: every(FOLLOW_INTERVAL_MS, follow) });
   return overrides;
@@ -125,13 +136,13 @@ function followOverrides(
 function followCandidates(
   { rules: { candidate }, counters }: Settings,
   records: Records,
-  { book, add, clock, log }: Following & Pick<ProcessContext, 'clock'> & { readonly book: SourcedRules['candidate'] },
+  { book, add, background }: Following & { readonly book: SourcedRules['candidate'] },
 ): CandidateRecords {
   const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
   const candidates = new CandidateRecords(isShared ? records : memoryRecords(), book);
-  const state = new WorkState({ name: 'reading the candidate', clock, log, startMs: START_MS }); // while it fails, the last one stays
-  const follow = () => void state.run(() => candidates.follow());
-  if (isShared) add({ close: every(CANDIDATE_INTERVAL_MS, follow) });
+  if (!isShared) return candidates;
+  const state = background.add('candidate', 'reading the candidate', START_MS); // while it fails, the last one stays
+  add({ close: every(CANDIDATE_INTERVAL_MS, () => void state.run(() => candidates.follow())) });
   return candidates;
 }
 

@@ -8,6 +8,7 @@ import { findToken, isChecked, seesValues } from '../../operate/admin/access.ts'
 import { operationRoutes } from '../../operate/admin/api.ts';
 import { collectReport } from '../../operate/admin/candidate-operations.ts';
 import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
+import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/override-operations.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
@@ -27,7 +28,7 @@ import type { ControlCore } from './core.ts';
 import { openOperators } from './operators.ts';
 import { openSink } from './sink.ts';
 
-interface OpsSources extends Pick<ControlStart, 'version' | 'overrides'> {
+interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly statistics: Statistics;
@@ -42,7 +43,7 @@ interface OpsSources extends Pick<ControlStart, 'version' | 'overrides'> {
  */
 export function openOps(
   settings: Settings,
-  { core, responders, statistics, earlier, version, overrides: standing }: OpsSources,
+  { core, responders, statistics, earlier, overrides: standing, ...start }: OpsSources,
   context: ProcessContext,
 ) {
   const { rules, hash } = core;
@@ -51,17 +52,18 @@ export function openOps(
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
-    const findings = add(new Findings({ collect, clock: context.clock, every }));
+    const state = context.background.add('findings', 'comparing what proxies send with the rules');
+    const findings = add(new Findings({ collect, clock: context.clock, every, state }));
     const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
     const isInMemory = settings.counters.store.kind === 'memory';
     const usage =
       settings.usage &&
       add(await (await import('./usage.ts')).openUsage(settings.usage, { ask, askOne, core, isInMemory }, context));
-    const sources = { core, responders, statistics, metrics, refreshed, findings, version, standing };
+    const sources = { core, responders, statistics, metrics, refreshed, findings, standing, ...start };
     const { operations, options } = add(
       await openOperators(settings, { ...sources, advice, usage: usage?.store }, context),
     );
-    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context.log));
+    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context));
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
         await refreshed();
@@ -94,6 +96,7 @@ export function openOps(
     };
     const debug = await openHttp({ variable: 'DEBUG_PORT', address, routes, bounds, log: context.log });
     add({ close: () => debug.close(0) });
+    if (access.tokens.every(({ isLocal }) => isLocal)) add(keepLocalToken(debug.port, start.localToken));
     return {
       /** The address of the debug port. */
       debug: at({ ...address, port: debug.port }),
@@ -135,6 +138,7 @@ async function instanceFacts(options: AdminOptions, findings: Findings): Promise
     figures: options.figures(),
     openCircuits: options.openCircuits(),
     store: options.store(),
+    background: options.background(),
     sites: options.sites(),
     rules: options.rules(),
     inForce: sourced.inForce(),

@@ -11,9 +11,10 @@ import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { RulesInForceFacts } from '../../operate/observe/table.ts';
+import { ruleSources } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { CannotStart, start } from '../parts/start-up.ts';
+import { CannotStart } from '../parts/start-up.ts';
 
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
@@ -27,7 +28,7 @@ export async function openRules(
   { store, onLoad }: { readonly store: StoreTraits; readonly onLoad: OnLoad },
   context: ProcessContext,
 ): Promise<SourcedRules> {
-  const { origin, overlayPath, mergeDomains, controlPlane } = options;
+  const { origin, overlayPath, mergeDomains } = options;
   const { clock, log } = context;
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
@@ -55,16 +56,9 @@ export async function openRules(
       if (reload) lastReload = { atMs, reload };
     },
   });
-  if ('controlPlane' in origin) {
-    const from = `the control plane at ${origin.controlPlane}`;
-    const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
-      // loads a gRPC library, which no other setting needs
-      const { openDiscoveredRules } = await import('../../edge/xds/book.ts');
-      const loading = { ...loadOptions(from), ...logConnection(from, log) };
-      return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
-    });
-    return opened(book, from);
-  }
+  const [other] = Object.values(ruleSources).flatMap((find) => find(options, log) ?? []);
+  if (other) return opened(await other.open(loadOptions(other.from)), other.from);
+  if ('controlPlane' in origin) throw new CannotStart('CONFIG_TYPE: this build cannot read rules of a control plane');
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const from = source.description;
   const book = await openRuleBook(source, {
@@ -76,20 +70,6 @@ export async function openRules(
     throw new CannotStart(`the rules at ${overlaid(from)} are invalid: see above`);
   }
   return opened(book, from, source.notes?.());
-}
-
-function logConnection(description: string, log: Logger) {
-  let wasDown = false;
-  return {
-    onUp() {
-      if (wasDown) log.warn(`connected to ${description} again`);
-      else log.info(`connected to ${description}`);
-    },
-    onDown(reason: string) {
-      wasDown = true;
-      log.error(`no rules from ${description}: ${reason}; retrying`);
-    },
-  };
 }
 
 /** @throws CannotStart if it cannot be read, or is invalid */

@@ -1,12 +1,12 @@
 import { shareRuns } from '../../base/later.ts';
 import { compressed } from '../../edge/http/compressed.ts';
 import { metricsRoute } from '../../edge/http/metrics.ts';
-import type { Logger } from '../../operate/observe/log.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { openHttp } from '../parts/http.ts';
+import type { ProcessContext } from '../parts/process-context.ts';
 
 /** A destination of statistics besides the debug port. */
 interface Sink {
@@ -26,37 +26,46 @@ interface MetricsSource {
 }
 
 /** @throws CannotStart if PROMETHEUS_ADDR cannot be bound */
-export function openSink(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> | Sink {
+export function openSink(
+  options: Settings['sink'],
+  source: MetricsSource,
+  context: ProcessContext,
+): Promise<Sink> | Sink {
   switch (options.kind) {
     case 'none':
       return { onCallFinished: () => {}, close: async () => {} };
     case 'prometheus':
-      return servePrometheus(options, source, log);
+      return servePrometheus(options, source, context);
     default:
-      return sendStatsd(options, source, log);
+      return sendStatsd(options, source, context);
   }
 }
 
-async function sendStatsd(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> {
+async function sendStatsd(
+  options: Settings['sink'],
+  source: MetricsSource,
+  { log, background }: ProcessContext,
+): Promise<Sink> {
   const { extraTags, statsd, isExplicit } = options;
   const { createStatsdSink, dogStatsdNames, statsdNames } = await import('../../operate/observe/statsd.ts');
   const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
   const at = `${statsd.host}:${statsd.port}`;
+  const state = isExplicit ? background.add('statistics', `sending statistics to ${at}`) : undefined; // most machines have no daemon
   return createStatsdSink({
     ...statsd,
     names,
     gauges: () => referenceGauges(source.figures()),
     counters: () => referenceCounters(source.statistics),
     sentBefore: () => referenceCounters(source.earlier),
-    onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${at}: ${error.message}`),
-    onUp: () => log.info(`sending statistics to ${at}`),
+    onDown: (error) => (state ? state.failed(error) : log.info(`no statistics to ${at}: ${error.message}`)),
+    onUp: () => (state ? state.works() : log.info(`sending statistics to ${at}`)),
   });
 }
 
 async function servePrometheus(
   { prometheus, extraTags }: Settings['sink'],
   { statistics, figures, refresh }: MetricsSource,
-  log: Logger,
+  { log }: ProcessContext,
 ): Promise<Sink> {
   const { createReferenceMetrics } = await import('../../operate/observe/prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;

@@ -3,6 +3,7 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { addFigures, addSites, keptFigures, readFigures } from '../../operate/observe/figures.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Report } from '../link/messages.ts';
 
 /**
@@ -42,6 +43,7 @@ export function createTotals(statistics: Statistics) {
       const stores = all().flatMap(({ store }) => store ?? []);
       return stores.find(({ isUp }) => !isUp) ?? stores[0];
     },
+    background: (): readonly WorkReport[] => all().flatMap(({ background }) => background),
     /** Exchanges with other sites; undefined if this is the only one. */
     sites: (): SitesReport | undefined =>
       all()

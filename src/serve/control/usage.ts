@@ -1,8 +1,7 @@
 import { every } from '../../base/clock.ts';
-import type { UsageBatch, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
+import type { UsageAside, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
 import type { Responders } from '../../operate/admin/options.ts';
 import type { MethodCall } from '../../operate/admin/remote-records.ts';
-import { WorkState } from '../../operate/observe/work-state.ts';
 import { UsageCollector } from '../../operate/usage/collector.ts';
 import { FileUsage } from '../../operate/usage/files.ts';
 import type { UsageStore } from '../../operate/usage/usage-store.ts';
@@ -28,7 +27,7 @@ interface UsageContext extends Pick<Responders, 'ask' | 'askOne'> {
 export function openUsage(
   { at, ...settings }: NonNullable<Settings['usage']>,
   { ask, askOne, core, isInMemory }: UsageContext,
-  { clock, log }: ProcessContext,
+  { clock, log, background }: ProcessContext,
 ): Promise<Part & { readonly store: UsageStore }> {
   return openParts(async (add) => {
     const store = add(await openStore(at, log));
@@ -39,10 +38,12 @@ export function openUsage(
       rules: core.rules.book.rules,
       hash: core.hash,
       clock,
-      onTidy: (what) => log.warn(what),
-      onLeftOut: (what) => log.error(`usage leaves out ${what}`),
+      onDeleted: (what) => log.warn(what),
+      onForeign: (name) => log.error(`usage leaves out ${name}, which no instance of Weir has written`),
+      retention: background.add('usage_retention', 'deleting old usage'),
+      rows: background.add('usage_rows', 'keeping every row of usage'),
     });
-    const state = new WorkState({ name: 'collecting usage', clock, log });
+    const state = background.add('usage', 'collecting usage');
     add({ close: every(settings.intervalMs, () => void state.run(() => collector.collect())) }); // what is left is collected after the next start
     return { store };
   });
@@ -74,7 +75,10 @@ function askDeciders({ ask, askOne, isInMemory }: Omit<UsageContext, 'core'>): U
   };
   // the results are those of the same method
   return {
-    setAside: async (...args) => (await call({ method: 'setAside', args })).flat() as UsageBatch[],
+    async setAside(...args) {
+      const all = (await call({ method: 'setAside', args })) as UsageAside[];
+      return { batches: all.flatMap((one) => one.batches), problems: all.flatMap((one) => one.problems) };
+    },
     read: async (...args) => (await call({ method: 'read', args })).find(Boolean) as UsagePage | undefined,
     drop: async (...args) => void (await call({ method: 'drop', args })),
   };

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { AdminAgent } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
-import { WorkState } from '../../operate/observe/work-state.ts';
+import { Background, WorkState } from '../../operate/observe/work-state.ts';
 import { RequestClock } from '../../operate/record/request-clock.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
@@ -39,17 +39,18 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const operatorsServed = new Promise<void>((resolve) => {
     noteOperators = resolve;
   });
+  const plain = { clock, log, background: new Background({ clock, log }) };
   let opening: Promise<Listening & Part> | undefined;
   let hasRules = false;
   const openAll = () =>
     openParts(async (add) => {
-      const context = settings.recording ? contextOfRecording(clock, log) : { clock, log };
+      const context = settings.recording ? contextOfRecording(plain) : plain;
       const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
       const responder = add(await openResponder(settings, { core, serviceObserver: reporter }, context));
       answerQuestions(responder.agent);
       const { figures, sites } = responder;
-      const state = { store: core.store, readiness: core.readiness, figures, sites };
+      const state = { store: core.store, readiness: core.readiness, figures, sites, background: plain.background };
       reports.take = (since) => reporter.take(since, state);
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
@@ -108,7 +109,7 @@ function watchQuestions(clock: Clock, log: Logger) {
     failed(kind: string, error: unknown): undefined {
       const what = `answering the operators' question '${kind}'`;
       if (!(error instanceof StoreUnavailable)) return void log.error({ err: error }, `${what} has failed`);
-      const state = states.get(kind) ?? new WorkState({ name: what, clock, log });
+      const state = states.get(kind) ?? new WorkState({ does: what, clock, log });
       states.set(kind, state);
       state.failed(error);
     },
@@ -116,9 +117,9 @@ function watchQuestions(clock: Clock, log: Logger) {
 }
 
 /** Requests are recorded: the clock stands still during a decision. */
-function contextOfRecording(clock: Clock, log: Logger): ProcessContext {
-  const requestClock = new RequestClock(clock);
-  return { clock: requestClock.read, log, requestClock };
+function contextOfRecording(context: ProcessContext): ProcessContext {
+  const requestClock = new RequestClock(context.clock);
+  return { ...context, clock: requestClock.read, requestClock };
 }
 
 class ReportSender {

@@ -4,7 +4,7 @@ import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
 import { RECORDING_VERSION } from '../../lab/record/format.ts';
-import { WorkState } from '../../operate/observe/work-state.ts';
+import type { WorkState } from '../../operate/observe/work-state.ts';
 import { RecordingFiles } from '../../operate/record/files.ts';
 import { Recorder } from '../../operate/record/recorder.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -33,14 +33,14 @@ interface RecordedDecider {
 export async function openRecording(
   options: NonNullable<Settings['recording']>,
   { decider, onRecorded }: RecordedDecider,
-  { clock, log, requestClock }: ProcessContext,
+  { clock, background, requestClock }: ProcessContext,
 ): Promise<Recording> {
   const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
   if (!requestClock) throw new Error('a process that records has a clock for requests');
   await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true, mode: OWNER_ONLY }));
   const stream = randomUUID();
   const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
-  const state = new WorkState({ name: 'recording requests', clock, log });
+  const state = background.add('recording', 'recording requests');
   const recorder = new Recorder({
     decider,
     clock: requestClock,

@@ -6,13 +6,17 @@ import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import type { Background } from '../../operate/observe/work-state.ts';
 import type { CallTimes, Report } from '../link/messages.ts';
 
 /** Notified of the outcome of requests. */
 export type ServiceObserver = Pick<
   Statistics,
   'answered' | 'failed' | 'connectionFailed' | 'missed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
->;
+> & {
+  /** Forgets what has happened since the last report. */
+  clear(): void;
+};
 
 interface DeciderState {
   readonly store: {
@@ -22,6 +26,7 @@ interface DeciderState {
   readonly readiness: Pick<ReadinessCheck, 'state'>;
   figures(): ReportedFigures;
   sites(): SitesReport | undefined;
+  readonly background: Pick<Background, 'report'>;
 }
 
 /** Maximum number of names in a part of a report, about a millisecond of work. */
@@ -43,6 +48,10 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
   const reported = createStatistics(nearLimitRatio, maxNameBytes);
   let statistics = createStatistics(nearLimitRatio, maxNameBytes);
   let times = new CallTimer();
+  const clear = (): void => {
+    statistics = createStatistics(nearLimitRatio, maxNameBytes);
+    times = new CallTimer();
+  };
   const observer: ServiceObserver = {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
@@ -51,6 +60,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),
     connectionFailed: (code) => statistics.connectionFailed(code),
+    clear,
   };
   return {
     ...observer,
@@ -68,8 +78,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
       const counted = statistics.counted();
       const calls = times.all();
       reported.merge(counted);
-      statistics = createStatistics(nearLimitRatio, maxNameBytes);
-      times = new CallTimer();
+      clear();
       return { counted: since === 'start' ? reported.counted() : counted, calls, ...describeState(state) };
     },
   };
@@ -79,6 +88,7 @@ const describeState = (state: DeciderState | undefined): Omit<Report, 'counted' 
   circuits: state?.store.breakers.states() ?? new Map(),
   figures: state?.figures() ?? readFigures(),
   sites: state?.sites(),
+  background: state?.background.report() ?? [],
   isReady: state?.readiness.state().ready ?? false,
   store: state?.store.watch?.state(),
 });

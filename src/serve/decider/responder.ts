@@ -1,12 +1,18 @@
 import cluster from 'node:cluster';
 import { every, monotonicMs } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
-import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { createHealth } from '../../edge/rls/health.ts';
 import { createHoldsService, createKuadrantService } from '../../edge/rls/holds.ts';
-import { type Caller, createRlsService, INTERNAL_ERROR, type Observer } from '../../edge/rls/service.ts';
+import {
+  type Caller,
+  createAnswerKnown,
+  createRlsService,
+  INTERNAL_ERROR,
+  type Observer,
+} from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createKuadrantLimits } from '../../engine/decide/kuadrant.ts';
@@ -23,6 +29,7 @@ import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
+import { failingText } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
@@ -31,6 +38,7 @@ import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
 import { openTracing } from './tracing.ts';
+import { warmUp } from './warm-up.ts';
 
 interface ObservedCore {
   readonly core: DeciderCore;
@@ -40,20 +48,18 @@ interface ObservedCore {
 /** Opens everything that answers requests in this process, except the servers. */
 export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
   const { clock } = context;
-  const { store, decider: plain, extras, hash } = core;
+  const { store, decider: plain, extras, hash, evidence } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
-    const spanName = storeSpans[settings.counters.store.kind];
-    if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
-    if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
     const { sites, recording, quotas, arrivals, watched, decider } = add(
       await openOptional(settings, { core, serviceObserver }, context),
     );
     const agent = add(
       new AdminAgent({
-        decider: plain,
+        decider: core.explaining,
         extras,
         clock,
+        evidence,
         every,
         ...settings.agent,
         record: recording && ((untilMs) => recordUntil(recording, untilMs)),
@@ -67,17 +73,13 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
       }),
     );
     const held = { count: 0 };
-    const observer = createObserver(settings, { serviceObserver, agent, decider, hash, recording, arrivals }, context);
+    const noted = { serviceObserver, agent };
+    const observer = createObserver(settings, { ...noted, decider, hash, recording, arrivals }, context);
     const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
     const unrecorded = createRlsService(timed, extras, observer, held);
     const untraced = recording ? recording.recorder.service(unrecorded) : unrecorded;
-    const overload = add(
-      openOverload({
-        ...settings.overload,
-        countLate: createCountLate(watched),
-        onMissed: serviceObserver.missed,
-      }),
-    );
+    const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(timed, extras, observer) };
+    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: serviceObserver.missed }));
     const isBehind = (): boolean => overload.queue.isBehind;
     const candidate = add(openCandidate(settings, { core, observer, isBehind }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
@@ -93,22 +95,54 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
       async listen(onCallFinished: OnCallFinished): Promise<Servers> {
         await awaitStore(store);
         await core.shareHashKey();
+        await warmWith(settings, { core, noted, overload, health, onCallFinished, decider: timed }, context);
+        observeStore(settings, { core, serviceObserver }, tracing);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const reservations = noteCommits(createReservations({ ...plain, onWork }), agent.evidence);
+        const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
         const kuadrant = createKuadrantService(createKuadrantLimits({ ...watched, onWork }, reservations), extras);
-        const routes = tracing?.routes;
-        const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
+        const handlers = { service, overload, health, holds, kuadrant, quotas, routes: tracing?.routes };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
   });
 }
 
+/** Traces and measures the calls to the store. */
+function observeStore(
+  { counters }: Settings,
+  { core: { store }, serviceObserver }: ObservedCore,
+  tracing: Awaited<ReturnType<typeof openTracing>> | undefined,
+): void {
+  const spanName = storeSpans[counters.store.kind];
+  if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
+  if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+}
+
+interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
+  readonly core: DeciderCore;
+  readonly noted: Pick<ObserverSources, 'serviceObserver' | 'agent'>;
+  readonly decider: Decider;
+}
+
+/** Warms up with requests that are noted, and then forgotten; they are no usage. */
+async function warmWith(
+  { grpc }: Settings,
+  { core, noted, decider, overload, ...handlers }: Warming,
+  context: ProcessContext,
+): Promise<void> {
+  const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
+  const observer = { answered: notePlainly(noted), failed: () => {} };
+  const service = overload.counting(createRlsService(unmetered, core.extras, observer));
+  await warmUp(grpc.transport, { core, service, overload, ...handlers }, context);
+  noted.agent.clear();
+  noted.serviceObserver.clear();
+}
+
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
   untilMs: recorder.record(untilMs),
-  failing: state.failing,
+  failing: state.failing && failingText(state.failing),
 });
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
@@ -167,10 +201,7 @@ interface ObserverSources {
 function createObserver(settings: Settings, sources: ObserverSources, { log }: ProcessContext): Observer {
   const { serviceObserver, agent, recording, arrivals } = sources;
   const logDecision = openDecisionLog(settings, sources, log);
-  const answered = (request: WireRequest, answer: Answer, caller: Caller): void => {
-    serviceObserver.answered(request.domain, answer);
-    agent.answered(request, answer, caller);
-  };
+  const answered = notePlainly(sources);
   const isMore = logDecision !== undefined || recording !== undefined || arrivals !== undefined;
   return {
     answered: isMore
@@ -189,6 +220,14 @@ function createObserver(settings: Settings, sources: ObserverSources, { log }: P
     },
   };
 }
+
+/** Notes answers for statistics, and for operators. */
+const notePlainly =
+  ({ serviceObserver, agent }: Pick<ObserverSources, 'serviceObserver' | 'agent'>): Observer['answered'] =>
+  (request: WireRequest, answer: Answer, caller: Caller) => {
+    serviceObserver.answered(request.domain, answer);
+    agent.answered(request, answer, caller);
+  };
 
 /** Undefined if no decisions are logged. */
 function openDecisionLog(
@@ -216,6 +255,7 @@ const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
   ...decider,
   ledger: {
     debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
+    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
   },
 });
 

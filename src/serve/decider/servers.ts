@@ -6,6 +6,7 @@ import type { Route } from '../../edge/http/server.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import type { GrpcServer } from '../../h2/server.ts';
+import { routes as wantedRoutes } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -42,7 +43,7 @@ export function openCallerServers(
 ): Promise<Servers> {
   const { readiness, rules } = core;
   const { service, overload, health, quotas, holds } = handlers;
-  const { address, maxConnections, authz } = settings.http;
+  const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
     let delayMs = 0; // unless both are open
@@ -54,7 +55,7 @@ export function openCallerServers(
       },
     });
     const pages = new Map(apiRoutes(service, () => readiness.state(), overload, holds));
-    if (authz !== undefined) pages.set(...(await openAuthzRoute(authz, service, overload)));
+    for (const [path, route] of await openRoutes(settings.http, service, overload)) pages.set(path, route);
     const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
     const http = await openHttp({
       variable: 'PORT',
@@ -72,10 +73,13 @@ export function openCallerServers(
   });
 }
 
-/** The modules are only loaded if the endpoint is wanted. */
-async function openAuthzRoute(path: string, service: RlsService, overload: Overload) {
-  const [{ openAuthz }, { authzRoute }] = await Promise.all([import('./authz.ts'), import('../../edge/http/authz.ts')]);
-  return ['/authz', authzRoute(await openAuthz(path), service, overload)] as const;
+/** Loads only the pages that the settings ask for. */
+async function openRoutes(http: Settings['http'], service: RlsService, overload: Overload) {
+  const opened = Object.entries(wantedRoutes).flatMap(([setting, load]) => {
+    const value = http[setting as keyof typeof wantedRoutes]; // its key
+    return typeof value === 'string' ? [load().then((open) => open(value, service, overload))] : [];
+  });
+  return Promise.all(opened);
 }
 
 /**

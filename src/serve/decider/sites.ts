@@ -7,7 +7,6 @@ import { MeasuredError } from '../../edge/sites/measured-error.ts';
 import { reportShared, type SharedReport } from '../../edge/sites/shared-counters.ts';
 import { noPeerCounts, type SitesReport } from '../../edge/sites/site-counts.ts';
 import type { OpenStore } from '../../engine/open/store.ts';
-import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import { at } from '../parts/http.ts';
@@ -35,13 +34,12 @@ export function openSites(
   context: ProcessContext,
 ) {
   const { ledger } = core.store;
-  const { clock, log } = context;
+  const { clock, log, background } = context;
   return openParts(async (add) => {
     if (!tls)
       log.warn(
         'SITE_TLS_CERT is not set: sites exchange in plain text, and any client that reaches SITE_PORT can move hits',
       );
-    const logSeldom = createSeldomLog(monotonicMs);
     const certificates = tls && add(await openTls('SITE_TLS_CERT', { ...tls, clientCa: tls.ca }, context));
     const channels = others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, certificates, clock)));
     const peers = others.map(({ site }, at): Peer => {
@@ -60,19 +58,22 @@ export function openSites(
     add(
       await start('SITE_PORT', `cannot listen on ${at(address)}`, () => startSiteServer(address, certificates, lender)),
     );
-    const onFailure = ({ site }: Peer, reason: string): void =>
-      logSeldom(site, () => log.error(`no exchange with site ${site}: ${reason}; not logged again for a minute`));
+    const states = others.map(({ site }) => background.add('sites', `exchanging hits with site ${site}`));
     const low = new LowCounters(monotonicMs);
     const error = new MeasuredError(monotonicMs);
-    const borrower = new Borrower({ ...common, site: name, sites: names, error, onFailure });
+    const borrower = new Borrower({ ...common, site: name, sites: names, error });
     const borrowing = add(borrowingLedger(ledger, low, borrower));
     return {
       /** The ledger, which borrows hits for counters that run low. */
       ledger: borrowing.ledger,
       report(): SitesReport {
         const nowMs = monotonicMs();
+        const reports = peers.map((peer) => peerReport(peer, nowMs));
+        for (const [at, { failing, problem }] of reports.entries())
+          if (failing > 0) states[at]?.failed(problem);
+          else states[at]?.works();
         return {
-          peers: peers.map((peer) => peerReport(peer, nowMs)),
+          peers: reports,
           errorRatio: error.ratio,
           errorBound: error.bound,
         };

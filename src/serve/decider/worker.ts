@@ -1,11 +1,14 @@
 import type { Worker } from 'node:cluster';
+import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
+import { acceptBy } from '../../h2/listen/listener.ts';
 import { takeUsable, type UsableFiles, usableFiles } from '../../h2/listen/usable-files.ts';
 import { createLogger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { FromWorker, ToWorker } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
 import { createDecider } from './decider.ts';
+import { ConnectionsOfSupervisor } from './handed-connections.ts';
 
 /**
  * Answers requests as one of several processes, and reports to the supervisor, even if it cannot start.
@@ -29,12 +32,18 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     closing ??= decider.close().then(() => void self.disconnect());
     return closing;
   };
-  self.on('message', (message: ToWorker) => {
+  const connections = new ConnectionsOfSupervisor((message) => void send(message));
+  acceptBy(connections);
+  self.on('message', (message: ToWorker, connection?: Socket) => {
     switch (message.kind) {
       case 'close':
         return void close();
       case 'files':
         return takeFiles(message.usable);
+      case 'bound':
+        return connections.bound(message);
+      case 'connection':
+        return connections.connection(message, connection);
       default:
         return decider.receive(message);
     }

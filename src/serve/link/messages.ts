@@ -3,10 +3,12 @@ import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
+import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */
@@ -26,6 +28,7 @@ export interface Report {
   readonly figures: ReportedFigures;
   /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;
+  readonly background: readonly WorkReport[];
   readonly isReady: boolean;
   /** State of the store; undefined for counters in its memory. */
   readonly store: StoreFacts | undefined;
@@ -81,6 +84,11 @@ export type ToWorker =
   | ToDecider
   /** The last usable contents of certificate and key files. */
   | { readonly kind: 'files'; readonly usable: UsableFiles }
+  /** The supervisor listens at this door, or cannot. */
+  | { readonly kind: 'bound'; readonly at: string; readonly port: number }
+  | { readonly kind: 'bound'; readonly at: string; readonly message: string }
+  /** A connection, which comes with the message unless its client has closed it. */
+  | { readonly kind: 'connection'; readonly at: string; readonly number: number }
   /** Finish the calls in flight, then end. */
   | { readonly kind: 'close' };
 
@@ -93,6 +101,11 @@ export type FromWorker =
   | { readonly kind: 'files'; readonly usable: UsableFiles }
   /** Ready to receive the current rules, then each change. */
   | { readonly kind: 'takes_rules' }
+  /** Connections to this address are wanted. The same door of all workers is one. */
+  | { readonly kind: 'listen'; readonly at: string; readonly address: BindAddress }
+  /** Connections at this door are no longer wanted. */
+  | { readonly kind: 'leave'; readonly at: string }
+  | { readonly kind: 'answered'; readonly number: number; readonly isTaken: boolean }
   | { readonly kind: 'listening'; readonly at: Listening }
   /** It cannot start, or its store was never reached. */
   | { readonly kind: 'cannot_start'; readonly message: string };
@@ -103,6 +116,8 @@ export interface ControlStart {
   readonly env: Environment;
   /** The path of the rules, overriding the environment. */
   readonly rules: string | undefined;
+  /** Lets clients on this machine read what callers sent, if no tokens are set. */
+  readonly localToken: string;
   /** Another control process has served operators before. */
   readonly isReplacement: boolean;
   /** Current overrides; undefined if none have been set since the service started. */

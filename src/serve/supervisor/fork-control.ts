@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { env, execArgv } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import type { ControlStart, ToControl } from '../link/messages.ts';
@@ -27,6 +28,9 @@ export const forkControl = (): ChildProcess =>
 /** More questions than a control process asks. */
 const NUMBERS_EACH = 2 ** 32;
 
+/** Shows a control process, also a later one, that a client has read what the service printed at its start. */
+const localToken = randomBytes(24).toString('base64url');
+
 /** What is the same for all control processes of a service. */
 export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
 
@@ -42,7 +46,7 @@ export const startMessage = (
   overrides: ControlStart['overrides'],
 ): ToControl => ({
   kind: 'start',
-  start: { ...source, isReplacement: number > 0, overrides, firstNumber: number * NUMBERS_EACH },
+  start: { ...source, localToken, isReplacement: number > 0, overrides, firstNumber: number * NUMBERS_EACH },
 });
 
 /** Starts the first control process, which loads its modules and reads rules while this one loads the service. */

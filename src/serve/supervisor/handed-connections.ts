@@ -1,144 +1,127 @@
-import type { Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { BindAddress } from '../../h2/listen/listener.ts';
+import type { ToWorker } from '../link/messages.ts';
 
-/** An internal message of Node between the supervisor and a worker: `lib/internal/cluster/utils.js`. */
-interface ClusterMessage {
-  /** The number of the message. */
-  readonly seq?: number;
-  /** The number of the message that this one acknowledges. */
-  readonly ack?: number;
-  /** False if the worker has stopped listening, so that another one must take the connection. */
-  readonly accepted?: boolean;
+/** A worker to which connections are passed. */
+export interface Taker {
+  send(message: ToWorker, connection?: Socket): void;
 }
 
-/** The part of a socket's handle that is used here. */
-interface Handle {
-  close(): void;
+/** An address at which the supervisor listens for workers. */
+interface Door {
+  readonly at: string;
+  readonly server: Server;
+  readonly bound: Promise<unknown>;
+  /** The worker whose turn it is comes first. */
+  readonly takers: Taker[];
+  /** Connections that no worker has room for, oldest first. */
+  readonly waiting: Socket[];
 }
 
-/** A connection that was passed to a worker, whose acknowledgement Node has not read yet. */
+/** A connection that was passed to a worker, which has not answered yet. */
 interface Handed {
-  readonly handle: Handle;
-  /** Lets Node read the acknowledgement; undefined until that has arrived. */
-  acknowledge?: () => void;
+  readonly door: Door;
+  readonly taker: Taker;
+  readonly connection: Socket;
 }
 
-/**
- * Acknowledgements are held back for at most this time in any period ten times as long, so that one slow worker does
- * not slow down all.
- */
-export const MAX_HOLD_MS = 100;
-const HOLD_RATIO = 10;
-
-type WorkerProcess = Pick<Worker['process'], 'send' | 'emit' | 'connected'>;
+/** Connections on their way to a worker; one that sleeps or is busy takes no more than these from the others. */
+export const MAX_ON_THE_WAY = 4;
 
 /**
- * The connections that the supervisor has passed to workers and that they have not acknowledged.
- *
- * Node passes the next connection to the worker that acknowledges first, so of many simultaneous connections, a
- * sleeping or busy worker would get few. Therefore acknowledgements are read in the order in which connections were
- * passed, and workers take turns, unless acknowledgements have been held back for `MAX_HOLD_MS`.
- *
- * Also, Node does not close a connection whose worker dies before it acknowledges: its client would wait forever.
- *
- * @see lib/internal/cluster/round_robin_handle.js of Node
+ * Listens for the workers, and passes connections on to them in turn. A connection stays open here until its worker has
+ * it, so that those on the way to a worker that ends go to another one.
  */
 export class HandedConnections {
-  readonly #nowMs: () => number;
-  /** Oldest first, without those for which the others have waited long enough. */
-  readonly #inOrder = new Set<Handed>();
-  /** The time since which an acknowledgement has been held back. */
-  #heldSinceMs: number | undefined;
-  /** The time from which acknowledgements may be held back for the full time again. */
-  #restedAtMs = 0;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #doors = new Map<string, Door>();
+  readonly #handed = new Map<number, Handed>();
+  #count = 0;
 
-  /** @param nowMs  monotonic */
-  constructor(nowMs: () => number = () => performance.now()) {
-    this.#nowMs = nowMs;
+  /**
+   * Passes connections to this address on to the worker as well.
+   *
+   * @param at  the door, which all workers share
+   * @returns   the port
+   * @throws Error if the address cannot be bound
+   */
+  async listen(at: string, address: BindAddress, taker: Taker): Promise<number> {
+    const door = this.#doors.get(at) ?? this.#open(at, address);
+    await door.bound;
+    if (this.#doors.get(at) !== door) return this.listen(at, address, taker); // all others have left
+    door.takers.push(taker);
+    this.#passOn(door);
+    const bound = door.server.address() as AddressInfo | string; // it listens
+    return typeof bound === 'string' ? 0 : bound.port;
   }
 
-  /** @returns  closes the connections that the process has not acknowledged; call it when the process has ended */
-  track(child: WorkerProcess): () => void {
-    const ofChild = new Map<number, Handed>();
-    const send = child.send.bind(child) as (...args: unknown[]) => boolean; // any of its overloads
-    child.send = (...args: unknown[]): boolean => {
-      // only Node's cluster module sends handles
-      const [message, handle] = args as [ClusterMessage, Handle | undefined];
-      if (handle && message.seq !== undefined) ofChild.set(message.seq, this.#add(handle));
-      return send(...args);
-    };
-    const emit = child.emit.bind(child) as (...args: unknown[]) => boolean; // any of its overloads
-    child.emit = (...args: unknown[]): boolean => {
-      const [event, message] = args as [string, ClusterMessage];
-      // Node emits its own messages under this name; the types do not list it.
-      const seq = event === 'internalMessage' ? message.ack : undefined;
-      const handed = seq === undefined ? undefined : ofChild.get(seq);
-      if (seq === undefined || !handed) return emit(...args);
-      handed.acknowledge = () => {
-        ofChild.delete(seq);
-        if (child.connected) emit(...args);
-        else handed.handle.close(); // Node would pass the next connection to the worker, and lose that one
-      };
-      this.#acknowledged(handed, message.accepted !== false);
-      return true;
-    };
-    return () => {
-      for (const { handle } of ofChild.values()) handle.close();
-      for (const handed of ofChild.values()) this.#inOrder.delete(handed);
-      ofChild.clear();
-      this.#proceed();
-    };
+  /** Passes the worker no more connections of this door, which is closed after the last one. */
+  leave(at: string, taker: Taker): void {
+    const door = this.#doors.get(at);
+    if (door) this.#remove(door, taker);
   }
 
-  #add(handle: Handle): Handed {
-    const handed: Handed = { handle };
-    this.#inOrder.add(handed);
-    return handed;
+  /** The worker has answered. @param isTaken  false if another one must take the connection */
+  answered(number: number, isTaken: boolean): void {
+    const handed = this.#handed.get(number);
+    if (!handed) return;
+    this.#handed.delete(number);
+    if (isTaken)
+      handed.connection.destroy(); // the worker's stays open
+    else handed.door.waiting.unshift(handed.connection);
+    this.#passOn(handed.door);
+    for (const door of this.#doors.values()) this.#passOn(door);
   }
 
-  #acknowledged(handed: Handed, isAccepted: boolean): void {
-    if (!isAccepted) this.#inOrder.delete(handed);
-    if (!this.#inOrder.has(handed)) handed.acknowledge?.();
-    this.#proceed();
+  /** The worker has ended, and its answers have been read. */
+  ended(taker: Taker): void {
+    for (const door of this.#doors.values()) this.#remove(door, taker);
+    for (const [number, handed] of this.#handed) if (handed.taker === taker) this.answered(number, false);
   }
 
-  /** Reads acknowledgements up to the first missing one, or skips it if the others have waited long enough. */
-  #proceed(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#readInOrder();
-    if (!this.#isAnyHeld()) return this.#endHolding();
-    const nowMs = this.#nowMs();
-    this.#heldSinceMs ??= nowMs;
-    const mayHoldMs = MAX_HOLD_MS - Math.max(0, this.#restedAtMs - this.#heldSinceMs) / HOLD_RATIO;
-    const leftMs = this.#heldSinceMs + mayHoldMs - nowMs;
-    if (leftMs > 0) {
-      this.#timer = setTimeout(() => this.#proceed(), leftMs).unref();
-      return;
-    }
-    for (const handed of this.#inOrder) if (!handed.acknowledge) this.#inOrder.delete(handed);
-    this.#readInOrder();
-    this.#endHolding();
+  #open(at: string, address: BindAddress): Door {
+    const server = createServer({ pauseOnConnect: true }, (connection) => {
+      connection.on('error', () => {}); // it is closed then
+      door.waiting.push(connection);
+      this.#passOn(door);
+    });
+    server.listen(address);
+    const bound = once(server, 'listening').catch((error) => {
+      this.#doors.delete(at);
+      throw error;
+    });
+    const door: Door = { at, server, bound, takers: [], waiting: [] };
+    this.#doors.set(at, door);
+    return door;
   }
 
-  /** Reading an acknowledgement may pass on a connection. */
-  #readInOrder(): void {
-    for (const handed of this.#inOrder) {
-      if (!handed.acknowledge) return;
-      this.#inOrder.delete(handed);
-      handed.acknowledge();
+  #remove(door: Door, taker: Taker): void {
+    const at = door.takers.indexOf(taker);
+    if (at >= 0) door.takers.splice(at, 1);
+    if (at < 0 || door.takers.length > 0) return;
+    this.#doors.delete(door.at);
+    door.server.close();
+    for (const connection of door.waiting.splice(0)) connection.destroy();
+  }
+
+  #passOn(door: Door): void {
+    const { takers, waiting } = door;
+    if (takers.length === 0) for (const connection of waiting.splice(0)) connection.destroy();
+    for (let [connection] = waiting; connection; [connection] = waiting) {
+      const at = takers.findIndex((taker) => this.#onTheWayTo(taker) < MAX_ON_THE_WAY);
+      const [taker] = at < 0 ? [] : takers.splice(at, 1);
+      if (!taker) return;
+      takers.push(taker);
+      waiting.shift();
+      const number = this.#count++;
+      this.#handed.set(number, { door, taker, connection });
+      taker.send({ kind: 'connection', at: door.at, number }, connection);
     }
   }
 
-  #isAnyHeld(): boolean {
-    for (const { acknowledge } of this.#inOrder) if (acknowledge) return true;
-    return false;
-  }
-
-  #endHolding(): void {
-    const sinceMs = this.#heldSinceMs;
-    if (sinceMs === undefined) return;
-    this.#heldSinceMs = undefined;
-    this.#restedAtMs = Math.max(this.#restedAtMs, sinceMs) + (this.#nowMs() - sinceMs) * HOLD_RATIO;
+  #onTheWayTo(taker: Taker): number {
+    let count = 0;
+    for (const handed of this.#handed.values()) if (handed.taker === taker) count++;
+    return count;
   }
 }

@@ -74,7 +74,6 @@ export function openPool(
       const { address } = grpc;
       const path = 'path' in address ? address.path : undefined;
       if (path !== undefined) await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
-      cluster.schedulingPolicy = cluster.SCHED_RR;
       cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
       const first = Array.from({ length: count }, spawn);
       const [at] = await Promise.all(first.map((worker) => worker.listening));

@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FromWorker, Listening, SpreadMessage, ToWorker } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
@@ -53,6 +54,7 @@ class SpawnedWorker {
   readonly ended: Promise<string>;
   readonly #worker = cluster.fork();
   readonly #kept: KeptState;
+  readonly #connections: HandedConnections;
   #isListening = false;
   #takesRules = false;
 
@@ -61,7 +63,9 @@ class SpawnedWorker {
     const { pid } = this.#worker.process;
     this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
     this.#kept = kept;
-    this.ended = waitForWorkerEnd(this.#worker, connections);
+    this.#connections = connections;
+    this.ended = waitForWorkerEnd(this.#worker);
+    void this.ended.then(() => connections.ended(this));
     this.listening = new Promise<Listening>((resolve, reject) => {
       this.#worker.on('message', (message: FromWorker) => {
         switch (message.kind) {
@@ -79,6 +83,12 @@ class SpawnedWorker {
             return;
           case 'takes_rules':
             return this.#sendKept();
+          case 'listen':
+            return void this.#listen(message);
+          case 'leave':
+            return connections.leave(message.at, this);
+          case 'answered':
+            return connections.answered(message.number, message.isTaken);
           default:
             return events.onReply(this.id, message);
         }
@@ -86,6 +96,14 @@ class SpawnedWorker {
       void this.ended.then((how) => reject(new CannotStart(`${this.name} exited before it was listening: ${how}`)));
     });
     this.listening.catch(() => {}); // callers that await it receive the error; others use `ended`
+  }
+
+  async #listen({ at, address }: Extract<FromWorker, { kind: 'listen' }>): Promise<void> {
+    try {
+      this.send({ kind: 'bound', at, port: await this.#connections.listen(at, address, this) });
+    } catch (error) {
+      this.send({ kind: 'bound', at, message: error instanceof Error ? error.message : String(error) });
+    }
   }
 
   #sendKept(): void {
@@ -111,8 +129,8 @@ class SpawnedWorker {
   }
 
   /** If the worker has ended, `ended` reports it. */
-  send(message: ToWorker): void {
-    if (this.#worker.isConnected()) this.#worker.send(message, () => {});
+  send(message: ToWorker, connection?: Socket): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, connection, { keepOpen: true }, () => {});
   }
 }
 
@@ -127,20 +145,17 @@ const POLL_MS = 10;
  * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
  * not report that end if the worker died while a connection was on its way to it, so the channel is polled instead.
  */
-async function waitForWorkerEnd(worker: Worker, connections: HandedConnections): Promise<string> {
+async function waitForWorkerEnd(worker: Worker): Promise<string> {
   const { process: child } = worker;
   const ended = new Promise<string>((resolve) => {
     // not `once`: the worker may emit further errors later, such as for a failed message or signal
     worker.on('error', (error) => child.pid === undefined && resolve(noProcess(error)));
     worker.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
-  // without file descriptors, there is no channel, and nothing is passed to the worker
-  const closeHandedConnections = child.connected ? connections.track(child) : () => {};
   const how = await ended;
   const endMs = performance.now() + LAST_MESSAGES_MS;
   while (child.connected && performance.now() < endMs) await sleep(POLL_MS);
   await nextTurn(); // messages that were read are emitted a tick later
   child.emit('disconnect'); // makes the cluster module forget the worker, in case nothing else did
-  closeHandedConnections();
   return how;
 }

@@ -118,6 +118,10 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
       overrides: { count: 1, nextEnd: text },
       candidate: { state: 'on', hash: text, loadedAt: other },
       workers: { expected: 1, restarts: 1 },
+      background: [
+        { name: 'usage', does: text, since: other, reason: text },
+        { name: 'findings', does: other },
+      ],
       memory: [{ kind: 'use', owner: text, bytes: 1, maxBytes: 2, counters: 3 }],
       instances: [
         { name: text, version: other, rules: text, startedAtMs: 1, decisionsPerSecond: 1, refusedPerSecond: 1 },

@@ -8,7 +8,13 @@ let overload: Overload;
 const open = (maxInFlight: number): void => {
   missed = [];
   overload = openOverload({
-    ...{ maxInFlight, memoryBytes: undefined, countLate: () => {}, onMissed: (by) => void missed.push(by) },
+    ...{
+      maxInFlight,
+      memoryBytes: undefined,
+      countLate: () => {},
+      answerKnown: () => undefined,
+      onMissed: (by) => void missed.push(by),
+    },
   });
 };
 afterEach(() => overload.close());

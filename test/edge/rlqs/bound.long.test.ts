@@ -7,7 +7,7 @@ import { type QuotaEnvoy, startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
 import { admissible, mostAboveBound, type QuotaLoad, startQuotaLoad } from '../../helpers/quota-load.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually, until } from '../../helpers/until.ts';
-import { startWeir, type Weir } from '../../helpers/weir.ts';
+import { asLocal, startWeir, type Weir } from '../../helpers/weir.ts';
 
 // The long form, also with ten Envoys: QUOTA_SECONDS=600 npx jest test/edge/rlqs/bound
 const SECONDS = Number(process.env.QUOTA_SECONDS ?? 20);
@@ -89,7 +89,10 @@ test(
 
     await weir.stop('SIGTERM');
     const next = await startService('1|', weir.grpcPort);
-    const list = async () => JSON.parse(await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`)).text());
+    const list = async () =>
+      JSON.parse(
+        await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`, { headers: asLocal(next) })).text(),
+      );
     await until('the other service has a report', async () => (await list()).quotas.length > 0);
     expect(await list()).toMatchObject({ quotas: [{ proxy: 'envoy-0', rule: expect.any(String) }] });
     await untilPassed([load], performance.now(), 2 * RATE);

@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { freePort } from '../../helpers/process.ts';
@@ -162,7 +162,7 @@ test(
   async () => {
     for (const proxy of proxies) proxy.cut(PARTITION_MS + 2 * PATIENCE_MS);
     const isNoticed = (): boolean =>
-      sites.every(({ weirs }) => weirs.some((weir) => weir.output().includes('no exchange with site')));
+      sites.every(({ weirs }) => weirs.some((weir) => weir.output().includes('exchanging hits with site')));
     const isEnough = hasAdmitted(0, 0.4);
     await loadUntil(() => isNoticed() && isEnough(), [2 * LIMIT, 2 * LIMIT], PARTITION_MS);
     for (const proxy of proxies) proxy.cut(0);

@@ -1,5 +1,5 @@
 import { MAX_SKEW_MS } from '../../../src/engine/holds/site-share-state.ts';
-import { Random } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 
 /** The long form: `SITE_SEEDS=10000 npx jest test/edge/sites/simulation`. */

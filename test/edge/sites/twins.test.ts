@@ -7,7 +7,7 @@ import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
 import type { SiteTransfer } from '../../../src/engine/holds/claim.ts';
 import type { SiteShareLimit } from '../../../src/engine/holds/site-share.ts';
-import { Random } from '../../../src/lab/simulate/random.ts';
+import { Random } from '../../../src/parts/simulate/random.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { siteShareOf } from '../../helpers/limits.ts';

@@ -22,7 +22,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../src/engine/backends/redis/script.ts';
-import type { Claim } from '../../../src/engine/holds/claim.ts';
+import { type Claim, hashHolder } from '../../../src/engine/holds/claim.ts';
 import { algorithmFor, fullCapacity, type Limit } from '../../../src/engine/holds/limits.ts';
 import { withStatus } from '../../../src/engine/ledger/debit.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -515,6 +515,31 @@ test.each(['gradient', 'aimd'] as const)(
     );
   },
   120_000,
+);
+
+/** Two windows with requests of 100 ms; the limit grows after the first, and the second has failures after 10 ms. */
+function callsWithFailures(failures: number): readonly Call[] {
+  const whole = (fromMs: number, count: number, tookMs: number, hits: number) =>
+    Array.from({ length: count }, (_, at) => {
+      const holder = hashHolder(`${fromMs} ${at}`);
+      return [
+        { atMs: fromMs + at, hits: 1, holder },
+        { atMs: fromMs + at + tookMs, hits, holder },
+      ];
+    }).flat();
+  const windows = [whole(0, 90, 100, -200), whole(200, 30, 100, -200), whole(400, failures, 10, -503)];
+  const events = [...windows.flat(), { atMs: 900, hits: 1, holder: 10_000 }];
+  events.sort((one, other) => one.atMs - other.atMs);
+  return events.map(({ atMs, hits, holder }, at) => ({
+    move: { byMs: atMs - (events[at - 1]?.atMs ?? 0) },
+    lost: [],
+    spend: 'each',
+    hits: [{ counter: 0, hits, blocks: true, charges: false, holder, lowered: false, commits: false }],
+  }));
+}
+
+test.each([16, 64, 150])('the twins agree about %i failures of a tenth of the usual time', (failures) =>
+  compareTogether([adaptiveOf(1_000, 5_000, { min: 50, adaptMs: 200 })], callsWithFailures(failures), 1),
 );
 
 test('the twins agree about a log with the maximum number of entries', async () => {

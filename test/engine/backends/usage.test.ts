@@ -7,6 +7,7 @@ import { type CounterKey, createCounterKeys } from '../../../src/engine/backends
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { connect } from '../../../src/engine/backends/redis/connect.ts';
+import { RedisRecords } from '../../../src/engine/backends/redis/records.ts';
 import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
 import {
   ABANDONED_MS,
@@ -60,7 +61,7 @@ function openRedis(prefix: string, clock: () => number, replay: boolean): RedisB
 /** Takes all usage of a source, as texts in order. */
 async function drain(source: UsageSource): Promise<readonly string[]> {
   const entries: string[] = [];
-  for (const { id } of await source.setAside('test')) {
+  for (const { id } of (await source.setAside('test')).batches) {
     entries.push(...(await readAll(source, id)));
     await source.drop(id);
   }
@@ -129,7 +130,7 @@ test('values of another program change no answer, and cost no usage but their ow
   await spend();
   await redis.hset(hash, { junk: '1', '7|': 'x', [`x|${key}`]: '1' });
   await redis.rpush(log, 'junk', Buffer.alloc(40, 255));
-  const [batch] = await usage.setAside('test');
+  const [batch] = (await usage.setAside('test')).batches;
   expect(await readAll(usage, batch?.id ?? '')).toEqual([`${HOUR} ${key} 2`]);
   const pages = [await usage.read(batch?.id ?? '', undefined), await usage.read(batch?.id ?? '', 'h0')];
   expect(pages.flatMap((page) => page?.foreign ?? []).sort()).toEqual([
@@ -210,11 +211,11 @@ describe.each(Object.entries(stores))('usage in %s', (_, open) => {
 
   test('keeps a batch until it is dropped by its id, and counts on meanwhile', async () => {
     const { backend, usage, prefix } = open();
-    expect(await usage.setAside('one')).toEqual([]);
+    expect((await usage.setAside('one')).batches).toEqual([]);
     await backend.run([spendOf(prefix, 'alice', 5)], how);
-    const [batch] = await usage.setAside('one');
+    const [batch] = (await usage.setAside('one')).batches;
     await backend.run([spendOf(prefix, 'alice', 3)], how);
-    expect((await usage.setAside('one')).map(({ id }) => id)).toEqual([batch?.id]);
+    expect((await usage.setAside('one')).batches.map(({ id }) => id)).toEqual([batch?.id]);
     await usage.drop(randomUUID());
     expect(await usage.read(randomUUID(), undefined)).toBeUndefined();
     expect(sumOf(await readAll(usage, batch?.id ?? ''))).toBe(5);
@@ -234,11 +235,11 @@ test('a settlement is counted once, however often it is sent', async () => {
 test('another collector takes a batch over only when it was abandoned', async () => {
   const { backend, usage, prefix } = stores.Redis();
   await backend.run([spendOf(prefix, 'alice', 5)], how);
-  const [batch] = await usage.setAside('one');
-  expect(await usage.setAside('other')).toEqual([]);
+  const [batch] = (await usage.setAside('one')).batches;
+  expect((await usage.setAside('other')).batches).toEqual([]);
   const since = await redis.hget(`${usageKeys(prefix)[0]}|aside`, '#since');
   await redis.hset(`${usageKeys(prefix)[0]}|aside`, '#since', Number(since) - ABANDONED_MS);
-  expect((await usage.setAside('other')).map(({ id }) => id)).toEqual([batch?.id]);
+  expect((await usage.setAside('other')).batches.map(({ id }) => id)).toEqual([batch?.id]);
 });
 
 test('hits of counters beyond the maximum are summed up', async () => {
@@ -266,7 +267,7 @@ test('hits of counters beyond the maximum are summed up', async () => {
 
   const inMemory = new MemoryUsage(() => START_MS, randomUUID);
   for (let at = 0; at < MAX_USAGE_ENTRIES + 3; at++) inMemory.add(String(at) as CounterKey, 2, START_MS);
-  const [batch] = await inMemory.setAside();
+  const [batch] = (await inMemory.setAside()).batches;
   const last = await inMemory.read(batch?.id ?? '', String(MAX_USAGE_ENTRIES));
   expect(last?.entries).toEqual([{ hour: HOUR, key: '', hits: 6 }]);
 });
@@ -294,7 +295,7 @@ test('on a Cluster, usage of each domain is collected once, also if a master die
   const batches = new Map<string, readonly string[]>(); // by id, as a collector keeps them
   const source = new RedisUsage(collecting, 'w:'); // knows what Redis knows
   const collect = async (): Promise<number> => {
-    for (const { id } of await source.setAside('test')) {
+    for (const { id } of (await source.setAside('test')).batches) {
       batches.set(id, await readAll(source, id));
       await source.drop(id);
     }
@@ -316,8 +317,7 @@ test('on a Cluster, usage of each domain is collected once, also if a master die
   await eventually(async () => (await collect()) === 5);
   await spend(lost, ['alice', 'bob']);
   await spend(kept, ['carol']);
-  const aside = await source.setAside('test');
-  expect(aside).toHaveLength(2);
+  expect((await source.setAside('test')).batches).toHaveLength(2);
   await cluster.clients[0]?.set(`w:{${lost}}`, ''); // WAIT is about what its own connection wrote last
   expect(await cluster.clients[0]?.wait(1, 0)).toBe(1);
   await cluster.nodes[0]?.kill();
@@ -340,5 +340,12 @@ test('on a Cluster, usage of each domain is collected once, also if a master die
     [counterOf(kept, 'alice')]: 1,
     [counterOf(kept, 'carol')]: 2,
   });
-  expect(await source.setAside('test')).toEqual([]);
+  await spend(kept, ['carol']);
+  const [batch] = (await source.setAside('test')).batches;
+  const tags = [...(await new RedisRecords(counting, 'w:').all('usage|tags')).keys()];
+  const [foreign] = usageKeys(`w:${tags.find((tag) => !batch?.id.startsWith(`${tag.slice(1, -1)}_`))}`);
+  await counting.set(foreign, 'x');
+  const aside = await source.setAside('test');
+  expect(aside.batches).toHaveLength(1);
+  expect(aside.problems).toEqual([expect.stringContaining(`${foreign} is a string, not a hash: delete it`)]);
 });

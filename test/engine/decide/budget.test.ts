@@ -89,7 +89,7 @@ function decisionOf({ verdicts }: Answer, at = 0) {
 /** Takes all that was used, by counter. */
 async function drain(usage: UsageSource): Promise<ReadonlyMap<string, bigint>> {
   const sums = new Map<string, bigint>();
-  const [batch] = await usage.setAside('test');
+  const [batch] = (await usage.setAside('test')).batches;
   if (!batch) return sums;
   const whole = new Map<string, { readonly key: string; readonly hits: number }>();
   let after: string | undefined;

@@ -4,7 +4,7 @@ import {
   servedPerSecond as rate,
   runUpstream,
   type UpstreamModel,
-} from '../../../src/lab/simulate/upstream.ts';
+} from '../../../src/parts/simulate/upstream.ts';
 import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
 
 const WORKERS = 25;
@@ -131,11 +131,41 @@ test('halves after each ten idle windows, and is like a new counter after 100', 
 });
 
 test.each([
+  ['gradient', { arrivals: 1.5 * CAPACITY }],
+  ['gradient', { clients: 4 * WORKERS }],
+  ['aimd', { arrivals: 1.5 * CAPACITY }],
+  ['aimd', { clients: 4 * WORKERS }],
+] as const)('with %s, three clients whose requests fail at once take no capacity from %j', (target, others) => {
+  const sources = [others, { clients: 3, fails: true as const }];
+  const limit = adaptiveOf(1_000, undefined, { target });
+  const { ended } = runUpstream({ ...model, limit, sources, phases: [{ forMs: 40_000 }] });
+  expect(rate(ended, FINDS_MS, 40_000)).toBeGreaterThanOrEqual(0.95 * CAPACITY);
+});
+
+test('a failure counts with the probability that is its part of the time of a usual request', () => {
+  const limit = adaptiveOf(1_000);
+  const { step } = algorithmFor(limit);
+  /** The share of ids, evenly distributed, whose failure counts. */
+  const countedAfter = (heldMs: number, baselineUs: number, count: number, sumMs: number): number => {
+    const counter = [64_000, baselineUs, 0, 900, count, sumMs, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    const counted = Array.from({ length: 20 }, (_, at) => {
+      const holder = (2 ** 53 / 20) * (at + 0.5);
+      const { state } = step(limit, counter, 900, 1, true, { holder });
+      return step(limit, state, 900 + heldMs, -1, true, { holder, status: 503 }).state[6] ?? 0;
+    });
+    return counted.reduce((sum, one) => sum + one, 0) / 20;
+  };
+  expect([0, 5, 50, 100, 200].map((heldMs) => countedAfter(heldMs, 100_000, 0, 0))).toEqual([0, 0.05, 0.5, 1, 1]);
+  expect(countedAfter(5, 0, 2, 20)).toBe(0.5); // no baseline yet
+  expect(countedAfter(5, 0, 0, 0)).toBe(0); // nor a success
+});
+
+test.each([
   [200, [1, 100, 0]],
   [undefined, [1, 100, 0]],
   [404, [0, 0, 0]],
   [499, [0, 0, 0]],
-  [500, [0, 0, 1]],
+  [500, [0, 0, 0]], // there is no success to compare with
 ])('a release with the status %j is measured as %j: successes, their hold times, failures', (status, measured) => {
   const limit = adaptiveOf(1_000);
   const { step } = algorithmFor(limit);

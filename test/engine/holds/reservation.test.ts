@@ -42,6 +42,72 @@ function slowly(state: State, capacity: number, hits: number, holder: number): n
   })?.untilMs;
 }
 
+describe('a reservation that is never committed', () => {
+  const TTL_MS = 60_000;
+  /** Runs steps at times, in ms, on one counter. @returns charged hits, hits on hold, and lapsed hits after each */
+  function steps(
+    onLapse: 'charge' | 'free',
+    schedule: readonly (readonly [atMs: number, what: 'reserve' | 'commit', holder: number, hits: number])[],
+    windowMs = DAY_MS,
+  ) {
+    const limit = reservationOf(fixedWindowOf(1_000, windowMs), { onLapse, ttlMs: TTL_MS });
+    let state: State | undefined;
+    return schedule.map(([atMs, what, holder, hits]) => {
+      const claim = { holder, commits: what === 'commit' };
+      const next = algorithmFor(limit).step(limit, state, NOW_MS + atMs, hits, true, claim);
+      state = next.state;
+      const report = next.report ?? [];
+      return { charged: state[0] === 0 ? 0 : state[2], held: report[4], lapsed: report[9], ttlMs: next.ttlMs };
+    });
+  }
+
+  test('stays charged, until a late commit corrects it', () => {
+    const [reserved, , lapsed, late, repeated] = steps('charge', [
+      [0, 'reserve', 1, 500],
+      [TTL_MS - 1, 'reserve', 2, 1],
+      [TTL_MS, 'reserve', 3, 1],
+      [TTL_MS + 1, 'commit', 1, 220],
+      [TTL_MS + 2, 'commit', 1, 220],
+    ]);
+    expect(reserved).toMatchObject({ charged: 0, held: 500, lapsed: 0 });
+    expect(lapsed).toMatchObject({ charged: 500, held: 2, lapsed: 500 });
+    expect(late).toMatchObject({ charged: 220, held: 2, lapsed: 0 });
+    expect(repeated).toMatchObject({ charged: 220, lapsed: 0 });
+  });
+
+  test('is remembered for the window of the limit, so that waiting does not make it free', () => {
+    const [reserved, later] = steps('charge', [
+      [0, 'reserve', 1, 500],
+      [100 * TTL_MS, 'reserve', 2, 1],
+    ]);
+    expect(reserved?.ttlMs).toBeGreaterThan(100 * TTL_MS);
+    expect(later).toMatchObject({ charged: 500, held: 1, lapsed: 500 });
+  });
+
+  test('is not charged to a window that begins after it has lapsed', () => {
+    const windowMs = 100_000; // from NOW_MS, a multiple
+    const [, next] = steps(
+      'charge',
+      [
+        [0, 'reserve', 1, 500],
+        [windowMs, 'reserve', 2, 1],
+      ],
+      windowMs,
+    );
+    expect(next).toMatchObject({ charged: 0, held: 1, lapsed: 500 });
+  });
+
+  test('becomes free with on_lapse: free, and a late commit is charged', () => {
+    const [, lapsed, late] = steps('free', [
+      [0, 'reserve', 1, 500],
+      [TTL_MS, 'reserve', 2, 1],
+      [TTL_MS + 1, 'commit', 1, 220],
+    ]);
+    expect(lapsed).toMatchObject({ charged: 0, held: 1, lapsed: 500 });
+    expect(late).toMatchObject({ charged: 220, held: 1, lapsed: 0 });
+  });
+});
+
 test('a refusal names the time when enough reservations have expired, for any expired or settled ones', () => {
   const entries = fc.array(fc.tuple(fc.integer({ min: 0, max: 5 }), fc.integer({ min: -5, max: 20 })), {
     maxLength: 12,

@@ -215,11 +215,63 @@ describe('while the store fails', () => {
     await keeping.close();
   });
 
+  test('a request that is known to be refused can be answered without the store, and another cannot', async () => {
+    const keeping = failing(true);
+    const limit = fixedWindowOf(2);
+    for (const key of ['k', 'k', 'k']) await keeping.debit([hit(limit, key)], each);
+    expect(keeping.recall([hit(limit), hit(limit, 'other')], 'each')).toMatchObject([
+      { code: 'OVER_LIMIT', fromCache: true },
+      { code: 'OK', degraded: 'allow' },
+    ]);
+    expect(keeping.recall([hit(limit, 'other')], 'each')).toBeUndefined();
+    await keeping.close();
+  });
+
   test('on_store_failure alone decides if refusals are not kept', async () => {
     const forgetting = failing(false);
     const limit = fixedWindowOf(2);
     for (const key of ['k', 'k', 'k', 'last']) await forgetting.debit([hit(limit, key)], each);
     expect(await forgetting.debit([hit(limit)], each)).toMatchObject([{ code: 'UNAVAILABLE' }]);
     await forgetting.close();
+  });
+});
+
+describe('in a burst of one key', () => {
+  const opened = (changes: Parameters<typeof settlingLedger>[2] = {}) => {
+    let asked = 0;
+    const run = (operations: readonly Operation[], how: RunOptions): Eventual<Replies> => {
+      asked += operations.length;
+      return store.run(operations, how);
+    };
+    const own = settlingLedger(backendThat(run), clock, { every: timers.every, ...changes });
+    const refuse = async (times: number, how: RunOptions = each): Promise<number> => {
+      const before = asked;
+      for (let time = 0; time < times; time++)
+        expect(await own.debit([hit(fixedWindowOf(2))], how)).toMatchObject([{ code: 'OVER_LIMIT' }]);
+      return asked - before;
+    };
+    return { own, refuse };
+  };
+
+  test('the store is asked once a second after it has refused several requests', async () => {
+    const { own, refuse } = opened();
+    await own.debit([hit(fixedWindowOf(2))], each);
+    await own.debit([hit(fixedWindowOf(2))], each);
+    expect(await refuse(16)).toBe(16);
+    expect(await refuse(1_000)).toBe(0);
+    expect(await refuse(3, { ...each, receipts: true })).toBe(3); // they need the store's time
+    clock.advance(1_000);
+    expect(await refuse(1_000)).toBe(1);
+    own.recheck(hit(fixedWindowOf(2)).key);
+    expect(await refuse(1)).toBe(1);
+    await own.close();
+  });
+
+  test('the store is asked for each request if refusals are not kept', async () => {
+    const { own, refuse } = opened({ keepsRefusals: false });
+    await own.debit([hit(fixedWindowOf(2))], each);
+    await own.debit([hit(fixedWindowOf(2))], each);
+    expect(await refuse(100)).toBe(100);
+    await own.close();
   });
 });

@@ -1,4 +1,5 @@
-import { compile } from '../../../src/engine/rules/compile/compile.ts';
+import { groupByDomain } from '../../../src/engine/rules/compile/by-domain.ts';
+import { compile } from '../../../src/engine/rules/compile/tree-builder.ts';
 import { describeRule } from '../../../src/engine/rules/match/describe.ts';
 import { Problems } from '../../../src/engine/rules/read/problem.ts';
 import { readText } from '../../../src/engine/rules/read/read.ts';
@@ -11,7 +12,7 @@ const split = { ...part, group: 'names' };
 function limitOf(keys: string) {
   const problems = new Problems();
   const text = `domain: d\ndescriptors: [{ key: k, rate_limit: { ${keys} } }]`;
-  const tree = compile(readText('rules.yaml', text, problems), { mergeDomains: false, split }, problems);
+  const tree = compile(groupByDomain(readText('rules.yaml', text, problems), false, problems), split, problems);
   const [rule] = tree.rules;
   return problems.hasErrors ? problems.all.map(({ message }) => message) : rule;
 }

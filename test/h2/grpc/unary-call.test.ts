@@ -270,11 +270,13 @@ describe('a call that waits for its turn', () => {
   let waiting: PendingCall[];
   let missed: string[];
   let counted: unknown[];
+  let isKnown: boolean;
   let overload: Overload;
   let held: H2Server;
   let caller: RawClient;
   beforeEach(async () => {
     [waiting, missed, counted] = [[], [], []];
+    isKnown = false;
     const queue = {
       length: 0,
       isBehind: false,
@@ -287,6 +289,7 @@ describe('a call that waits for its turn', () => {
       queue: { ...queue, add: (one) => void waiting.push(one) },
       missed: (by) => void missed.push(by),
       countLate: (request, times) => void counted.push([request, times]),
+      answerKnown: () => (isKnown ? OK : undefined),
     });
     held = await startH2({ service, overload });
     caller = await openRaw(held.port);
@@ -325,6 +328,18 @@ describe('a call that waits for its turn', () => {
       [question, 1],
     ]);
     expect([asked, missed]).toEqual([[], ['late', 'late', 'late', 'late']]);
+  });
+
+  test('is answered, and not counted again, if the answer is known when it expires in time', async () => {
+    isKnown = true;
+    (await queued(1)).expire();
+    expect(await caller.reply(1)).toEqual(wellAnswered);
+    const cancelled = await queued(3);
+    caller.send(rstStream(3, ErrorCode.CANCEL));
+    await caller.settled();
+    cancelled.expire();
+    overload.lateCalls.count();
+    expect([counted, asked, missed]).toEqual([[[question, 1]], [], ['cancelled']]);
   });
 
   test('counts, and is not decided, if its caller cancels it', async () => {

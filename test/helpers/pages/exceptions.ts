@@ -17,7 +17,7 @@ export const notRun: readonly { readonly page: string; readonly part: string; re
   {
     page: 'docs/overlay.md',
     part: 'CONFIG_TYPE=GRPC_XDS_SOTW',
-    reason: 'needs a control plane; test/edge/xds has one',
+    reason: 'needs a control plane; test/parts/xds has one',
   },
   { page: 'docs/runbooks.md', part: 'npx weir ', reason: 'needs trouble; test/e2e/bad-day.test.ts makes it' },
 ];

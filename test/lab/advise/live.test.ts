@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { start } from '../../helpers/process.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { until } from '../../helpers/until.ts';
-import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
+import { asLocal, MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `domain: demo
 descriptors:
@@ -54,7 +54,9 @@ const ask = ({ httpPort }: Weir, user: string): Promise<Response> =>
 
 /** The answer of the API, whose fields the test checks. */
 const fetchAdvice = async ({ debugPort }: Weir) =>
-  JSON.parse(await (await fetch(`http://127.0.0.1:${debugPort}/api/v1/advice`)).text());
+  JSON.parse(
+    await (await fetch(`http://127.0.0.1:${debugPort}/api/v1/advice`, { headers: asLocal({ debugPort }) })).text(),
+  );
 
 /** Some requests of each user, over more than ten windows. */
 async function traffic(weir: Weir): Promise<void> {

@@ -83,6 +83,13 @@ descriptors:
       shadowMode: true,
     },
     {
+      clientSelectors: [
+        { headers: [{ type: 'Distinct', name: 'x-user' }], sourceCIDR: { type: 'Distinct', value: '::/0' } },
+      ],
+      limit: { requests: 9, unit: 'Day' },
+      shadowMode: true,
+    },
+    {
       clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '2001:db8::1/128' } }],
       limit: { requests: 1, unit: 'Hour' },
     },
@@ -105,6 +112,26 @@ descriptors:
     expect.stringMatching(/^# shop\.remote_address_10\.0\.0\.0\/8 is left out: .*are not one network/),
     expect.stringMatching(/^# shop\.tenant is left out: its window/),
     expect.stringMatching(/^# shop\.generic_key_slow is left out: .*no selector/),
+    '# The path /login is compared with its query: requests with another query are not counted.',
+  ]);
+});
+
+test('a policy names the rules that Envoy Gateway merges, and those that no service accepts', () => {
+  const policy = (descriptors: string) =>
+    gatewayPolicy(rulesFrom(`domain: d\ndescriptors:\n${descriptors}`), 'd')
+      .split('\n')
+      .filter((line) => line.startsWith('#'));
+  const limit = 'rate_limit: { unit: minute, requests_per_unit: 4 }';
+  const limits = 'rate_limits: [{ unit: minute, requests_per_unit: 4 }, { unit: day, requests_per_unit: 6 }]';
+  expect(policy(`  - { key: remote_address, addresses: 10.0.0.0/8, ${limits} }`)).toEqual([
+    '# Envoy Gateway merges the 2 limits of 10.0.0.0/8 to one, which counts twice: keep one.',
+  ]);
+  const [each, all] = ['remote_address, addresses: 10.0.0.0/8', 'masked_remote_address, value: 10.0.0.0/8'];
+  expect(policy(`  - { key: ${each}, ${limit} }\n  - { key: ${all}, ${limit} }`)).toEqual([
+    '# Distinct and Exact of 10.0.0.0/8 have one key in the rules of Envoy Gateway, which no service accepts: keep one.',
+  ]);
+  expect(policy(`  - { key: remote_address, value: 10.0.0.0/8, ${limit} }`)).toEqual([
+    expect.stringContaining("'10.0.0.0/8' is no address: write a network under addresses"),
   ]);
 });
 

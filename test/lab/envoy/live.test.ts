@@ -16,7 +16,7 @@ import { accepts, freePort } from '../../helpers/process.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { envoy as envoyBinary } from '../../helpers/tools.ts';
 import { until } from '../../helpers/until.ts';
-import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
+import { asLocal, MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -101,7 +101,9 @@ async function statuses(...sent: readonly (Readonly<Record<string, string>> | un
 
 async function usedSlots(): Promise<number> {
   const url = `http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=demo&descriptor=tenant%3Dacme`;
-  const { counters } = (await (await fetch(url)).json()) as { counters: readonly { used: number }[] };
+  const { counters } = (await (await fetch(url, { headers: asLocal(weir) })).json()) as {
+    counters: readonly { used: number }[];
+  };
   return counters[0]?.used ?? 0;
 }
 
@@ -126,6 +128,24 @@ describe('with the printed configuration', () => {
     expect(stdout).toContain(
       'right  domain demo: routes time out after at most 14400 ms, slots expire after 18000 ms (ttl)',
     );
+    expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
+  });
+
+  test('slots are released though the route rewrites the path and the host, and removes the headers of the slots', async () => {
+    await start('slots', (config) =>
+      config
+        .replace(
+          '- match: { prefix: / }\n',
+          '$&                          request_headers_to_remove: [x-tenant, x-request-id]\n',
+        )
+        .replace('{ cluster: upstream,', '{ cluster: upstream, prefix_rewrite: /inner/, host_rewrite_literal: inner,'),
+    );
+    for (let at = 0; at < 3; at++) {
+      expect((await get({ 'x-tenant': 'acme' })).status).toBe(200);
+      await until('the slot is released', async () => (await usedSlots()) === 0);
+    }
+    const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
+    expect(stdout).toContain('right  domain demo: slots of tenant,request_id are released by listener limited');
     expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
   });
 

@@ -10,7 +10,7 @@ import { countedRules } from '../../helpers/counted-rules.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
 
-const access = { tokens: [], hosts: [], sessions: { of: () => undefined, open: jest.fn(), close: jest.fn() } };
+const access = { tokens: [], sessions: { of: () => undefined, open: jest.fn(), close: jest.fn() } };
 let server: HttpServer | undefined;
 afterEach(() => server?.close(0));
 

@@ -1,7 +1,8 @@
 import { type Hash, hashValue } from '../../../src/base/hashed.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from '../../../src/edge/sites/shared-counters.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import { compile } from '../../../src/engine/rules/compile/compile.ts';
+import { groupByDomain } from '../../../src/engine/rules/compile/by-domain.ts';
+import { compile } from '../../../src/engine/rules/compile/tree-builder.ts';
 import { Problems } from '../../../src/engine/rules/read/problem.ts';
 import { readText } from '../../../src/engine/rules/read/read.ts';
 import { listShares } from '../../../src/operate/admin/site-limits.ts';
@@ -14,8 +15,8 @@ descriptors:
 `;
 const problems = new Problems();
 const tree = compile(
-  readText('rules.yaml', RULES, problems),
-  { mergeDomains: false, split: { sites: 2, site: 0, group: 'names' } },
+  groupByDomain(readText('rules.yaml', RULES, problems), false, problems),
+  { sites: 2, site: 0, group: 'names' },
   problems,
 );
 const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // like a key that the rules make

@@ -18,7 +18,7 @@ test('the debug port speaks TLS with its own certificate, and commands call it o
     const target = `https://localhost:${weir.debugPort}`;
     const run = (env: Record<string, string>, ...to: readonly string[]) =>
       promisify(execFile)(process.execPath, [MAIN, 'explain', 'demo', 'user=alice', '--target', ...to], {
-        env: { PATH: process.env.PATH, NO_COLOR: '1', ...env },
+        env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1', ...env },
       });
     const failing = async (...to: readonly string[]): Promise<string> =>
       run({}, ...to).then(

@@ -135,6 +135,28 @@ test.each(symptoms)('%s is found within 60 s: %s', async (kind, _, send, details
   }
 });
 
+test('hits that are counted only up to their bound are found, and releases with a status are not', async () => {
+  const traffic = createProxiedTraffic([
+    'domain: d\ndescriptors: [{ key: used, rate_limit: { unit: day, requests_per_unit: 5, name: n } }, { key: slot, descriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 1, ttl: 60s } }] }]',
+  ]);
+  await traffic.pass(10, () => {
+    traffic.send(A, 'd', [sent({ used: 'a' }, -500)]);
+    traffic.send(A, 'd', [sent({ slot: 'a', id: 'x' }, -503)]);
+    return false;
+  });
+  expect(traffic.findings.list()).toEqual([]);
+  traffic.send(A, 'd', [sent({ used: 'a' }, -4_000_000_000)]);
+  await traffic.pass(10, () => false);
+  expect(traffic.findings.list()).toMatchObject([
+    {
+      kind: 'hits_beyond_bound',
+      rule: 'd.used',
+      problem: expect.stringMatching(/ of 4000000000, the last time, 500 were counted$/),
+      example: [{ key: 'used', value: 'a' }],
+    },
+  ]);
+});
+
 test('100,000 requests of honest traffic raise no finding', async () => {
   const seen = new Set<string>();
   let requests = 0;

@@ -9,6 +9,7 @@ const reportOf = (traffic: Partial<ProxyTraffic>, calls: EvidenceReport['calls']
   traffic: [{ domain: 'shop', by, requests: 200, shapes: new Map(), keys: new Map(), ...traffic }],
   examples: new Map(),
   jumps: [],
+  bounded: [],
   committed: [],
 });
 

@@ -197,6 +197,38 @@ test('a merge that ended before it deleted its parts counts nothing twice', asyn
   expect((await store.report(all)).hits).toBe(111);
 });
 
+test('before the end of an hour only files of few batches are merged, and none is counted twice', async () => {
+  const path = join(folder, 'young');
+  const store = await FileUsage.open(path);
+  const add = async (from: number, to: number): Promise<void> => {
+    for (let at = from; at < to; at++) await store.add(`batch-${at}`, [rowOf(100, `user=${at % 5}`, 1)]);
+  };
+  const files = async () => (await readdir(path)).filter((name) => name.startsWith('usage-')).sort();
+  await add(0, 17);
+  await store.tidy(0, 100);
+  const [first = ''] = await files();
+  expect(await files()).toEqual([first]);
+  await add(10, 34); // some again
+  await store.tidy(0, 100);
+  expect(await files()).toHaveLength(2);
+  expect(await files()).toContain(first); // not written again
+  await add(0, 17); // all of one file again
+  await store.tidy(0, 100);
+  expect(await files()).toHaveLength(2);
+  expect((await store.report(all)).hits).toBe(34);
+  await store.tidy(0, 101);
+  expect(await files()).toHaveLength(1);
+  expect((await store.report(all)).hits).toBe(34);
+});
+
+test('a file that cannot be written leaves no part of it on the disk', async () => {
+  const path = join(folder, 'unwritable');
+  const store = await FileUsage.open(path);
+  const unwritable = { ...rowOf(100, 'user=alice', 1), hits: 1n as unknown as number }; // as JSON
+  await expect(store.add('one', [unwritable])).rejects.toThrow();
+  expect(await readdir(path)).toEqual(['collector']);
+});
+
 test('a row that PostgreSQL refuses is set aside and counted, and the others are kept', async () => {
   const url = await postgres.createDatabase();
   const store = new PostgresUsage(url, () => {});
@@ -205,7 +237,9 @@ test('a row that PostgreSQL refuses is set aside and counted, and the others are
   await client.connect();
   await client.query("ALTER TABLE weir_usage ADD CHECK (key <> 'user=bad')");
   const rows = ['user=a', 'user=bad', 'user=b', 'user=c'].map((key) => rowOf(100, key, 1));
-  expect(await store.add('second', rows)).toBe('1 rows, which are in the table weir_usage_quarantine');
+  expect(await store.refused()).toBeUndefined();
+  await store.add('second', rows);
+  expect(await store.refused()).toBe('the database has refused 1 rows, which are in the table weir_usage_quarantine');
   expect((await store.report(all)).hits).toBe(3);
   const { rows: kept } = await client.query('SELECT row FROM weir_usage_quarantine');
   expect(JSON.parse(kept[0].row)).toMatchObject({ key: 'user=bad', hits: 1 });

@@ -4,14 +4,9 @@ import { join } from 'node:path';
 import { check, timedInvariants } from '../../../proof/chaos/checker.ts';
 import { readRunLog } from '../../../proof/chaos/log.ts';
 import { describeViolations, toMarkdown } from '../../../proof/chaos/report.ts';
+import type { Topology } from '../../../proof/chaos/rules.ts';
 import { runChaos } from '../../../proof/chaos/run-chaos.ts';
-import {
-  createSchedule,
-  faultKinds,
-  plannedKinds,
-  type ScheduleOptions,
-  type Topology,
-} from '../../../proof/chaos/schedule.ts';
+import { createSchedule, faultKinds, plannedKinds, type ScheduleOptions } from '../../../proof/chaos/schedule.ts';
 
 /** On a busy machine, a reply of a healthy store may take longer than 500 ms. */
 const STORE_TIMEOUT_MS = 2_000;

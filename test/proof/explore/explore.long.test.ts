@@ -52,7 +52,7 @@ test(`each of the changes to be found applies once, and there are at least ${MIN
 });
 
 test('a counterexample is the shortest sequence of steps, drawn as a sequence diagram', async () => {
-  const change = ['held - own + requested <= windowSize(limit)', 'held - own <= windowSize(limit)'] as const;
+  const change = ['before - own + requested <= limit.slots', 'before - own <= limit.slots'] as const;
   const { violation, parties } = await runProtocol(
     'holds',
     { depth: 6 },

@@ -20,6 +20,7 @@ const keeping = (
   readiness: { state: () => ({ ready: true, reasons: [] }) },
   figures: () => ({ ...readFigures(), ...figures }),
   sites: () => undefined,
+  background: { report: () => [] },
 });
 
 test('a report has the counts since the previous one', () => {

@@ -1,148 +1,123 @@
 import { spawn } from 'node:child_process';
-import { EventEmitter } from 'node:events';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { HandedConnections, MAX_HOLD_MS } from '../../../src/serve/supervisor/handed-connections.ts';
+import { HandedConnections, MAX_ON_THE_WAY, type Taker } from '../../../src/serve/supervisor/handed-connections.ts';
+import { until } from '../../helpers/until.ts';
 
-type WorkerProcess = Parameters<HandedConnections['track']>[0];
+const AT = 'the door';
+const ADDRESS = { host: '127.0.0.1', port: 0 };
 
-afterEach(() => jest.useRealTimers());
+/** A worker that answers only if the test says so. */
+class FakeWorker implements Taker {
+  readonly numbers: number[] = [];
+  readonly connections: (Socket | undefined)[] = [];
 
-/** A worker process as seen by Node's cluster module, and its accepted connections. */
-class FakeProcess extends EventEmitter {
-  connected = true;
-  readonly sent: number[] = [];
-  readonly read: number[] = [];
-
-  constructor() {
-    super();
-    this.on('internalMessage', ({ ack }) => this.read.push(ack));
-  }
-
-  send({ seq }: { seq: number }): boolean {
-    this.sent.push(seq);
-    return true;
+  send(message: Parameters<Taker['send']>[0], connection?: Socket): void {
+    if (message.kind !== 'connection') return;
+    this.numbers.push(message.number);
+    this.connections.push(connection);
   }
 }
 
-function trackTwo() {
-  jest.useFakeTimers();
-  const connections = new HandedConnections(() => jest.now());
-  const [one, other] = [new FakeProcess(), new FakeProcess()];
-  const track = (child: FakeProcess) => connections.track(child as unknown as WorkerProcess);
-  const [end] = [track(one), track(other)];
-  let closed = 0;
-  const hand = (child: FakeProcess, seq: number) =>
-    (child.send as (...args: unknown[]) => void)({ seq }, { close: () => closed++ });
-  const acknowledge = (child: FakeProcess, ack: number, accepted = true) =>
-    child.emit('internalMessage', { ack, accepted });
-  return { one, other, end, hand, acknowledge, closed: () => closed };
-}
-
-test('an acknowledgement is read at once if nothing older is unacknowledged', () => {
-  const { one, hand, acknowledge } = trackTwo();
-  hand(one, 1);
-  acknowledge(one, 1);
-  expect([one.sent, one.read]).toEqual([[1], [1]]);
+const clients: Socket[] = [];
+afterEach(() => {
+  for (const client of clients.splice(0)) client.destroy();
 });
 
-test('a worker that acknowledges first gets no connection until the other one has acknowledged, too', () => {
-  const { one, other, hand, acknowledge } = trackTwo();
-  hand(one, 1);
-  hand(other, 2);
-  acknowledge(other, 2);
-  expect(other.read).toEqual([]);
-  acknowledge(one, 1);
-  expect([one.read, other.read]).toEqual([[1], [2]]);
-});
-
-test('a connection that is passed on while an acknowledgement is read takes its turn behind the others', () => {
-  const { one, other, hand, acknowledge } = trackTwo();
-  one.once('internalMessage', () => hand(one, 3));
-  hand(one, 1);
-  hand(other, 2);
-  acknowledge(one, 1);
-  acknowledge(one, 3);
-  expect(one.read).toEqual([1]);
-  acknowledge(other, 2);
-  expect([one.read, other.read]).toEqual([[1, 3], [2]]);
-});
-
-test('a hanging worker is waited for once, and its late acknowledgement is read at once', () => {
-  const { one, other, hand, acknowledge } = trackTwo();
-  hand(one, 1);
-  hand(other, 2);
-  acknowledge(other, 2);
-  jest.advanceTimersByTime(MAX_HOLD_MS - 1);
-  expect(other.read).toEqual([]);
-  jest.advanceTimersByTime(1);
-  expect(other.read).toEqual([2]);
-  hand(other, 3);
-  acknowledge(other, 3);
-  expect(other.read).toEqual([2, 3]);
-  hand(other, 4);
-  acknowledge(one, 1);
-  expect(one.read).toEqual([1]);
-});
-
-test('a connection that a worker does not accept is returned at once', () => {
-  const { one, other, hand, acknowledge } = trackTwo();
-  hand(one, 1);
-  hand(other, 2);
-  acknowledge(other, 2, false);
-  expect(other.read).toEqual([2]);
-});
-
-test('connections that an ended worker has not acknowledged are closed, and not waited for', () => {
-  const { one, other, end, hand, acknowledge, closed } = trackTwo();
-  hand(other, 1);
-  hand(one, 2);
-  hand(one, 3);
-  acknowledge(one, 2);
-  hand(other, 4);
-  acknowledge(other, 4);
-  end();
-  expect([one.read, closed()]).toEqual([[], 2]);
-  acknowledge(other, 1);
-  expect(other.read).toEqual([1, 4]);
-});
-
-test('a worker that is always slow delays the others a tenth of the time', () => {
-  const { one, other, hand, acknowledge } = trackTwo();
-  let heldMs = 0;
-  for (let seq = 0; seq < 100; seq += 2) {
-    hand(one, seq);
-    hand(other, seq + 1);
-    acknowledge(other, seq + 1);
-    for (let ms = 0; ms < 80; ms++) {
-      if (other.read.at(-1) !== seq + 1) heldMs++;
-      jest.advanceTimersByTime(1);
+async function open(count = 2) {
+  const handed = new HandedConnections();
+  const workers = Array.from({ length: count }, () => new FakeWorker());
+  const [port = 0] = await Promise.all(workers.map((worker) => handed.listen(AT, ADDRESS, worker)));
+  const counts = (): number[] => workers.map(({ numbers }) => numbers.length);
+  const make = async (connections: number): Promise<void> => {
+    for (let made = 0; made < connections; made++) {
+      const client = connect(port, '127.0.0.1').on('error', () => {});
+      clients.push(client);
+      await once(client, 'connect');
     }
-    acknowledge(one, seq);
-    expect(other.read).toHaveLength(seq / 2 + 1);
-  }
-  expect(heldMs).toBeGreaterThan(MAX_HOLD_MS);
-  expect(heldMs).toBeLessThan(MAX_HOLD_MS + (50 * 80) / 8);
+  };
+  /** Makes connections, and waits until so many have been passed on. */
+  const pass = async (connections: number, passed: number): Promise<void> => {
+    await make(connections);
+    await until(`${passed} connections`, () => counts().reduce((sum, one) => sum + one) === passed);
+  };
+  const close = (): void => {
+    for (const worker of workers) handed.ended(worker);
+  };
+  return { handed, workers: workers as [FakeWorker, FakeWorker], port, counts, pass, make, close };
+}
+
+test('workers take turns', async () => {
+  const { counts, pass, close } = await open();
+  await pass(6, 6);
+  expect(counts()).toEqual([3, 3]);
+  close();
 });
 
-test('an acknowledgement of a worker without a channel passes no further connection to it', () => {
-  const { one, other, hand, acknowledge, closed } = trackTwo();
-  hand(one, 1);
-  hand(other, 2);
-  acknowledge(other, 2);
-  other.connected = false;
-  acknowledge(one, 1);
-  expect([one.read, other.read, closed()]).toEqual([[1], [], 1]);
+test('a worker that does not answer gets a few connections, and the other one the rest', async () => {
+  const { handed, workers, counts, pass, close } = await open();
+  const [, other] = workers;
+  const BURST = 3 * MAX_ON_THE_WAY;
+  await pass(BURST, 2 * MAX_ON_THE_WAY); // the others wait
+  await until('all connections', () => {
+    for (const number of other.numbers) handed.answered(number, true);
+    return counts().reduce((sum, one) => sum + one) === BURST;
+  });
+  expect(counts()).toEqual([MAX_ON_THE_WAY, BURST - MAX_ON_THE_WAY]);
+  close();
 });
 
-test('other messages are passed on', () => {
-  const { one, hand } = trackTwo();
-  hand(one, 1);
-  const seen = jest.fn();
-  one.on('internalMessage', seen).on('message', seen);
-  one.emit('internalMessage', { act: 'listening' });
-  one.emit('message', { kind: 'report' });
-  expect(seen).toHaveBeenCalledTimes(2);
+test('a connection that a worker has taken is closed here, and stays open for the client', async () => {
+  const { handed, workers, pass, close } = await open(1);
+  await pass(1, 1);
+  const [worker] = workers;
+  expect(worker.connections[0]?.destroyed).toBe(false);
+  handed.answered(worker.numbers[0] ?? -1, true);
+  expect(worker.connections[0]?.destroyed).toBe(true);
+  close();
+});
+
+test('a connection that a worker does not take goes to the next one', async () => {
+  const { handed, workers, counts, pass, close } = await open();
+  const [one, other] = workers;
+  await pass(1, 1);
+  handed.leave(AT, one);
+  handed.answered(one.numbers[0] ?? -1, false);
+  expect(counts()).toEqual([1, 1]);
+  expect(other.connections).toEqual(one.connections);
+  close();
+});
+
+test('connections on their way to a worker that has ended go to another one', async () => {
+  const { handed, workers, counts, pass, close } = await open();
+  const [one, other] = workers;
+  await pass(4, 4);
+  handed.ended(one);
+  expect(counts()).toEqual([2, 4]);
+  expect(other.connections.every((connection) => connection?.destroyed === false)).toBe(true);
+  close();
+});
+
+test('the address is closed with its last worker, and may be bound again', async () => {
+  const { handed, workers, port, pass } = await open();
+  await pass(3, 3);
+  for (const worker of workers) handed.ended(worker);
+  await Promise.all(clients.map((client) => client.closed || once(client.resume(), 'close')));
+  const refused = connect(port, '127.0.0.1');
+  await expect(once(refused, 'connect')).rejects.toThrow('ECONNREFUSED');
+  const worker = new FakeWorker();
+  expect(await handed.listen(AT, { ...ADDRESS, port }, worker)).toBe(port);
+  handed.ended(worker);
+});
+
+test('an address that cannot be bound is reported to each worker', async () => {
+  const { port, handed, close } = await open(1);
+  const taken = { ...ADDRESS, port };
+  for (const worker of [new FakeWorker(), new FakeWorker()])
+    await expect(handed.listen('another door', taken, worker)).rejects.toThrow('EADDRINUSE');
+  close();
 });
 
 test('each of two real workers gets 4 of 8 simultaneous connections, although one is busy after each', async () => {

@@ -10,6 +10,7 @@ import {
   type InvalidationListener,
   type Invalidations,
   type Operation,
+  type Recall,
   type Replies,
   type RunOptions,
   type Settlement,
@@ -81,6 +82,7 @@ export class RedisBackend implements Backend {
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
   #listener: InvalidationListener | undefined;
+  #recall: Recall = () => undefined;
   /** Minimum lead of each slot's node's clock over the monotonic clock since that clock last stepped forward. */
   readonly #leadsMs = new Map<number, number>();
 
@@ -132,6 +134,10 @@ export class RedisBackend implements Backend {
   isSilent({ key }: Operation, nowMs: number): boolean {
     const batcher = this.#redis instanceof Cluster ? this.#batchers.get(this.#slotKeys.slotOf(key)) : this.#onlyBatcher;
     return batcher?.isSilent(nowMs) ?? false;
+  }
+
+  recallWith(recall: Recall): void {
+    this.#recall = recall;
   }
 
   shardOf({ key }: Operation): string {
@@ -241,6 +247,7 @@ export class RedisBackend implements Backend {
       maxInFlight: MAX_IN_FLIGHT,
       monotonicMs,
       lateness,
+      recall: (operations) => this.#recall(operations),
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,

@@ -1,6 +1,6 @@
 import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
-import { algorithmFor, algorithmNames, isShared, type Limit, longestMemoryMs } from '../../holds/limits.ts';
+import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { PackedNumbers } from './packed-numbers.ts';
@@ -220,10 +220,10 @@ const noReset: ResetKeyOf = (key) => `reset|${key}`;
 
 function packLimit(into: number[], operation: Operation, nowMs: number): void {
   const { limit } = operation;
-  const { scriptArgs, sharing } = algorithmFor(limit);
+  const { scriptArgs } = algorithmFor(limit);
   const args = scriptArgs(limit, nowMs, operation);
   const step = stepNumbers[limit.algorithm];
-  into.push(sharing && isShared(limit) ? -step : step, args.length, ...args);
+  into.push(step, args.length, ...args);
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Monotonic } from '../../../base/clock.ts';
 import { type Eventual, Later } from '../../../base/later.ts';
 import type { Spend } from '../../algorithms/limit.ts';
-import type { Operation, Replies, Unavailable } from '../backend.ts';
+import type { Operation, Recall, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
 import { MAX_CALL_WORK, measureWork, StoreWork } from '../store-work.ts';
@@ -76,6 +76,8 @@ class Waiting extends Later<Replies> implements BatchRequest {
 interface BatcherOptions {
   /** Counts a batch in one call. */
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
+  /** What is known of a request when it is its turn. */
+  readonly recall: Recall;
   /** The reply to a hit that could not be counted. */
   readonly unavailable: (reason: string) => Unavailable;
   /** The lag of this process: silence of the node while it did not run says nothing about the node. */
@@ -177,7 +179,7 @@ export class Batcher {
     this.#options.inNextTurn(() => {
       this.#isScheduled = false;
       while (this.#queue.length > 0 && this.#inFlight < this.#options.maxInFlight && !this.#giveUpQueue())
-        this.#send(this.#take());
+        this.#sendUnknown(this.#take());
     });
   }
 
@@ -208,6 +210,18 @@ export class Batcher {
     const taken = this.#queue.splice(0, count);
     for (const request of taken) this.#queuedHits -= request.operations.length;
     return taken;
+  }
+
+  /** Answers the requests whose replies have become known since they were queued, and sends the others. */
+  #sendUnknown(requests: readonly Waiting[]): void {
+    const known: (readonly [Waiting, Replies])[] = [];
+    const unknown = requests.filter((request) => {
+      const replies = this.#options.recall(request.operations);
+      if (replies) known.push([request, replies]);
+      return !replies;
+    });
+    if (unknown.length > 0) this.#send(unknown);
+    for (const [request, replies] of known) request.resolve(replies); // its caller may run more
   }
 
   #send(requests: readonly Waiting[]): void {

@@ -18,9 +18,9 @@ local function format_of(count)
   return format
 end
 
--- Packs the numbers from place `numbers.first`, or all of them; or those of all lists in `numbers.lists`.
+-- Packs the numbers from place `numbers.first`, or without the first `numbers.dropped`, or all of them; or those of all lists in `numbers.lists`.
 local function pack_numbers(numbers)
-  local from, to = numbers.first or 1, #numbers
+  local from, to = numbers.dropped and numbers.dropped + 1 or numbers.first or 1, #numbers
   if numbers.lists then
     local packed = {}
     for i = 1, #numbers.lists do

@@ -8,8 +8,8 @@
   batch uses a counter of a run.
 
   KEYS     the counters, each once
-  ARGV[1]  little-endian doubles; the number of limits, and per limit: algorithm (its place in `algorithms`, negative
-           if children share slots), the length of the limit, the limit; the number of runs, and per run: limit (its
+  ARGV[1]  little-endian doubles; the number of limits, and per limit: algorithm (its place in `algorithms`), the
+           length of the limit, the limit; the number of runs, and per run: limit (its
            place among the limits; negative if the hits are usage), hits, the number of counters with one spend and of those with several, the places in KEYS of the former, the place
            in KEYS and the number of spends of each of the latter; then the requests. The place of a limit is negative
            in a run whose hits are usage

@@ -6,6 +6,7 @@ import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { holdListScript } from '../../holds/hold-list.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
+import type { Compiled } from '../../lua/compiled-step.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -13,10 +14,11 @@ export interface Script {
   readonly sha1: string;
 }
 
-const read = (url: URL): string => readFileSync(url, 'utf8');
+const read = (source: URL | Compiled): string => (source instanceof URL ? readFileSync(source, 'utf8') : source.lua);
 
-/** The function of a file: `fixed_window` of fixed-window.lua. */
-const nameStep = ({ pathname }: URL): string => basename(pathname, '.lua').replaceAll('-', '_');
+/** The function of a step: `fixed_window` of fixed-window.lua. */
+const nameStep = (source: URL | Compiled): string =>
+  source instanceof URL ? basename(source.pathname, '.lua').replaceAll('-', '_') : source.name;
 
 const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
 
@@ -37,26 +39,19 @@ export const script: Script = assembleScript([]);
 /**
  * Assembles the script, with additional steps on counters in another format, whose files also define a function with
  * the suffix `_load`. An algorithm's functions are created when a limit of the batch first needs them: Redis runs the
- * whole text in each call, and the limits of a call use few algorithms. One whose limits may be shared by children has
- * a second, negative place, with the scripts for sharing.
+ * whole text in each call, and the limits of a call use few algorithms.
  */
 export function assembleScript(foreign: readonly URL[]): Script {
   const algorithms = [
-    ...algorithmNames.flatMap((name, at) => {
+    ...algorithmNames.map((name, at) => {
       const row = findRow(name);
       const more = [...listTraits(name), ['reserves', String(row.reserves === true)]].map(
         ([trait, value]) => `${trait} = ${value}`,
       );
       const step = nameStep(row.script);
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const describe = (place: number, sharing: readonly URL[]) => ({
-        place,
-        step,
-        urls: [...(row.hasHolders ? [holdListScript] : []), ...sharing, ...(row.includes ?? []), row.script],
-        more: more.join(', '),
-      });
-      const plain = describe(at + 1, []);
-      return row.sharing ? [plain, describe(-plain.place, row.sharing)] : plain;
+      const urls = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? []), row.script];
+      return { place: at + 1, step, urls, more: more.join(', ') };
     }),
     ...foreign.map((url, at) => ({
       place: algorithmNames.length + at + 1,

@@ -6,7 +6,7 @@ import type { CounterKey } from '../key.ts';
 import {
   ABANDONED_MS,
   PAGE_ENTRIES,
-  type UsageBatch,
+  type UsageAside,
   type UsageEntry,
   type UsagePage,
   type UsageSource,
@@ -67,13 +67,17 @@ export class RedisUsage implements UsageSource {
     return keys;
   }
 
-  async setAside(collector: string): Promise<readonly UsageBatch[]> {
+  async setAside(collector: string): Promise<UsageAside> {
     const tags = this.#redis instanceof Cluster ? [...(await this.#records.all(TAGS)).keys()] : [''];
-    const batches = tags.map(async (tag) => {
-      const reply = await this.#run(tag, makeId(tag), collector, ABANDONED_MS);
-      return Array.isArray(reply) ? [{ id: String(reply[0]), ageMs: Number(reply[1]) }] : [];
-    });
-    return (await Promise.all(batches)).flat();
+    const all = await Promise.allSettled(tags.map((tag) => this.#run(tag, makeId(tag), collector, ABANDONED_MS)));
+    const failures = all.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    if (failures.length > 0 && failures.length === tags.length) throw failures[0];
+    const batches = all.flatMap((one) =>
+      one.status === 'fulfilled' && Array.isArray(one.value)
+        ? [{ id: String(one.value[0]), ageMs: Number(one.value[1]) }]
+        : [],
+    );
+    return { batches, problems: failures.map((error) => (error instanceof Error ? error.message : String(error))) };
   }
 
   async read(id: string, after = '0'): Promise<UsagePage | undefined> {

@@ -23,7 +23,7 @@ import {
   nominalCapacity,
   unitOfNamed,
 } from '../../holds/limits.ts';
-import { overruns, type ReservationLimit } from '../../holds/reservation.ts';
+import { lapses, overruns, type ReservationLimit } from '../../holds/reservation.ts';
 import type { SiteSplit } from '../../holds/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
@@ -333,7 +333,7 @@ function readReserve(
   const { reserve } = values;
   if (!reserve || !isRateLimit(inner)) return inner; // it goes with no others
   if (reserve.invalid.size > 0) return undefined; // reported already
-  const report = (key: 'ttl' | 'on_overrun' | 'estimate', message: string): undefined =>
+  const report = (key: 'ttl' | 'on_overrun' | 'on_lapse' | 'estimate', message: string): undefined =>
     problems.error(reserve.place(key), message);
   const other = (['charge', 'consistency', 'max_delay'] as const).find(
     (key) => !allowedBeside[key].includes(values[key]),
@@ -349,11 +349,13 @@ function readReserve(
       place('reserve'),
       'reserve requires the id of the request: put not_counted: hold on this node or one above',
     );
-  const { ttl = '', on_overrun: written = overruns[0], estimate } = reserve.values;
+  const { ttl = '', on_overrun: written = overruns[0], on_lapse: lapse = lapses[0], estimate } = reserve.values;
   const ttlMs = durationMs(ttl);
   if (!isTtl(ttlMs)) return report('ttl', `ttl must be a time such as 60s or 5m, from 100ms to 1d, got '${ttl}'`);
   const onOverrun = overruns.find((one) => one === written);
   if (!onOverrun) return report('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
+  const onLapse = lapses.find((one) => one === lapse);
+  if (!onLapse) return report('on_lapse', `on_lapse must be ${lapses.join(' or ')}, got '${lapse}'`);
   const most = nominalCapacity(inner) + inner.soft;
   const reserved = estimate === undefined || estimate === 'p95' ? estimate : readEstimate(estimate, inner);
   if (typeof reserved === 'number' && !(Number.isInteger(reserved) && reserved >= 1 && reserved <= most))
@@ -374,6 +376,7 @@ function readReserve(
     inner,
     ttlMs,
     onOverrun,
+    onLapse,
     estimate: reserved,
   } satisfies ReservationLimit;
 }

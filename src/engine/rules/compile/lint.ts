@@ -193,6 +193,9 @@ function lintLimit(
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
     ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
+    ...(/["\\]/.test(values.name ?? '')
+      ? [warning(place('name'), 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it')]
+      : []),
     ...idle.map((replaced) => {
       const { name = '' } = replaced.values;
       return warning(replaced.place('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);

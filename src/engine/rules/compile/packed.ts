@@ -1,22 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { SiteSplit } from '../../holds/site-share.ts';
-import { LevelBuilder } from '../match/level-builder.ts';
-import type { Domain, Level, Naming, Node, Rule } from '../match/tree.ts';
+import type { Domain } from '../match/tree.ts';
 import { type Block, mapBlocks, reviveBlock } from '../read/block.ts';
 import type { Shape } from '../read/format.ts';
 import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
-import { type Place, Problems } from '../read/problem.ts';
-import {
-  type Above,
-  buildNodeRule,
-  childContext,
-  createDomain,
-  groupByDomain,
-  nodeTraits,
-  topContext,
-} from './compile.ts';
-import type { Steps } from './steps.ts';
+import type { Place } from '../read/problem.ts';
+import type { WrittenDomain } from './by-domain.ts';
+import type { BlockPlace, NodeSource } from './tree-builder.ts';
 
 /**
  * Checked rules as pieces of text, in which they are sent to other processes: a compiled tree contains functions. A
@@ -50,9 +40,9 @@ type PackedNode = readonly [
 /** The names of files, and nodes from them. */
 type PackedPiece = readonly [files: readonly string[], nodes: readonly PackedNode[]];
 
-/** @param blocks  without problems */
-export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
-  return Array.from(groupByDomain(blocks, mergeDomains, new Problems()), ([name, { nodes, spend, overlaid }]) => {
+/** @param domains  without problems */
+export function pack(domains: ReadonlyMap<string, WrittenDomain>): PackedRules {
+  return Array.from(domains, ([name, { nodes, spend, overlaid }]) => {
     const listed = nodes.flatMap((node) => listNodes(node, 0));
     const count = Math.ceil(listed.length / PIECE_NODES);
     const pieces = Array.from({ length: count }, (_, at) =>
@@ -114,12 +104,6 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
   return mapBlocks(shape, values, (inner, block) => plain(inner, (block as Block<Shape>).values)); // as the format says
 }
 
-/** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
-export interface NodeSource {
-  /** The next node, and its children, if any; undefined after the last. */
-  next(): { readonly written: UnpackedNode; readonly below: NodeSource | undefined } | undefined;
-}
-
 /**
  * The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at a time.
  */
@@ -147,7 +131,7 @@ function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefine
         get block() {
           return restoreBlock(node, files);
         },
-        from: { piece, at },
+        from: new NodePlace(piece, at),
       };
   }
 }
@@ -159,109 +143,30 @@ interface UnpackedNode {
   /** Built on demand. */
   readonly block: Block<'node'>;
   /** Allows the node to be read again; takes less memory than the node. */
-  readonly from: NodePlace;
-}
-
-/** A piece, and the index of a node in it, from 0. */
-interface NodePlace {
-  readonly piece: string;
-  readonly at: number;
+  readonly from: BlockPlace;
 }
 
 const readPiece = (piece: string): PackedPiece => JSON.parse(piece); // written by `pack`
 
-/** Reads a node again. */
-function blockAt({ piece, at }: NodePlace): Block<'node'> {
-  const [files, nodes] = readPiece(piece);
-  const node = nodes[at];
-  if (!node) throw new RangeError(`node ${at} of a piece with ${nodes.length}`);
-  return restoreBlock(node, files);
+/** A piece, and the index of a node in it, from 0. */
+class NodePlace implements BlockPlace {
+  readonly #piece: string;
+  readonly #at: number;
+
+  constructor(piece: string, at: number) {
+    this.#piece = piece;
+    this.#at = at;
+  }
+
+  read(): Block<'node'> {
+    const [files, nodes] = readPiece(this.#piece);
+    const node = nodes[this.#at];
+    if (!node) throw new RangeError(`node ${this.#at} of a piece with ${nodes.length}`);
+    return restoreBlock(node, files);
+  }
 }
 
 function restoreBlock([, own, file, line, overlaid]: PackedNode, files: readonly string[]): Block<'node'> {
   const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
   return { ...reviveBlock('node', own, place), overlaid };
-}
-
-/**
- * Builds the tree of a domain whose rules have been checked. If there are many rules, each is built when it is first
- * needed: building all of them takes several times as long as the rest, and would delay requests for rules that none of
- * them matches.
- */
-export function* buildChecked(packed: PackedDomain, split: SiteSplit | undefined): Steps<Domain> {
-  const above = topContext(packed.name, split);
-  const count = { rules: 0 };
-  const root = yield* buildLevel(unpack(packed), above, count);
-  return createDomain(above, { ...packed, root, ruleCount: count.rules });
-}
-
-/** The cost of building a rule, relative to that of adding a node. */
-const RULE_WORK = 4;
-/** The first rules of a domain, which are built with the tree: they take about a millisecond. */
-const MADE_RULES = 100;
-
-function* buildLevel(nodes: NodeSource, above: Above, count: { rules: number }): Steps<Level> {
-  const level = new LevelBuilder();
-  for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-    const { written, below } = sourced;
-    const { not_counted: notCounted } = written.head;
-    // the domain needs all ids from the start, even if their rules are not built yet
-    const here = below || notCounted !== undefined ? childContext(written.block, above, new Problems()) : undefined;
-    const node = new LazyNode(written, above, here);
-    level.add(written.head, node);
-    if (written.head.required) above.requirements.push(written.head.required);
-    if (node.hasRule && notCounted !== 'commit') count.rules++;
-    yield 1;
-    // sites search all rules for the limits that they share
-    if ((above.split || count.rules <= MADE_RULES) && node.hasRule) {
-      node.make(written.block);
-      yield RULE_WORK;
-    }
-    if (below && here) node.children = yield* buildLevel(below, { ...here, node }, count);
-  }
-  return yield* level.build();
-}
-
-class LazyNode implements Node {
-  readonly composite: string;
-  readonly naming: Naming;
-  readonly sharedValue: string | undefined;
-  readonly countsAddresses: true | undefined;
-  readonly hasRule: boolean;
-  children: Level | undefined = undefined;
-  #rule: Rule | undefined = undefined;
-  /** Source of the rule; undefined if there is none, or the rule has been built. */
-  #source: RuleSource | undefined;
-
-  constructor({ head, from }: UnpackedNode, above: Above, here: Above | undefined) {
-    const { composite, naming, sharedValue, countsAddresses } = nodeTraits(head);
-    this.composite = composite;
-    this.naming = naming;
-    this.sharedValue = sharedValue;
-    this.countsAddresses = countsAddresses;
-    const { not_counted: notCounted, rate_limit: only, rate_limits: several = [], share } = head;
-    this.hasRule = notCounted === 'commit' || only !== undefined || several.length > 0 || share !== undefined;
-    if (this.hasRule) this.#source = { from, above, here };
-  }
-
-  get rule(): Rule | undefined {
-    if (this.#source) this.make(blockAt(this.#source.from));
-    return this.#rule;
-  }
-
-  /** Builds the rule from its block, unless it has been built. */
-  make(block: Block<'node'>): void {
-    if (!this.#source) return;
-    const { above, here } = this.#source;
-    const problems = new Problems(); // remains empty
-    this.#rule = buildNodeRule(block, { above, here: here ?? childContext(block, above, problems) }, problems);
-    this.#source = undefined;
-  }
-}
-
-interface RuleSource {
-  readonly from: NodePlace;
-  readonly above: Above;
-  /** The rule; absent until it is built. */
-  readonly here: Above | undefined;
 }

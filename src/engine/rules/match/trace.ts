@@ -73,17 +73,19 @@ function listCompared(level: Level, { key, value }: Entry): readonly Compared[] 
         failed: blocks.matches(value) ? undefined : { reason: 'address_outside' },
       }),
     ),
-    ...comparedWith(level, key).map(
-      ({ node, key: keyPattern, value: pattern }): Compared => ({
-        node,
-        listedAs: {
-          key: keyPattern.text,
-          ...(pattern.kind !== 'any_value' && { value: pattern.text }),
-          kind: 'wildcard',
-        },
-        failed: describeFailure(keyPattern, key, 'key') ?? describeFailure(pattern, value, 'value'),
-      }),
-    ),
+    ...comparedWith(level, key)
+      .filter(({ node }) => node !== exact) // a node with a * matches its own text exactly
+      .map(
+        ({ node, key: keyPattern, value: pattern }): Compared => ({
+          node,
+          listedAs: {
+            key: keyPattern.text,
+            ...(pattern.kind !== 'any_value' && { value: pattern.text }),
+            kind: 'wildcard',
+          },
+          failed: describeFailure(keyPattern, key, 'key') ?? describeFailure(pattern, value, 'value'),
+        }),
+      ),
     ...(anyValue ? [{ node: anyValue, listedAs: { key, kind: 'any_value' } } as const] : []),
   ];
 }

@@ -7,7 +7,7 @@ import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
 import { adaptTargets } from '../../holds/concurrency.ts';
 import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
-import { overruns } from '../../holds/reservation.ts';
+import { lapses, overruns } from '../../holds/reservation.ts';
 import { sharedAlgorithms, siteModes } from '../../holds/site-share.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
@@ -316,12 +316,18 @@ export const format = {
       required: true,
       pattern: DURATION,
       meaning:
-        'time after which an uncommitted reservation is released; must exceed the duration of any request: 60s, 5m; at most 1d',
+        'time after which an uncommitted reservation lapses; must exceed the duration of any request: 60s, 5m; at most 1d',
     },
     on_overrun: {
       type: 'text',
       choices: overruns,
       meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
+    },
+    on_lapse: {
+      type: 'text',
+      choices: lapses,
+      meaning:
+        'what happens to a reservation that is not committed within its ttl: charge (the default) keeps it as used, until a late commit corrects it; free releases it',
     },
     estimate: {
       type: 'text',

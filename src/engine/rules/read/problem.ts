@@ -51,12 +51,18 @@ export class Problems {
   }
 }
 
+/** For rules that were checked before: what is reported again is dropped. */
+export const checkedBefore: Problems = new (class extends Problems {
+  override error(): undefined {}
+  override warn(): undefined {}
+})();
+
 /** Maximum number of problems that a service keeps of one load. */
 export const MAX_KEPT_PROBLEMS = 1_000;
 
 /**
  * The first problems in the given order, errors before warnings, and the number of the remaining ones: rules of a few
- * hundred kilobytes may have tens of thousands.
+ * hundred kilobytes may have tens of thousands. The list may be made of such lists.
  */
 export function firstProblems(found: readonly Problem[]): readonly Problem[] {
   if (found.length <= MAX_KEPT_PROBLEMS) return found;
@@ -66,7 +72,7 @@ export function firstProblems(found: readonly Problem[]): readonly Problem[] {
   const [kept, left]: [Problem[], Problem[]] = [[], []];
   for (const problem of found) (isKept(problem) ? kept : left).push(problem);
   const next = left.find(isError) ?? (left[0] as Problem); // not empty
-  const count = left.length;
+  const count = countProblems(left);
   const listed = next.line === undefined ? '' : ', which weir check lists';
   return [...kept, { ...next, path: '', message: `and ${count} more problems${listed}`, count }];
 }

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { every } from '../../../base/clock.ts';
 import type { PackedRules } from '../compile/packed.ts';
 import type { RuleTree } from '../match/tree.ts';
+import type { OverlayFile } from '../overlay/overlay.ts';
 import { formatProblem, type Problem } from '../read/problem.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
   type CheckedRules,
-  checkRuleFiles,
   type LoadedRules,
   type LoadOptions,
   loadRules,
@@ -15,6 +15,7 @@ import {
   unreadProblem,
 } from './load.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
+import { RuleChecker } from './rule-checker.ts';
 
 /** The current rules. */
 export interface RuleBook {
@@ -25,7 +26,7 @@ export interface RuleBook {
   close(): void;
 }
 
-interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   readonly pollIntervalMs: number;
@@ -42,8 +43,8 @@ const MOST_RETRY_POLLS = 30;
 
 /**
  * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
- * not replace the current ones. Loads block this thread: about a second for 10,000 rules. Resolves after the first
- * load.
+ * not replace the current ones. Loads block this thread: about a second for 10,000 changed rules. Resolves after the
+ * first load.
  *
  * The files are polled, not watched: the set of files and their modification times are compared, so that a write in
  * place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike. Of more than
@@ -51,7 +52,7 @@ const MOST_RETRY_POLLS = 30;
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, overlay, mergeDomains, store } = options;
-  const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
+  const checker = new RuleChecker({ mergeDomains, ...(store && { store }) });
   const inForce = new RulesInForce(store?.split);
   const history = new LoadHistory();
   let isPolling = false;
@@ -61,17 +62,17 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
   };
-  const check = (files: readonly RuleFileState[] | string, checking: LoadOptions): CheckedRules => {
+  const check = (files: readonly RuleFileState[] | string, over: readonly OverlayFile[]): CheckedRules => {
     if (typeof files === 'string') return unread(source, `cannot be read: ${files}`);
     try {
-      return checkRuleFiles(files, checking);
+      return checker.check(files, over);
     } catch (error) {
       // a part of this program may be gone, or memory short
       return unread(source, `cannot be checked: ${error instanceof Error ? error.message : error}`);
     }
   };
   const load = (files: readonly RuleFileState[] | string, state: string): void => {
-    const { valid, invalid } = checkOverlaid(overlay, (over) => check(files, { ...loadOptions, overlay: over }));
+    const { valid, invalid } = checkOverlaid(overlay, (over) => check(files, over));
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))

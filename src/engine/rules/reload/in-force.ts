@@ -1,6 +1,7 @@
 import type { SiteSplit } from '../../holds/site-share.ts';
-import { buildChecked, type PackedDomain, type PackedRules } from '../compile/packed.ts';
+import { type PackedDomain, type PackedRules, unpack } from '../compile/packed.ts';
 import { finish, inSlices, type Steps } from '../compile/steps.ts';
+import { buildDomain } from '../compile/tree-builder.ts';
 import { type Domain, listRules, type RuleTree } from '../match/tree.ts';
 
 interface Known {
@@ -33,7 +34,7 @@ export class RulesInForce {
    * one step.
    */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
-    return this.#put(packed, await inSlices(this.#build(packed), { pause }));
+    return this.#put(packed, await inSlices(this.#build(packed), pause));
   }
 
   /** Like `replace`, in one turn: for the start, before there are requests. */
@@ -55,7 +56,8 @@ export class RulesInForce {
     for (const domain of packed) {
       const known = this.#byDomain.get(domain.name);
       if (known && isSame(known.packed, domain)) built.push(known);
-      else built.push({ domain: yield* buildChecked(domain, this.#split), packed: domain });
+      else
+        built.push({ domain: yield* buildDomain({ ...domain, nodes: unpack(domain) }, this.#split), packed: domain });
       yield 1;
     }
     return built;

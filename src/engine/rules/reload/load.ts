@@ -1,8 +1,9 @@
-import { compile } from '../compile/compile.ts';
+import { groupByDomain, type WrittenDomain } from '../compile/by-domain.ts';
 import { checkFit, type StoreTraits } from '../compile/fit.ts';
 import { leaseByDefault } from '../compile/lease-by-default.ts';
 import { lint } from '../compile/lint.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
+import { compile, countPathCharacters } from '../compile/tree-builder.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
@@ -56,6 +57,8 @@ export type CheckedRules =
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
       readonly ruleCount?: number;
+      /** The length of all rules' paths together. */
+      readonly pathCharacters?: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
@@ -83,29 +86,40 @@ export function checkBlocks(
   options: LoadOptions,
   inOrder: (problems: readonly Problem[]) => readonly Problem[] = inFileOrder,
 ): CheckedRules {
-  const { loaded, laid } = compileBlocks(blocks, found, options);
+  const { loaded, domains } = compileBlocks(blocks, found, options);
   if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
-  const ruleCount = loaded.rules.rules.length;
-  const warnings = firstProblems(loaded.warnings);
-  return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
+  const { rules } = loaded.rules;
+  return {
+    ok: true,
+    packed: pack(domains),
+    warnings: firstProblems(loaded.warnings),
+    ruleCount: rules.length,
+    pathCharacters: countPathCharacters(rules),
+  };
 }
 
-/** @returns  with the blocks under the overlay */
+/** @returns  with the domains under the overlay */
 function compileBlocks(
   blocks: readonly Block<'file'>[],
   found: readonly Problem[],
   { mergeDomains, store, overlay = [] }: LoadOptions,
-): { readonly loaded: LoadedRules; readonly laid: readonly Block<'file'>[] } {
+): { readonly loaded: LoadedRules; readonly domains: ReadonlyMap<string, WrittenDomain> } {
   const problems = new Problems(found);
   const laid = leaseByDefault(layOver(blocks, overlay, problems), store);
-  const rules = compile(laid, { mergeDomains, split: store?.split }, problems);
+  const domains = groupByDomain(laid, mergeDomains, problems);
+  const rules = compile(domains, store?.split, problems);
   if (store) checkFit(laid, store, problems);
-  if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, laid };
+  if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, domains };
   const warnings = inFileOrder([...problems.all, ...lint(laid, store?.spend ?? 'each')]);
-  return { loaded: { ok: true, rules, warnings }, laid };
+  return { loaded: { ok: true, rules, warnings }, domains };
 }
 
-function readBlocks({ path, name: file, text }: RuleFile, problems: Problems, isAnyKindRead = false): Block<'file'>[] {
+/** The block of a file, or none if nothing of it can be read. */
+export function readBlocks(
+  { path, name: file, text }: RuleFile,
+  problems: Problems,
+  isAnyKindRead = false,
+): Block<'file'>[] {
   const error = (line: number, message: string): [] => {
     problems.error({ file, line, path: '' }, message);
     return [];
@@ -138,7 +152,7 @@ const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
 
-const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
+export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
   problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { SiteSplit } from '../../holds/site-share.ts';
-import { type Above, buildOwn, topContext } from '../compile/compile.ts';
-import { type NodeSource, type PackedDomain, unpack } from '../compile/packed.ts';
+import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from '../compile/node-rule.ts';
+import { type PackedDomain, unpack } from '../compile/packed.ts';
+import type { NodeSource } from '../compile/tree-builder.ts';
 import type { Rule } from '../match/tree.ts';
 import { nodeId } from '../read/node-source.ts';
-import { Problems } from '../read/problem.ts';
+import { checkedBefore } from '../read/problem.ts';
 
 /** The part of a rule that is needed to compare two versions. */
 export interface RuleSummary {
@@ -28,18 +29,19 @@ export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
  */
 export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
   const summaries = new Map<string, RuleSummary>();
-  const problems = new Problems(); // checked rules have none
   const texts = new Texts();
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
-      const { node, here } = buildOwn(sourced.written.block, above, problems);
-      const chain = { id: `${parent}${nodeId(sourced.written.head)}/`, groups: [...groups, node.sharedValue] };
-      const { rule, composite } = node;
+      const { head, block } = sourced.written;
+      const { composite, sharedValue } = nodeTraits(head);
+      const chain = { id: `${parent}${nodeId(head)}/`, groups: [...groups, sharedValue] };
+      const here = childContext(block, above);
+      const rule = buildNodeRule(block, { above, here });
       if (rule) summaries.set(chain.id, createSummary({ rule, composite }, chain, texts));
-      if (sourced.below) addLevel(sourced.below, here, chain);
+      if (sourced.below) addLevel(sourced.below, { ...here, node: { rule } }, chain);
     }
   };
-  addLevel(unpack(domain), topContext(domain.name, split), { id: `${domain.name}/`, groups: [] });
+  addLevel(unpack(domain), topContext(domain.name, split, checkedBefore), { id: `${domain.name}/`, groups: [] });
   return summaries;
 }
 

@@ -1,6 +1,6 @@
-import type { RateLimitRequest, RequestDescriptor } from '../../../engine/decide/decide.ts';
+import type { RateLimitRequest } from '../../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
-import { readDescriptor } from '../../mapping/actions.ts';
+import { readDescriptors, readLimitItems } from '../../mapping/actions.ts';
 import { compileRegExp, type MappingBlock, parseBlock } from '../../mapping/mapping-block.ts';
 import { type LogFields, LogReaders, toText } from '../readers/fields.ts';
 import { parseTimeMs } from '../readers/times.ts';
@@ -33,7 +33,7 @@ function readMapping(block: MappingBlock): Mapping | undefined {
   const domain = block.required('domain');
   const readers = fieldReaders(block.block('fields'));
   const label = readLabel(block.block('label'));
-  const reads = block.blocks('rate_limits').map((one) => readDescriptor(one, readers));
+  const items = readLimitItems(block, readers);
   block.done();
   if (domain === undefined) return undefined;
   return {
@@ -42,11 +42,7 @@ function readMapping(block: MappingBlock): Mapping | undefined {
       const time = readers.time(fields);
       const timeMs = parseTimeMs(time);
       if (timeMs === undefined) return time === undefined ? 'no time' : `no time: ${JSON.stringify(time)}`;
-      const descriptors: RequestDescriptor[] = [];
-      for (const read of reads) {
-        const descriptor = read(fields);
-        if (descriptor) descriptors.push(descriptor);
-      }
+      const descriptors = readDescriptors(items, fields);
       if (descriptors.length === 0) return undefined;
       const request: RateLimitRequest = { domain, descriptors };
       const expected = label(fields);

@@ -30,6 +30,7 @@ const ADDRESS_NAMES = [
 ];
 const STATUS_NAMES = ['response_code', 'status', 'code', 'status_code'];
 const CLUSTER_NAMES = ['upstream_cluster', 'cluster'];
+const SOURCE_NAMES = ['source_cluster', 'service_cluster'];
 
 /** Names of fields from a mapping, which take precedence over the standard ones. */
 interface FieldNames {
@@ -50,12 +51,20 @@ export class LogReaders implements FieldReaders {
   readonly ipv6Prefix = 128;
   readonly status: ReadField;
   readonly cluster = readFirst(CLUSTER_NAMES);
+  /** Envoy sends an empty text without a cluster of its own. */
+  readonly sourceCluster: ReadField = (fields) => readFirst(SOURCE_NAMES)(fields) ?? '';
 
   constructor({ time, remoteAddress, status, headers }: FieldNames) {
     this.#headers = headers;
     this.time = rawField(time === undefined ? TIME_NAMES : [time]);
     this.address = readFirst(remoteAddress === undefined ? ADDRESS_NAMES : [remoteAddress]);
     this.status = readFirst(status === undefined ? STATUS_NAMES : [status]);
+  }
+
+  /** The field that is named as in `%DYNAMIC_METADATA(namespace:key)%`. */
+  metadata(namespace: string, path: readonly string[]): (fields: LogFields) => unknown {
+    const name = [namespace, ...path].join(':');
+    return (fields) => fields[name];
   }
 
   /** A request header or an HTTP/2 pseudo-header. */

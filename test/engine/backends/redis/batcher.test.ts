@@ -10,6 +10,7 @@ import { operationOf } from '../../../helpers/operations.ts';
 const limit = fixedWindowOf(1_000, 60_000);
 const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
 const decided = { code: 'OK' } as unknown as Reply; // its contents do not matter here
+const remembered = { code: 'OVER_LIMIT' } as unknown as Reply;
 const late = (timeoutMs: number): Reply => ({ code: 'UNAVAILABLE', reason: `no reply within ${timeoutMs} ms` });
 
 beforeEach(() => {
@@ -31,6 +32,7 @@ async function turns(): Promise<void> {
 
 /** A node that answers each call on command. @param stoodShare  the part of the time in which this process does not run */
 function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
+  const known = new Set<unknown>();
   const calls: {
     readonly requests: readonly BatchRequest[];
     readonly answer: () => void;
@@ -44,6 +46,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
         const answer = () => resolve(requests.map(({ operations }) => operations.map(() => decided)));
         calls.push({ requests, answer, fail });
       }),
+    recall: (operations) => (known.has(operations) ? [remembered] : undefined),
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
     slowMs,
@@ -62,7 +65,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
   const ask = (times: number, timeoutMs: number) =>
     Array.from({ length: times }, () => Promise.resolve(batcher.run(asked, timeoutMs)).then(([answer]) => answer));
   const sizes = () => calls.map(({ requests }) => requests.length);
-  return { calls, sizes, ask, breaker, batcher };
+  return { calls, sizes, ask, breaker, batcher, known };
 }
 
 test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
@@ -359,4 +362,21 @@ test('a node is silent once it owes a reply for much longer than usual, until it
   expect(isSilent()).toBe(false); // the other call waits since the last reply
   await advance(15);
   expect(isSilent()).toBe(true);
+});
+
+test('requests whose replies have become known while they waited are not sent', async () => {
+  const { calls, sizes, ask, known } = started();
+  const first = ask(1, 1_000);
+  await turns();
+  const second = ask(1, 1_000);
+  await turns();
+  const waiting = ask(1_000, 1_000);
+  await turns();
+  known.add(asked.operations);
+  calls[0]?.answer();
+  calls[1]?.answer();
+  await turns();
+  expect(sizes()).toEqual([1, 1]);
+  expect(await Promise.all([...first, ...second])).toEqual([decided, decided]);
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set([remembered]));
 });

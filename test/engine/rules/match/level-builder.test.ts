@@ -18,7 +18,7 @@ test('a level of many keys is built in slices, with patterns and without', async
     for (let at = 0; at < KEYS; at++) level.add({ key: `k${at}`, value: pattern ?? 'v' }, node);
     let pauses = 0;
     const pause = async (): Promise<void> => void pauses++;
-    const { byKey } = await inSlices(level.build(), { pause, collect: () => {} });
+    const { byKey } = await inSlices(level.build(), pause);
     expect(byKey.size).toBe(KEYS);
     expect(pauses).toBeGreaterThanOrEqual(Math.floor(KEYS / 10 / 32));
   }

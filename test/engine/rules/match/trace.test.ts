@@ -32,6 +32,16 @@ const entries = (...texts: readonly string[]) =>
 const traced = (...texts: readonly string[]) =>
   trace(rules, 'demo', { entries: entries(...texts), requestLimit: undefined });
 
+test('a node with a * that matches its own text is not listed against itself', () => {
+  const own = rulesFrom(`
+domain: demo
+descriptors: [{ key: r/*, value: r/*, rate_limit: { unit: minute, requests_per_unit: 2 } }]
+`);
+  expect(trace(own, 'demo', { entries: entries('r/*=r/*'), requestLimit: undefined }).path[0]?.tried).toEqual([
+    { key: 'r/*', value: 'r/*', kind: 'exact', matched: true },
+  ]);
+});
+
 test('the chosen node and every reason against the others are listed', () => {
   expect(traced('path=/abx').path[0]?.tried).toEqual([
     { key: 'path', value: '/a*', kind: 'wildcard', matched: true },
@@ -47,7 +57,7 @@ test('the chosen node and every reason against the others are listed', () => {
   ]);
   expect(traced('path=/a*').path[0]?.tried.slice(0, 2)).toMatchObject([
     { value: '/a*', kind: 'exact', matched: true },
-    { value: '/a*', kind: 'wildcard', matched: false, reason: 'more_specific_won' },
+    { value: '/ab*', kind: 'wildcard', matched: false, reason: 'wildcard_fails' },
   ]);
   expect(traced('path=/b').path[0]?.tried.slice(0, 2)).toMatchObject([
     { value: '/a*', reason: 'wildcard_fails', of: 'value', offset: 1 },

@@ -156,6 +156,29 @@ label: {field: verdict, refuse: [bot, scraper]}
   expect(parsed.mapping.request({ ...fields, start_time: 'soon' })).toBe('no time: "soon"');
 });
 
+test('everything that a route of Envoy may have is accepted, and read as Envoy reads it', () => {
+  const route = `
+  - stage: 0
+    disable_key: off
+    actions:
+      - remote_address_match: { descriptor_value: office, address_matcher: { ranges: [{ address_prefix: 10.0.0.0, prefix_len: 8 }] } }
+  - actions:
+      - query_parameter_value_match: { descriptor_value: found, query_parameters: [{ name: q, string_match: { exact: "a b+c" } }] }
+  - actions: [{ query_parameters: { query_parameter_name: q, descriptor_key: q } }]
+  - actions: [{ metadata: { descriptor_key: plan, metadata_key: { key: jwt, path: [{ key: plan }] }, default_value: free } }]
+    limit: { dynamic_metadata: { metadata_key: { key: jwt, path: [{ key: limit }] } } }
+  - actions: [{ source_cluster: {} }]
+    hits_addend: { format: "%REQ(X-COST)%" }
+  - { stage: 1, actions: [{ generic_key: { descriptor_value: another stage } }] }
+  - { apply_on_stream_done: true, actions: [{ generic_key: { descriptor_value: later } }], hits_addend: { format: "%BYTES_SENT%" } }
+`;
+  const fields = { remote_addr: '10.1.2.3', path: '/?q=a%20b+c&q=d', 'jwt:plan': 'gold', 'x-cost': '3' };
+  expect(descriptors(route, fields)).toEqual([
+    ...['remote_address_match=office', 'query_match=found', 'q=a b+c', 'plan=gold', 'source_cluster='],
+  ]);
+  expect(descriptors(route, { path: '/?q' })).toEqual(['q=', 'plan=free']);
+});
+
 test('problems name the file, the line, the path, and the expected and the received value', () => {
   expect(
     findProblems(`domain: ''
@@ -173,7 +196,7 @@ field: {}
   ).toEqual([
     'map.yaml:1: domain: expected domain, a non-empty text, got none',
     'map.yaml:4: rate_limits[0].actions[0].request_headers: expected descriptor_key, a non-empty text, got none',
-    "map.yaml:5: rate_limits[0].actions[1]: expected one action of request_headers, query_parameters, remote_address, masked_remote_address, header_value_match, generic_key, destination_cluster, got 'remote_adress'",
+    "map.yaml:5: rate_limits[0].actions[1]: expected one action of request_headers, query_parameters, query_parameter_value_match, remote_address, masked_remote_address, remote_address_match, header_value_match, generic_key, metadata, source_cluster, destination_cluster, got 'remote_adress'",
     expect.stringContaining(
       "map.yaml:6: rate_limits[0].actions[2].request_headers.regex: expected a regular expression, got '(': ",
     ),
@@ -181,7 +204,6 @@ field: {}
     'map.yaml:8: rate_limits[0].actions[4].header_value_match.headers[0].string_match: expected one of exact, prefix, suffix, contains, safe_regex, got none',
     'map.yaml:9: rate_limits[0].actions[5].generic_key: expected descriptor_value, a non-empty text, got none',
     "map.yaml:9: rate_limits[0].actions[5].generic_key.descriptor_valeu: unknown key 'descriptor_valeu'; did you mean 'descriptor_value'?",
-    "map.yaml:10: rate_limits[0].stage: unknown key 'stage'; expected one of actions, hits_addend",
     "map.yaml:11: field: unknown key 'field'; did you mean 'fields'?",
   ]);
   expect(findProblems('')).toEqual(['map.yaml:1: expected a mapping, got nothing']);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
-import { forKey, send, viewAt } from '../../../helpers/console.ts';
+import { forKey, openLocally, send, viewAt } from '../../../helpers/console.ts';
 import { openQuotaStream } from '../../../helpers/quota-client.ts';
 import { startWeir, type Weir } from '../../../helpers/weir.ts';
 
@@ -53,6 +53,7 @@ afterEach(async () => expect(await browser.endTest()).toEqual([]));
 /** Opens a view. */
 async function show(view: string): Promise<Page> {
   const page = await browser.open({ viewport: { width: 1_024, height: 900 } });
+  await openLocally(page, weir);
   await page.goto(viewAt(weir, view));
   return page;
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Locator } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
-import { send, viewAt } from '../../../helpers/console.ts';
+import { openLocally, send, viewAt } from '../../../helpers/console.ts';
 import { type LinkedSites, startLinkedSites } from '../../../helpers/linked-sites.ts';
 import { eventually } from '../../../helpers/until.ts';
 import type { Weir } from '../../../helpers/weir.ts';
@@ -65,6 +65,7 @@ async function untilShown(elements: Locator, text: RegExp): Promise<void> {
 
 test('the view shows sites, their shares of limits, and notices of failures', async () => {
   const page = await browser.open();
+  await openLocally(page, east);
   await page.goto(viewAt(east, 'sites'));
   await page.getByText('ap-south has never answered').waitFor();
   const rowOf = (site: string) => page.getByRole('row', { name: new RegExp(`^${site} (In step|Cut off)`) });
@@ -91,6 +92,7 @@ test.each([
   ['light', 360],
 ] as const)('the view of sites is accessible and fits its window, %s, %p px', async (colorScheme, width) => {
   const page = await browser.open({ colorScheme, viewport: { width, height: 900 }, reducedMotion: 'reduce' });
+  await openLocally(page, east);
   await page.goto(viewAt(east, 'sites'));
   await page.getByText('Fell back to escrow').waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);
@@ -110,6 +112,7 @@ test('the view names the sites that are set as lost, and lists their parts as th
     await send(alone, 'edge', [['job', 'nightly']], 600);
     await send(alone, 'edge', [['job', 'nightly']], 600);
     const page = await browser.open({ viewport: { width: 360, height: 900 } });
+    await openLocally(page, alone);
     await page.goto(viewAt(alone, 'sites'));
     await page.getByText('SITE_LOST names us-east').waitFor();
     const row = page.getByRole('row').filter({ hasText: 'us-east (lost)' });

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import ts from 'typescript';
+
+/** A step, and the declarations that it uses, as the text of one file. */
+export interface Linked {
+  readonly text: string;
+  /** The numbers of a limit, in the order of their declaration; a list of further ones has the suffix `[]`. */
+  readonly fields: readonly string[];
+  /** The functions that the script calls, of those in `entries`. */
+  readonly entries: readonly string[];
+}
+
+/** The functions of a row's file that run in Redis. `open` prepares a long state for several steps. */
+const entries = ['open', 'step', 'refund'];
+
+/** A source file, with what it declares at its top and imports, by name. */
+interface Source {
+  readonly file: ts.SourceFile;
+  readonly declared: ReadonlyMap<string, ts.Statement>;
+  readonly imported: ReadonlyMap<string, Source>;
+}
+
+/** @returns undefined if the file exports no `step` */
+export function link(path: string): Linked | undefined {
+  const sources = new Map<string, Source>();
+  const own = readSource(path, sources);
+  const exported = entries.filter((name) => own.declared.get(name)?.getText().startsWith('export '));
+  if (!exported.includes('step')) return undefined;
+  const used = new Set<ts.Statement>();
+  for (const name of exported) reach(name, own, used);
+  // each file after those that it imports
+  const statements = [...sources.values()].flatMap(({ file }) => file.statements.filter((one) => used.has(one)));
+  const names = statements.flatMap(namesIn);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) throw new Error(`${path}: two declarations have the name ${twice}; rename one`);
+  const text = `${statements.map(textOf).join('\n')}\nexport { ${exported.join(', ')} };\n`;
+  return { text, fields: listFields(own), entries: exported };
+}
+
+/** The text of a declaration, with a comment behind it. */
+function textOf(statement: ts.Statement): string {
+  const { text } = statement.getSourceFile();
+  return text.slice(statement.getStart(), text.indexOf('\n', statement.end)).replace(/^export /, '');
+}
+
+function readSource(path: string, sources: Map<string, Source>): Source {
+  const known = sources.get(path);
+  if (known) return known;
+  const file = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.ESNext, true);
+  const imported = new Map<string, Source>();
+  for (const { moduleSpecifier, importClause } of file.statements.filter(ts.isImportDeclaration)) {
+    const from = (moduleSpecifier as ts.StringLiteral).text; // it always is one
+    const names = importClause?.namedBindings;
+    if (!from.startsWith('.') || from.endsWith('/compiled.ts') || !names || !ts.isNamedImports(names)) continue;
+    const source = readSource(join(dirname(path), from), sources);
+    for (const { name, propertyName } of names.elements) if (!propertyName) imported.set(name.text, source);
+  }
+  const declared = new Map(file.statements.flatMap((one) => namesIn(one).map((name) => [name, one] as const)));
+  const source = { file, declared, imported };
+  sources.set(path, source);
+  return source;
+}
+
+function namesIn(statement: ts.Statement): readonly string[] {
+  if (ts.isVariableStatement(statement))
+    return statement.declarationList.declarations.map(({ name }) => name.getText());
+  const isDeclaration =
+    ts.isFunctionDeclaration(statement) || ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement);
+  return isDeclaration && statement.name ? [statement.name.text] : [];
+}
+
+/** Adds a declaration, and those that it uses, directly or not. */
+function reach(name: string, source: Source, used: Set<ts.Statement>): void {
+  const { declared, imported } = source;
+  const elsewhere = imported.get(name);
+  if (elsewhere) return reach(name, elsewhere, used);
+  const statement = declared.get(name);
+  if (!statement || used.has(statement)) return;
+  used.add(statement);
+  const visit = (node: ts.Node): void => {
+    if (ts.isIdentifier(node) && isUse(node)) reach(node.text, source, used);
+    node.forEachChild(visit);
+  };
+  visit(statement);
+}
+
+/** Whether an identifier is no name of a member or of a new variable. */
+function isUse(node: ts.Identifier): boolean {
+  const { parent } = node;
+  const names =
+    ts.isPropertyAccessExpression(parent) ||
+    ts.isPropertyAssignment(parent) ||
+    ts.isPropertySignature(parent) ||
+    ts.isVariableDeclaration(parent) ||
+    ts.isParameter(parent);
+  return !names || parent.name !== node;
+}
+
+/** The members of the type of the first argument of `step`. */
+function listFields({ declared }: Source): readonly string[] {
+  const step = declared.get('step');
+  const limit = step && ts.isFunctionDeclaration(step) ? step.parameters[0] : undefined;
+  const type = limit?.type?.getText() ?? '';
+  const statement = declared.get(type);
+  if (limit?.name.getText() !== 'limit' || !statement || !ts.isInterfaceDeclaration(statement))
+    throw new Error(`the first argument of step must be limit, an interface of numbers, got ${limit?.getText()}`);
+  return statement.members.map((member) => {
+    const isList = ts.isPropertySignature(member) && member.type?.getText() === 'readonly number[]';
+    return `${member.name?.getText()}${isList ? '[]' : ''}`;
+  });
+}

@@ -1,0 +1,204 @@
+import ts from 'typescript';
+import * as tstl from 'typescript-to-lua';
+import type { Linked } from './link.ts';
+import { checkSubset, countingLoop } from './subset.ts';
+
+/** The Lua of a step. */
+interface Compiled {
+  readonly name: string;
+  readonly fields: readonly string[];
+  readonly lua: string;
+}
+
+const NAME = 'step.ts';
+const checked: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ESNext,
+  lib: ['lib.es5.d.ts'], // enough for the subset, and fast
+  types: [],
+  strict: true,
+};
+const options: tstl.CompilerOptions = {
+  ...checked,
+  luaTarget: tstl.LuaTarget.Lua51,
+  luaLibImport: tstl.LuaLibImportKind.None,
+  noHeader: true,
+  noImplicitSelf: true,
+  removeComments: true,
+};
+
+/** What the compiler writes in a shorter way: loops that count, and functions that return several values. */
+const EXTENSIONS = `declare const $range: ((from: number, to: number, by?: number) => readonly number[]) & {
+  readonly __tstlExtension: 'RangeFunction' };
+type LuaMultiReturn<T extends unknown[]> = T & { readonly __tstlMultiReturn: unknown };
+declare const $multi: (<T extends unknown[]>(...values: T) => LuaMultiReturn<T>) & {
+  readonly __tstlExtension: 'MultiFunction' };
+`;
+
+/** Compiles a step to functions with these names, as the dispatcher calls them. @throws if it leaves the subset */
+export function compile(name: string, linked: Linked): Compiled {
+  check(name, linked.text);
+  const source = EXTENSIONS + shorten({ ...linked, text: inline(linked.text) });
+  const { transpiledFiles, diagnostics } = tstl.transpileVirtualProject({ [NAME]: source }, options);
+  const messages = diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
+  const body = transpiledFiles[0]?.lua ?? '';
+  const library = /__TS__\w+/.exec(body)?.[0];
+  if (library) messages.push(`${library} needs the compiler's library; use a loop`);
+  if (messages.length > 0) throw new Error(`${name}: ${messages.join('\n')}`);
+  return { name, fields: linked.fields, lua: wrap(name, linked, tidy(body)) };
+}
+
+function check(name: string, text: string): void {
+  const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
+  const host = ts.createCompilerHost(checked);
+  const { getSourceFile } = host;
+  host.getSourceFile = (path, ...rest) => (path === NAME ? file : getSourceFile(path, ...rest));
+  const program = ts.createProgram([NAME], checked, host);
+  const found = checkSubset(file, program.getTypeChecker());
+  if (found.length > 0) throw new Error(`${name}:\n${found.join('\n')}`);
+}
+
+/**
+ * Writes constant numbers, and the body of each function `const name = (…) => body`, where they are used: each call
+ * runs the whole text, so names cost Redis time.
+ */
+function inline(text: string): string {
+  const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
+  const bodies = new Map<string, ts.ArrowFunction>();
+  const constants = new Map<string, string>();
+  const edits: Edit[] = [];
+  for (const statement of file.statements) {
+    const [one] = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [];
+    const value = one?.initializer;
+    if (!one || !value) continue;
+    if (ts.isArrowFunction(value)) bodies.set(one.name.getText(), value);
+    else if (/^-?[\d_]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
+    else continue;
+    edits.push([statement.pos, text.indexOf('\n', statement.end), '']);
+  }
+  const write = (node: ts.Node, values: ReadonlyMap<string, string>): string => {
+    const body = ts.isCallExpression(node) ? bodies.get(node.expression.getText()) : undefined;
+    if (ts.isCallExpression(node) && body) {
+      const given = node.arguments.map((argument) => write(argument, values));
+      const inner = body.parameters.map(({ name }, at) => [name.getText(), given[at] ?? ''] as const);
+      return `(${write(body.body, new Map([...constants, ...inner]))})`;
+    }
+    const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
+    if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
+    const inner: Edit[] = [];
+    node.forEachChild(
+      (child) =>
+        void inner.push([child.getStart() - node.getStart(), child.end - node.getStart(), write(child, values)]),
+    );
+    return edited(node.getText(), inner);
+  };
+  for (const statement of file.statements)
+    if (ts.isFunctionDeclaration(statement))
+      edits.push([statement.getStart(), statement.end, write(statement, constants)]);
+  return edited(text, edits);
+}
+
+const isMemberName = ({ parent, ...node }: ts.Identifier): boolean =>
+  (ts.isPropertyAccessExpression(parent) && parent.name.pos === node.pos) ||
+  (ts.isPropertyAssignment(parent) && parent.name.pos === node.pos);
+
+const edited = (text: string, edits: readonly Edit[]): string =>
+  edits
+    .toSorted(([one], [other]) => other - one)
+    .reduce((whole, [from, to, with_]) => whole.slice(0, from) + with_ + whole.slice(to), text);
+
+/** Replaces the text between two places. */
+type Edit = readonly [from: number, to: number, text: string];
+
+/** The same text, in which a limit is a list of its numbers, a step several values, and loops count as Lua's do. */
+function shorten({ text, fields }: Linked): string {
+  const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
+  const edits: Edit[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isForStatement(node)) edits.push(...countLikeLua(node));
+    else if (ts.isReturnStatement(node) && node.expression && ts.isObjectLiteralExpression(node.expression))
+      edits.push(...returnValues(node.expression));
+    else if (ts.isPropertyAccessExpression(node)) edits.push(...readPlace(node, fields));
+    else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node));
+    node.forEachChild(visit);
+  };
+  visit(file);
+  return edited(text, edits);
+}
+
+function countLikeLua(node: ts.ForStatement): readonly Edit[] {
+  const loop = countingLoop(node);
+  if (!loop) return [];
+  const { variable, from, to, beyond, by } = loop;
+  const more = beyond === 0 ? '' : ` ${beyond < 0 ? '-' : '+'} 1`;
+  return [
+    [node.initializer?.getStart() ?? 0, variable.getStart(), 'const '],
+    [variable.end, from.getStart(), ' of $range('],
+    [from.end, to.getStart(), ', '],
+    [to.end, node.incrementor?.end ?? 0, `${more}, ${by})`],
+  ];
+}
+
+/** `return { accepted, state, ttlMs }` as `return $multi(accepted, state, ttlMs)`. */
+function returnValues({ properties, parent }: ts.ObjectLiteralExpression): readonly Edit[] {
+  const names = properties.map(({ name }) => name?.getText()).join(' ');
+  if (!names.startsWith('accepted')) return [];
+  if (!/^accepted state ttlMs( report)?$/.test(names))
+    throw new Error(`a step returns { accepted, state, ttlMs, report }, in this order, got ${parent.getText()}`);
+  const object = parent as ts.ReturnStatement; // see shorten
+  const { expression } = object;
+  if (!expression) return [];
+  return [
+    [expression.getStart(), expression.getStart() + 1, '$multi('],
+    ...properties.flatMap((property): readonly Edit[] =>
+      ts.isPropertyAssignment(property) ? [[property.getStart(), property.initializer.getStart(), '']] : [],
+    ),
+    [properties.at(-1)?.end ?? 0, expression.end, ')'],
+  ];
+}
+
+/** `limit.windowMs` as `limit[1]`, `limit.children[at]` as `limit[3 + at]`. */
+function readPlace(node: ts.PropertyAccessExpression, fields: readonly string[]): readonly Edit[] {
+  const { expression, name, parent } = node;
+  if (expression.getText() !== 'limit') return [];
+  const at = fields.indexOf(name.text);
+  if (at >= 0) return [[expression.end, node.end, `[${at}]`]];
+  const first = fields.indexOf(`${name.text}[]`);
+  if (first < 0 || !ts.isElementAccessExpression(parent)) throw new Error(`${parent.getText()} reads no number`);
+  return [[expression.end, parent.argumentExpression.getStart(), `[${first} + `]];
+}
+
+/** The type of a limit is a list, and a function that returns a step returns several values. */
+function renameType({ parent, typeName, end }: ts.TypeReferenceNode): readonly Edit[] {
+  const from = typeName.getStart();
+  if (ts.isParameter(parent) && parent.name.getText() === 'limit') return [[from, end, 'readonly number[]']];
+  const isReturned = ts.isFunctionDeclaration(parent) && parent.type?.getStart() === from;
+  const isStep = isReturned && typeName.getText() === 'Step';
+  return isStep ? [[from, end, 'LuaMultiReturn<[boolean, State, number, State?]>']] : [];
+}
+
+/** Joins the constants of places, which count from 1 in Lua, and drops the module's frame. */
+const tidy = (lua: string): string =>
+  lua
+    .replace(/^local ____exports = \{\}\n/, '')
+    .replace(/^(____exports\.\w+ = \w+|return ____exports)\n/gm, '')
+    .replace(/\+ (\d+) \+ 1(?=\])/g, (_, number: string) => `+ ${Number(number) + 1}`)
+    .replace(/ - (\d+) \+ 1(?=\])/g, (_, number: string) => (number === '1' ? '' : ` - ${Number(number) - 1}`))
+    .replace(/, 1 do$/gm, ' do');
+
+/** The functions under the names that the dispatcher calls. */
+function wrap(name: string, { entries }: Linked, body: string): string {
+  const keepsOpen = entries.includes('open');
+  const makeFunction = (step: string, last: string): string =>
+    keepsOpen
+      ? `function(limit, state, now_ms, hits, ${last})
+  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
+end`
+      : step;
+  return `local ${name}, ${name}_refund
+do
+${body}
+${name} = ${makeFunction('step', 'charge')}
+${name}_refund = ${makeFunction('refund', 'charged_at_ms')}
+end
+`;
+}

@@ -1,0 +1,71 @@
+import { open } from 'node:fs/promises';
+import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { answerTraffic, mappingAt } from '../../cli/commands/run-replay.ts';
+import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
+import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
+import type { ScenarioName } from './scenario-names.ts';
+import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from './simulate.ts';
+
+/** Options of `weir simulate`. */
+export interface SimulateFlags {
+  readonly scenario: ScenarioName;
+  readonly rules?: string;
+  readonly against?: string;
+  readonly seed: number;
+  readonly mapping?: string;
+  readonly json: boolean;
+  readonly html?: string;
+  readonly out?: string;
+}
+
+/** @throws CommandFailed if rules, mapping or settings are invalid, or a file cannot be written */
+export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
+  const { scenario, seed, out } = flags;
+  const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
+  const made = simulated(scenario, seed, mapping);
+  const traffic = out === undefined ? made : written(made, out);
+  const { against, html, json } = flags;
+  await answerTraffic(
+    {
+      ...(flags.rules === undefined
+        ? { rules: 'the rules of scenarios', rulesText: SIMULATED_RULES }
+        : { rules: flags.rules }),
+      json,
+      overlay: [],
+      answers: false,
+      verify: false,
+      ...(against !== undefined && { against }),
+      ...(html !== undefined && { html }),
+    },
+    surroundings,
+    async () => ({ traffic, names: [`scenario ${scenario}, seed ${seed}`], totalBytes: undefined }),
+  );
+}
+
+function ownMapping() {
+  const parsed = parseMapping('the mapping of scenarios', SIMULATED_MAPPING);
+  if ('mapping' in parsed) return parsed.mapping;
+  throw new Error(parsed.problems.map(({ message }) => message).join('; '));
+}
+
+/** Passes the traffic on, and writes it to a file. */
+async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic {
+  const file = await open(path, 'w').catch((error: Error) => {
+    throw new CommandFailed(`${path}: ${error.message}`);
+  });
+  try {
+    for await (const batch of traffic) {
+      await file.write(batch.map(recordingLine).join(''));
+      yield batch;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** A line of a recording, the body of `/json` with `time` and `label`. */
+function recordingLine({ timeMs, request: { domain, descriptors }, label }: RecordedRequest): string {
+  const sent = descriptors.map(({ entries, hits }) => ({ entries, ...(hits !== 1 && { hits_addend: hits }) }));
+  return `${JSON.stringify({ time: timeMs, domain, descriptors: sent, ...(label && { label }) })}\n`;
+}

@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Redis as Connection } from 'ioredis';
+import { MAX_COUNT, type Step } from '../../../src/engine/algorithms/limit.ts';
+import { packState } from '../../../src/engine/backends/packed-state.ts';
+import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
+import { compiled } from '../../../src/engine/lua/compiled.ts';
+import { openReady } from '../../helpers/connection.ts';
+import {
+  allocationOf,
+  inFlightOf,
+  leakyBucketOf,
+  slidingWindowBucketsOf,
+  slidingWindowCounterOf,
+  slidingWindowLogOf,
+  tokenBucketOf,
+} from '../../helpers/limits.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { type Drawn, digestSteps, drawSteps, runSteps } from '../../helpers/steps.ts';
+
+const STEPS = 2_000;
+const path = [
+  { key: 'a', reserve: 3, weight: 2, ceiling: 8 },
+  { key: 'b', reserve: 1, weight: 1, ceiling: 0 },
+];
+
+/** Limits, and the digests of what the hand-written steps, the last build's, answered and stored. */
+const recorded: readonly (readonly [name: string, limit: Limit, digest: string])[] = [
+  ['a log', slidingWindowLogOf(20, 60_000), '2ba60c1462b9a4bf'],
+  ['a log of refusals', slidingWindowLogOf(20, 60_000, { countDenied: true, soft: 5 }), '249ab820eff2db94'],
+  ['a counter', slidingWindowCounterOf(20, 60_000), '90ef2bfa7958790d'],
+  [
+    'a counter that rounds up',
+    slidingWindowCounterOf(20, 60_000, { rounding: 'up', phaseMs: 7_000 }),
+    'a05c3b2765931731',
+  ],
+  ['parts', slidingWindowBucketsOf(20, 60_000, { buckets: 6 }), '50e3c6a6522ea2b7'],
+  ['parts with an anchor', slidingWindowBucketsOf(200, 60_000, { buckets: 60, phaseMs: 7_500 }), '15d1e23f8938aabf'],
+  ['a token bucket', tokenBucketOf(20, 60_000, { burst: 30 }), '1439cdbac365cd3c'],
+  [
+    'a bucket refilled by interval',
+    tokenBucketOf(20, 60_000, { refill: 'interval', phaseMs: 7_000 }),
+    'cf81bf1133101239',
+  ],
+  ['a leaky bucket', leakyBucketOf(20, 60_000, { burst: 5, maxDelayMs: 9_000 }), 'feae1a2b923438b4'],
+  ['an allocation', allocationOf(20), '55ff464eff4d72e9'],
+  ['requests in flight', inFlightOf(10, 60_000), 'c1642a9228322cce'],
+  ['shared slots', inFlightOf(10, 60_000, { path }), 'f6221674ac3a50d9'],
+];
+
+/** Runs steps in Redis, as the dispatcher does, one after another from an empty counter. */
+const LOOP = `
+local input, at, stored, output = unpack_numbers(ARGV[1]), 1, nil, {}
+while at <= #input do
+  local now_ms, hits, charge, charged_at_ms, length = unpack(input, at, at + 4)
+  local limit = { unpack(input, at + 5, at + 4 + length) }
+  at = at + 5 + length
+  local accepted, state, ttl_ms, report
+  if charge == 3 then
+    accepted, state, ttl_ms, report = refund(limit, unpack_state(stored), now_ms, hits, charged_at_ms)
+  else
+    local how = charge == 2 and 'regardless' or charge == 1
+    accepted, state, ttl_ms, report = step(limit, unpack_state(stored), now_ms, hits, how)
+  end
+  local packed = pack_numbers(state)
+  if charge ~= 0 then
+    stored = ttl_ms > 0 and packed or nil
+  end
+  local values = report and pack_numbers(report) or packed
+  output[#output + 1] = struct.pack('<dddd', accepted and 1 or 0, ttl_ms, #packed / 8, #values / 8)
+  output[#output + 1] = packed
+  output[#output + 1] = values
+end
+return table.concat(output)
+`;
+
+let server: Redis;
+let connection: Connection;
+beforeAll(async () => {
+  server = await startRedis();
+  connection = await openReady(server);
+});
+afterAll(async () => {
+  connection.disconnect();
+  await server.stop();
+});
+
+async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readonly Step[]> {
+  const { script, scriptArgs } = algorithmFor(limit);
+  if (script instanceof URL) throw new Error('it has a script of its own');
+  const counters = readFileSync(join(__dirname, '../../../src/engine/backends/redis/counters.lua'), 'utf8');
+  const step = `local step, refund = ${script.name}, ${script.name}_refund`;
+  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, script.lua, step, LOOP].join('\n');
+  const input = steps.flatMap(({ nowMs, hits, charge, chargedAtMs = 0, claim }, at) => {
+    const numbers = scriptArgs(limit, nowMs, claim);
+    const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;
+    return [nowMs, hits, how, chargedAtMs, numbers.length, ...numbers];
+  });
+  const reply = (await connection.callBuffer('EVAL', text, 0, packState(input))) as Buffer; // the script's
+  let at = 0;
+  const read = (count: number): readonly number[] => Array.from({ length: count }, () => reply.readDoubleLE(8 * at++)); // of doubles
+  return steps.map(() => {
+    const [accepted = 0, ttlMs = 0, length = 0, values = 0] = read(4);
+    return { accepted: accepted === 1, ttlMs, state: read(length), report: read(values) };
+  });
+}
+
+describe('what the last build answered and stored, beginning with an empty counter', () => {
+  test.each(recorded)('%s in memory', (_, limit, digest) => {
+    const steps = drawSteps(limit, 1, STEPS);
+    expect(digestSteps(steps, runSteps(limit, steps))).toBe(digest);
+  });
+
+  test.each(recorded)('%s in Redis', async (_, limit, digest) => {
+    const steps = drawSteps(limit, 1, STEPS);
+    expect(digestSteps(steps, await runInRedis(limit, steps))).toBe(digest);
+  });
+});
+
+test('each compiled step is one of these', () => {
+  const names = recorded.map(([, limit]) => {
+    const { script } = algorithmFor(limit);
+    return script instanceof URL ? '' : script.name;
+  });
+  expect(Object.keys(compiled).filter((name) => !names.includes(name))).toEqual([]);
+});

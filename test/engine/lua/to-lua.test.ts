@@ -1,0 +1,66 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { link } from '../../../deploy/lua/link.ts';
+import { compile } from '../../../deploy/lua/to-lua.ts';
+import { compiled } from '../../../src/engine/lua/compiled.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'to-lua-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Compiles a step with this body. */
+function compileStep(body: string, more = ''): string {
+  const path = join(folder, 'some.ts');
+  writeFileSync(
+    path,
+    `interface Numbers { readonly size: number; readonly windowMs: number }
+type State = readonly number[];
+interface Step { readonly accepted: boolean; readonly state: State; readonly ttlMs: number }
+${more}
+export function step(limit: Numbers, state: number[], nowMs: number, hits: number): Step {
+${body}
+  return { accepted: true, state, ttlMs: hits };
+}
+`,
+  );
+  const linked = link(path);
+  if (!linked) throw new Error('it has a step');
+  return compile('some', linked).lua;
+}
+
+test.each([
+  ['a number as a condition', 'if (hits) state[0] = 1;', "0 and '' are true in Lua"],
+  ['a number before &&', 'const both = hits && nowMs;', "0 and '' are true in Lua"],
+  ['the negation of a text', "if (!('' as string)) state[0] = 1;", "0 and '' are true in Lua"],
+  ['a remainder', 'state[0] = hits % limit.size;', 'say "// never negative" in the line if it is none'],
+  ['a map', 'const map = new Map<number, number>();', 'use lists and records with fixed members'],
+  ['a closure in a loop', 'for (let at = 0; at < 9; at++) { const one = () => at; }', 'move it to the top'],
+  ['undefined in a list', 'const list = [1, undefined];', 'a list in Lua ends at undefined'],
+  ['a method that Lua lacks', 'const part = state.slice(1);', 'state.slice needs a library in Lua; use a loop'],
+  ['spread members', 'const list = [...state];', 'fill a list in a loop'],
+  ['for … of', 'for (const one of state) state[0] = one;', 'count: for (let at = 0; at < end; at++)'],
+  ['a loop to what changes', 'for (let at = 0; at < state.length; at++) state[at] = 0;', 'a loop counts'],
+  ['a text', 'const text = `hits`;', 'steps make no texts'],
+])('rejects %s', (_, body, message) => {
+  expect(() => compileStep(body)).toThrow(message);
+});
+
+test('a line that the message quotes names the place', () => {
+  expect(() => compileStep('if (hits) state[0] = 1;')).toThrow(
+    "some:\n0 and '' are true in Lua; compare with a value: if (hits) state[0] = 1;",
+  );
+});
+
+test('constants and short functions are written where they are used, and comments are left out', () => {
+  const more = '// a comment\nconst PARTS = 6;\nconst half = (size: number): number => size / 2; // another';
+  expect(compileStep('  state[hits + 1] = half(limit.size) + PARTS; // a third', more)).toContain(
+    'state[hits + 2] = limit[1] / 2 + 6\n    return true, state, hits\n',
+  );
+});
+
+test('the Lua of a log is what reviewers read (UPDATE_GOLDEN=1 writes it)', () => {
+  const { lua } = compiled.sliding_window_log;
+  const path = join(__dirname, 'golden/sliding-window-log.lua');
+  if (process.env.UPDATE_GOLDEN === '1') writeFileSync(path, lua);
+  expect(lua).toBe(readFileSync(path, 'utf8'));
+});

@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto';
+import { type Charge, MAX_COUNT, type State, type Step } from '../../src/engine/algorithms/limit.ts';
+import type { Claim } from '../../src/engine/holds/claim.ts';
+import { algorithmFor, fullCapacity, hasHolders, isShared, type Limit } from '../../src/engine/holds/limits.ts';
+import { randomOf } from './random.ts';
+
+/** One step on a counter: of its hits, or the refund of those that an earlier one charged. */
+export interface Drawn {
+  readonly nowMs: number;
+  readonly hits: number;
+  readonly charge: Charge;
+  /** Of a refund. */
+  readonly chargedAtMs: number | undefined;
+  readonly claim: Claim;
+}
+
+const START_MS = 1_700_000_000_000;
+
+/** Draws steps on one counter, the same for the same seed: hits around the capacity, a clock that may run backwards. */
+export function drawSteps(limit: Limit, seed: number, count: number): readonly Drawn[] {
+  const random = randomOf(seed);
+  const below = (bound: number): number => Math.floor(random() * bound);
+  const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)] as T; // in range
+  const capacity = fullCapacity(limit);
+  const charged: number[] = [START_MS];
+  let nowMs = START_MS;
+  return Array.from({ length: count }, () => {
+    const lifeEndMs = (charged[below(charged.length)] ?? 0) + limit.windowMs; // of hits that were charged then
+    nowMs += oneOf([
+      Math.max(lifeEndMs - nowMs, 0),
+      0,
+      0,
+      1,
+      below(9),
+      below(limit.windowMs / 8),
+      below(limit.windowMs),
+      -below(9),
+      -below(5_000),
+    ]);
+    const ordinary = oneOf([1, 1, 1, 2, 3, below(9), -1, -below(5)]);
+    const hits = oneOf([
+      ordinary,
+      ordinary,
+      ordinary,
+      0,
+      capacity,
+      capacity + 1,
+      -capacity,
+      below(20) === 0 ? MAX_COUNT : 1,
+    ]);
+    const isRefund = below(8) === 0;
+    const chargedAtMs = isRefund ? (charged[below(charged.length)] ?? 0) : undefined;
+    const charge = oneOf([true, true, true, true, false, 'regardless'] as const);
+    const holder = hasHolders(limit) ? below(9) : 0;
+    const share = isShared(limit) && { slotShare: { children: [1 + below(4), 9 + below(3)].slice(0, below(3)) } };
+    charged.splice(below(8), 1, nowMs);
+    return { nowMs, hits: isRefund ? Math.abs(hits) : hits, charge, chargedAtMs, claim: { holder, ...share } };
+  });
+}
+
+/** Runs steps one after another, from an empty counter. */
+export function runSteps(limit: Limit, steps: readonly Drawn[]): readonly Step[] {
+  const row = algorithmFor(limit);
+  let state: State | undefined;
+  return steps.map(({ nowMs, hits, charge, chargedAtMs, claim }) => {
+    const step =
+      chargedAtMs === undefined
+        ? row.step(limit, state, nowMs, hits, charge, claim)
+        : row.refund(limit, state, nowMs, hits, chargedAtMs, claim);
+    if (chargedAtMs !== undefined || charge !== false) state = step.ttlMs > 0 ? step.state : undefined;
+    return step;
+  });
+}
+
+/** A digest of what steps returned, without the states of those that are not stored. */
+export function digestSteps(steps: readonly Drawn[], results: readonly Step[]): string {
+  const hash = createHash('sha256');
+  for (const [at, { accepted, state, ttlMs, report = state }] of results.entries()) {
+    const isStored = steps[at]?.charge !== false || steps[at]?.chargedAtMs !== undefined;
+    hash.update(JSON.stringify([accepted, isStored && ttlMs > 0 ? [...state] : [], Math.max(ttlMs, 0), [...report]]));
+  }
+  return hash.digest('hex').slice(0, 16);
+}
