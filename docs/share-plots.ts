@@ -64,6 +64,18 @@ const pictures: Readonly<Record<string, Plot>> = {
       { name: 'asks for 250', colour: green, demand: () => 250 },
     ],
   },
+  'share-returns': {
+    title: 'A tenant that calls every three seconds passes each time, beside a flood of 12,000',
+    seconds: 12,
+    children: [
+      { name: 'floods with 12,000', colour: red, demand: () => 12_000 },
+      {
+        name: 'burst of 100 every 3 s',
+        colour: blue,
+        demand: (at) => (at % 3 >= 2 && at % 3 < 2.05 ? 2_000 : 0),
+      },
+    ],
+  },
   'share-priorities': {
     title: 'Sheddable calls leave room for critical ones',
     seconds: 12,
@@ -86,6 +98,7 @@ const STEP_MS = 250;
 function run({ seconds, children }: Plot): readonly (readonly number[])[] {
   const nodes: (State | undefined)[] = [undefined, ...children.map(() => undefined)];
   const due = children.map((_, at) => at / children.length);
+  const reserved = children.reduce((sum, { numbers }) => sum + (numbers?.reserve ?? 0), 0);
   const rates: number[][] = children.map(() => []);
   for (let ms = 0; ms < seconds * 1_000; ms++)
     for (const [turn] of children.entries()) {
@@ -94,7 +107,7 @@ function run({ seconds, children }: Plot): readonly (readonly number[])[] {
       const path = [{ key: 'tenant', reserve: 0, weight: 1, ceiling: 0, ...numbers }];
       const limit: FairShareLimit = {
         ...{ algorithm: 'fair_share', counter: '', requestsPerUnit: RATE, soft: 0, windowMs: 1_000, burst: RATE / 4 },
-        ...{ path, ...(threshold !== undefined && { threshold }) },
+        ...{ path, reserved, ...(threshold !== undefined && { threshold }) },
       };
       due[at] = (due[at] ?? 0) + demand(ms / 1_000) / 1_000;
       const column = Math.floor(ms / STEP_MS);

@@ -33,11 +33,11 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_660_000, 'partner=acme', 1, 'OK'],
   ],
   'fair-shares.yaml': [
-    [0, 'generic_key=api,tenant=other', 500, 'OK'],
-    [0, 'generic_key=api,tenant=other', 1, 'refused for 2 ms'], // its ceiling
-    [0, 'generic_key=api,tenant=acme', 500, 'OK'], // borrowed
-    [0, 'generic_key=api,tenant=acme', 200, 'refused for 200 ms'], // the limit itself
-    [200, 'generic_key=api,tenant=acme', 200, 'OK'], // from its reservation
+    [0, 'generic_key=api,tenant=other', 400, 'OK'],
+    [0, 'generic_key=api,tenant=other', 150, 'refused for 143 ms'], // what is left is reserved
+    [0, 'generic_key=api,tenant=acme', 250, 'OK'], // borrowed
+    [0, 'generic_key=api,tenant=acme', 200, 'OK'], // from its reservation
+    [0, 'generic_key=api,tenant=acme', 200, 'refused for 500 ms'], // it is used up
     [1_200, 'generic_key=api,tenant=initech,api_key=production', 150, 'OK'],
   ],
   'shared-slots.yaml': [

@@ -10,7 +10,7 @@ import { fakeClock } from './clock.ts';
 /** A limit that children share. By default 1,000 per second, and a bucket of as many. */
 export const fairShareOf = (requestsPerUnit = 1_000, more: Partial<FairShareLimit> = {}): FairShareLimit => ({
   algorithm: 'fair_share',
-  counter: 'fair_share|1000',
+  counter: 'fair_share.2|1000',
   requestsPerUnit,
   soft: 0,
   windowMs: 1_000,
@@ -80,9 +80,28 @@ export function createFleet(whole: FairShareLimit, seed = 1) {
     if (!Array.isArray(replies)) throw new TypeError('memory answers at once');
     return replies[0].code === 'OK';
   };
+  const peek = (store: Backend, leaf: Leaf, hits: number): number => {
+    const replies = store.run([{ ...spendOf(key, whole, leaf, hits), kind: 'peek' }], {
+      spend: 'each',
+      timeoutMs: 1_000,
+    });
+    if (!Array.isArray(replies)) throw new TypeError('memory answers at once');
+    return replies[0].retryAfterMs;
+  };
   return {
     clock,
     spend,
+    /** The time until hits would pass; 0 if now. */
+    waitMs: (leaf: Leaf, hits: number): number => peek(store, leaf, hits),
+    /** The limit after a time in which nothing arrives. */
+    after: (ms: number) => ({
+      waitMs(leaf: Leaf, hits: number): number {
+        clock.advance(ms);
+        const waitMs = peek(store, leaf, hits);
+        clock.advance(-ms);
+        return waitMs;
+      },
+    }),
     /** Lets the leaves ask for a time. @returns the hits of each that passed */
     run(leaves: readonly Leaf[], ms: number): readonly number[] {
       const passed = leaves.map(() => 0);

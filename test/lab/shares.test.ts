@@ -46,15 +46,15 @@ test('replay says which child of a shared limit is refused, and which one a chan
     ['a', 0],
     ['other', 0],
   ]);
-  const whole = engineWith('requests_per_unit: 4, share: { by: tenant }');
+  const whole = engineWith('requests_per_unit: 4, share: { by: tenant, spare: 0% }');
   const { rules, against, change } = await figuresOf(traffic, whole, engineWith(shared, children));
   const refusedKeys = (figures: typeof rules | undefined) =>
     figures?.rules
       .get('demo.api_x.tenant')
       ?.mostRefused.map(({ key, refusals }) => [/[^:]*$/.exec(key)?.[0], refusals]);
   expect(refusedKeys(rules)).toEqual([
-    ['flood', 2],
-    ['a', 1],
+    ['a', 2],
+    ['other', 1],
   ]);
   expect(refusedKeys(against)).toEqual([
     ['flood', 2],

@@ -150,19 +150,10 @@ const scripts: readonly Mutants[] = [
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
-      ['windows > 1 and spent == 0 and capped == 0', 'windows > 1'],
-      ['elseif age == 1 then', 'elseif age >= 1 then'],
-      ['nodes and (counts and nodes or copy_of(nodes))', 'nodes'],
-      ['back(rates[level])', 'back(limit[1])'],
-    ],
-  },
-  {
-    file: 'src/engine/holds/admission.lua',
-    tests: [sharedTwins],
-    only: 'Redis decides as memory',
-    changes: [
-      ['(is_paid and 0 or held[level])', 'held[level]'],
-      ['(level < leaf and pays[level + 1]) and 0 or held[level]', 'held[level]'],
+      ['windows == 1 and node[CLAIMS] or 0', 'node[CLAIMS]'],
+      ['node[CLAIMED_IN] == window - 1', 'true'],
+      ['nodes and (is_kept and nodes or copy_of(nodes))', 'nodes'],
+      ['ceil(since_ms * per_ms[level])', 'since_ms * rate'],
     ],
   },
   {
@@ -200,13 +191,13 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/operate/admin/counter-state.ts',
     tests: ['test/operate/admin/shares'],
-    changes: [['!own && !idle && unspent > 0', '!own && unspent > 0']],
+    changes: [['!own && unspent > 0', 'unspent > 0']],
   },
   {
     file: 'src/engine/holds/fair-share.ts',
     tests: ['test/operate/candidate/trial'],
     only: 'changed share',
-    changes: [['refillMs: sharedRefillMs,', '']],
+    changes: [['refillMs: rememberedMs,', '']],
   },
   {
     file: 'src/lab/replay/engine.ts',

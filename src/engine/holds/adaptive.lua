@@ -251,13 +251,13 @@ do
   local function inner_limit(limit, slots)
     if not limit[SHARING + 1] then
       local own = math.max(math.floor((slots * limit[THRESHOLD]) / 100), 1)
-      return { own, limit[TTL], limit[HOLDER], -1, 0 }
+      return { own, limit[TTL], limit[HOLDER], -1, 0, 0 }
     end
-    local numbers = { slots, limit[TTL], limit[HOLDER], limit[SHARING + 1], limit[SHARING + 2] }
+    local numbers = { slots, limit[TTL], limit[HOLDER], limit[SHARING + 1], limit[SHARING + 2], limit[SHARING + 3] }
     local function part(written)
       return written == 0 and 0 or math.max(math.floor((written * slots) / limit[MAX]), 1)
     end
-    for i = SHARING + 3, #limit, 4 do
+    for i = SHARING + 4, #limit, 4 do
       local at = #numbers
       numbers[at + 1], numbers[at + 2] = limit[i], part(limit[i + 1])
       numbers[at + 3], numbers[at + 4] = limit[i + 2], part(limit[i + 3])

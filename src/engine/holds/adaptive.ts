@@ -47,6 +47,7 @@ const innerLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFligh
   windowMs: limit.windowMs,
   ...(limit.path && { path: scalePath(limit.path, slots, limit.requestsPerUnit) }),
   ...(limit.threshold !== undefined && { threshold: limit.threshold }),
+  ...(limit.spare !== undefined && { spare: limit.spare }),
 });
 
 /**

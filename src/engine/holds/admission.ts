@@ -1,6 +1,3 @@
-/** Comes before the scripts of limits that may be shared. */
-export const admissionScript = new URL('./admission.lua', import.meta.url);
-
 /** What admission must know of the shared limit, or of a child on the path of the hits. */
 export interface AdmissionLevel {
   /** Its reservation; 0 for none. */
@@ -28,8 +25,7 @@ const SHARE = 4;
 export const CEILING = 5;
 
 /**
- * Decides hits on a shared limit, of a rate or of slots; if they are refused, why, and at which level. Twin of
- * admission.lua.
+ * Decides a request for slots that children share; if it is refused, why, and at which level.
  *
  * @param levels  the limit, then the children on the path
  * @param floor   what the hits must leave to higher priorities

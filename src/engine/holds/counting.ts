@@ -43,7 +43,7 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
   account?(limit: L, state: State | undefined, nowMs: number, claim: Claim): Account;
   /** Whether a child that shares the limit has called lately. @param child  its id */
-  isActiveChild?(state: State | undefined, nowMs: number, child: number): boolean;
+  isActiveChild?(state: State | undefined, nowMs: number, child: number, limit: L): boolean;
   readonly state: ClaimedState<L>;
   /** The numbers of the limit and the claim, as the script documents them. */
   scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];

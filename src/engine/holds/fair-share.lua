@@ -1,260 +1,240 @@
 --[[
   Fair shares. Twin of fair-share.ts: change both or neither.
-  limit    { rate (per second), capacity (thousandths of a hit), children on the path, thousandths that the hits leave,
-             1 if they are not held to the fair share; per child: id, reservation, its capacity, weight, ceiling, its
-             capacity }
-  nodes    the parent, then each child on the path, 15 numbers each; nil for a new counter. Changed in place if the hits
+  limit    { rate (hits per window), window (ms), capacity (hits times ms), children on the path, what the hits leave to
+             higher priorities, 1 if they are not held to the fair share, what the reservations of its children, percentage kept
+             for children that come next; per child: id, reservation, weight, ceiling, the reservations of its children }
+  nodes    the limit, then each child on the path, 13 numbers each; nil for a new counter. Changed in place if the hits
            are charged
   now_ms   may run backwards; that refills nothing
   hits     0 peeks, a negative number gives hits back
   charge   false: returns the outcome, but leaves the counter unchanged
            'regardless': counts hits that have passed already
-  Returns  accepted, nodes, ttl (ms), report (reason, level, wait; spent of the parent; room for the child; its used and
-           borrowed hits; its unspent reservation; those of others; ms until the parent is full)
+  Returns  accepted, nodes, ttl (ms), report (reason, level, the numbers of the nodes)
 ]]
 local fair_share, fair_share_refund, fair_share_fields
 do
-  local NODE_NUMBERS = 15
-  local AT, SPENT, CAPPED, FINISH, UNSPENT, PARENT_BORN, BORN = 1, 2, 3, 4, 5, 6, 7
-  local VIRTUAL, LATEST, WEIGHT, WEIGHT_BEFORE, RESERVED, RESERVED_BEFORE, USED, BORROWED = 8, 9, 10, 11, 12, 13, 14, 15
-  local MILLI, ACTIVE_MS, UNITS_PER_MS, CREDIT_MS, MAX_VIRTUAL = 1000, 1000, 1000000, 250, 2 ^ 52
-  local LEVEL_NUMBERS, NEVER = 6, -1
+  local NODE_NUMBERS = 13
+  local AT, LEVEL, GUARD, PAID, VIRTUAL, SPEED, OWED, CLAIMS, CLAIMS_BEFORE, CLAIMED_IN, USED, BORROWED, LENT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+  local UNITS, MAX_VIRTUAL = 100000000, 2 ^ 52
+  local LEAF_PART, INNER_PART, SAVED_HITS, HELD_PART = 0.5, 0.25, 4, 0.5
+  local FASTEST, SLOWEST, SATISFIED = 8, 64, 0.6
+  local FIRST_LEVEL, LEVEL_NUMBERS, MINUTE_MS, LEAST_RATE = 8, 5, 60000, 0.000001
+  local EMPTY, HELD_BACK, PRIORITY, SHARE, CEILING = 1, 2, 3, 4, 5
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
-  -- More of the nodes on the path; `rates` are those of reservations, and of the parent.
-  local rates, held, pays = path.reserve, path.held, path.pays
-  local capacities, weights, ceilings, ceiling_capacities = {}, {}, {}, {}
-  local is_alone, fills, speeds, credits, starts = {}, {}, {}, {}, {}
+  -- The nodes on the path during a step, by level; the same tables in each step.
+  local rate, hit, refill_ms, spare_part
+  local reserves, weights, per_ms, capacities, guards, held, spares, is_capped, most_at_once, pays = {}, {}, {}, {}, {}, {}, {}, {}, {}, {}
 
-  local function bounded(count)
-    return min(max(count, 0), MAX_COUNT)
-  end
-
-  local function window_of(ms)
-    return floor(ms / ACTIVE_MS)
-  end
-
-  local function clear(node, parent_born_ms)
+  local function clear(node)
     for i = 1, NODE_NUMBERS do
       node[i] = 0
     end
-    node[PARENT_BORN] = parent_born_ms
   end
 
-  local function leave(parent, child, weight, at_ms)
-    if child[BORN] == 0 then
-      return
-    end
-    local age = window_of(at_ms) - window_of(child[AT])
-    if age == 0 then
-      parent[WEIGHT] = max(parent[WEIGHT] - weight, 0)
-      parent[RESERVED] = max(parent[RESERVED] - child[UNSPENT], 0)
-    elseif age == 1 then
-      parent[WEIGHT_BEFORE] = max(parent[WEIGHT_BEFORE] - weight, 0)
-      parent[RESERVED_BEFORE] = max(parent[RESERVED_BEFORE] - child[UNSPENT], 0)
-    end
+  local function forget_ms()
+    return MINUTE_MS + 2 * hit + ceil(3 * refill_ms)
   end
 
-  local function refresh(node, level, at_ms)
-    local before_ms = node[AT]
-    local since_ms = max(at_ms - before_ms, 0)
-    local spent = max(node[SPENT] - since_ms * rates[level], 0)
-    local capped = max(node[CAPPED] - since_ms * ceilings[level], 0)
-    local windows = window_of(at_ms) - window_of(before_ms)
-    if node[BORN] == 0 or (windows > 1 and spent == 0 and capped == 0) then
-      clear(node, node[PARENT_BORN])
-      node[BORN], node[AT] = at_ms, at_ms
+  local function spare_of(capacity)
+    if spare_part == 0 then
       return 0
     end
-    node[SPENT], node[CAPPED] = spent, capped
+    return min(max(hit, floor((capacity * spare_part) / 100)), max(capacity - hit, 0))
+  end
+
+  local function held_of(node, reserved, since_ms)
+    node[LENT] = max(node[LENT] - since_ms * reserved, 0)
+    return max(floor(reserved * refill_ms) - node[LENT], 0)
+  end
+
+  local function guard_of(reserve)
+    return reserve == 0 and 0 or max(floor(reserve * refill_ms), hit)
+  end
+
+  local function fill_of(level, left)
+    local kept = held[level] + spares[level]
+    if capacities[level] <= kept then
+      return 1
+    end
+    return min(max((left - kept) / (capacities[level] - kept), 0), 1)
+  end
+
+  local function advance(node, level, before, got, since_ms)
+    local windows = floor(node[AT] / hit) - floor((node[AT] - since_ms) / hit)
     if windows > 0 then
-      node[WEIGHT_BEFORE] = windows == 1 and node[WEIGHT] or 0
-      node[RESERVED_BEFORE] = windows == 1 and node[RESERVED] or 0
-      node[WEIGHT], node[RESERVED], node[USED], node[BORROWED] = 0, 0, 0, 0
+      node[CLAIMS_BEFORE] = windows == 1 and node[CLAIMS] or 0
+      node[CLAIMS], node[USED], node[BORROWED] = 0, 0, 0
     end
-    node[AT] = max(at_ms, before_ms)
-    return since_ms
+    local fill = fill_of(level, (before + node[LEVEL]) / 2)
+    local haste = min(max(fill / (1 - fill), 1 / SLOWEST), FASTEST)
+    local sum = node[CLAIMS] + node[CLAIMS_BEFORE]
+    local left = node[OWED] + got
+    node[OWED] = sum == 0 and 0 or max(min(left, 0), -floor(capacities[level] / 2))
+    local each = sum == 0 and got or max(left, 0) / sum
+    local passed = min(floor((haste * each * UNITS) / rate), floor(UNITS * refill_ms), MAX_VIRTUAL)
+    node[VIRTUAL] = node[VIRTUAL] + passed < MAX_VIRTUAL and node[VIRTUAL] + passed or 0
+    if since_ms == 0 then
+      return
+    end
+    local change = floor((passed - node[SPEED] * since_ms) * min(1 / since_ms, 2 / refill_ms))
+    node[SPEED] = min(max(node[SPEED] + change, 1), UNITS)
   end
 
-  local function fill_of(capacity, spent, kept)
-    if capacity > kept then
-      return (capacity - spent - kept) / (capacity - kept)
+  local function open_child(limit, nodes, level)
+    local parent, node, first = nodes[level - 1], nodes[level], FIRST_LEVEL + (level - 2) * LEVEL_NUMBERS
+    local reserve, weight, ceiling = limit[first + 2], limit[first + 3], limit[first + 4]
+    local at_ms, virtual = parent[AT], parent[VIRTUAL]
+    local share = reserve + (weight * parent[SPEED] * rate) / UNITS
+    per_ms[level] = min(share, ceiling > 0 and ceiling or rate, per_ms[level - 1])
+    local part = level == #nodes and LEAF_PART or INNER_PART
+    if parent[CLAIMS] + parent[CLAIMS_BEFORE] == 0 then
+      part = 1
     end
-    return spent <= 0 and 1 or 0
-  end
-
-  local function find_fill(nodes, level, least)
-    local node = nodes[level]
-    local own = fill_of(capacities[level], node[SPENT], max(held[level], least))
-    if level == 1 then
-      return own
+    local most = ceiling > 0 and max(floor(ceiling * refill_ms), hit) or limit[3]
+    local capacity = min(floor(per_ms[level] * refill_ms * part) + SAVED_HITS * hit, most)
+    local guard = guard_of(reserve)
+    if at_ms - node[AT] >= forget_ms() or node[PAID] > virtual then
+      clear(node)
+      node[AT], node[PAID], node[LEVEL], node[GUARD], node[SPEED] = at_ms, virtual, capacity, guard, UNITS
     end
-    local above = level - 1
-    local lag = max(nodes[above][VIRTUAL] - starts[level], 0)
-    local fill = credits[above] > 0 and lag / credits[above] or 1
-    if is_alone[above] then
-      fill = fills[above]
-    elseif rates[level] > 0 then
-      fill = max(own, fill)
-    end
-    return ceilings[level] > 0 and min(fill, fill_of(ceiling_capacities[level], node[CAPPED], held[level])) or fill
-  end
-
-  local function advance(node, level, since_ms)
-    local fill = fills[level]
-    if node[LATEST] >= MAX_VIRTUAL then
-      node[LATEST], node[VIRTUAL] = 0, 0
-    end
-    local virtual = node[VIRTUAL]
-    local most = max(virtual, node[LATEST] + credits[level])
-    if fill >= 1 then
-      node[VIRTUAL] = most
-    elseif fill > 0 then
-      node[VIRTUAL] = min(virtual + floor((since_ms * speeds[level] * fill) / (1 - fill)), most)
-    end
+    local since_ms = max(at_ms - node[AT], 0)
+    local per_unit = (weight * rate) / UNITS
+    local due = reserve * since_ms + (virtual - node[PAID]) * per_unit
+    local got = floor(ceiling > 0 and min(due, ceiling * since_ms) or due)
+    local paid = min(node[PAID] + ceil(max(got - reserve * since_ms, 0) / per_unit), virtual)
+    node[PAID] = max(paid, virtual - floor(capacity / per_unit), 0)
+    local before = min(node[LEVEL], capacity)
+    node[LEVEL] = min(node[LEVEL] + got, capacity)
+    node[GUARD] = min(node[GUARD] + reserve * since_ms, guard)
+    node[AT] = at_ms
+    is_capped[level], most_at_once[level] = ceiling > 0 and share > ceiling, most
+    reserves[level], weights[level], capacities[level], guards[level] = reserve, weight, capacity, guard
+    held[level], spares[level], pays[level] = held_of(node, limit[first + 5], since_ms), spare_of(capacity), false
+    advance(node, level, before, got, since_ms)
   end
 
   local function open_levels(limit, nodes, now_ms)
-    local root = nodes[1]
-    local rate, depth, least = limit[1], limit[3], limit[4]
-    rates[1], capacities[1], weights[1], ceilings[1], ceiling_capacities[1] = rate, limit[2], 1, 0, 0
-    if root[BORN] <= 0 or root[PARENT_BORN] ~= 0 then
-      clear(root, 0)
+    rate, hit, spare_part = max(limit[1], LEAST_RATE), limit[2], limit[8]
+    refill_ms = limit[3] / max(limit[1], 1)
+    local root, capacity = nodes[1], limit[3]
+    if root[AT] == 0 then
+      clear(root)
+      root[AT], root[LEVEL], root[SPEED] = now_ms, capacity, UNITS
     end
     local at_ms = max(now_ms, root[AT])
-    local since_ms = refresh(root, 1, at_ms)
-    local per_ms = UNITS_PER_MS
-    for parent = 1, depth do
-      local level, from = parent + 1, parent * LEVEL_NUMBERS
-      local node, child = nodes[parent], nodes[level]
-      rates[level], capacities[level], weights[level] = limit[from + 1], limit[from + 2], limit[from + 3]
-      ceilings[level], ceiling_capacities[level] = limit[from + 4], limit[from + 5]
-      local weight = weights[level]
-      if child[BORN] <= 0 or child[PARENT_BORN] ~= node[BORN] then
-        clear(child, node[BORN])
-      end
-      leave(node, child, weight, at_ms)
-      local own_since_ms = refresh(child, level, at_ms)
-      local sum = node[WEIGHT] + node[WEIGHT_BEFORE] + weight
-      held[parent] = node[RESERVED] + node[RESERVED_BEFORE]
-      is_alone[parent] = sum <= weight
-      speeds[parent] = per_ms / sum
-      credits[parent] = floor(speeds[parent] * CREDIT_MS)
-      fills[parent] = find_fill(nodes, parent, parent == 1 and least or 0)
-      advance(node, parent, since_ms)
-      local earliest = node[VIRTUAL] - credits[parent]
-      starts[level] = min(max(child[FINISH], earliest), max(node[LATEST], earliest))
-      path.is_ahead[level] = not is_alone[parent] and limit[5] ~= 1 and starts[level] > node[VIRTUAL]
-      if not is_alone[parent] then
-        per_ms = (UNITS_PER_MS * rates[level]) / rate + (per_ms * weight) / sum
-      end
-      since_ms = own_since_ms
-      pays[level] = false
-    end
-    local last = nodes[depth + 1]
-    held[depth + 1] = last[RESERVED] + last[RESERVED_BEFORE]
-  end
-
-  -- Measures what is left after the hits that are counted so far.
-  local function measure(nodes)
-    for level = 1, #nodes do
-      local node = nodes[level]
-      path.left[level] = capacities[level] - node[SPENT]
-      path.ceiling_left[level] = ceilings[level] > 0 and ceiling_capacities[level] - node[CAPPED] or math.huge
+    local since_ms = at_ms - root[AT]
+    local before = root[LEVEL]
+    root[LEVEL] = min(before + since_ms * rate, capacity)
+    root[AT] = at_ms
+    reserves[1], weights[1], per_ms[1], capacities[1], guards[1] = 0, 1, rate, capacity, 0
+    held[1] = min(held_of(root, limit[7], since_ms), floor(capacity * HELD_PART))
+    spares[1], is_capped[1], pays[1] = spare_of(capacity), false, false
+    advance(root, 1, before, since_ms * rate, since_ms)
+    for level = 2, #nodes do
+      open_child(limit, nodes, level)
     end
   end
 
-  local function find_wait_ms(limit, nodes, hits)
-    local rate, capacity, leaf = limit[1], limit[2], limit[3] + 1
-    local wanted = hits * MILLI
-    local room = path.left[1] - wanted
-    local kept = (leaf > 1 and pays[2]) and 0 or max(held[1], limit[4])
-    local wait_ms = ceil((kept - room) / rate)
-    for level = 2, leaf do
-      if path.is_ahead[level] and not pays[level] then
-        local ahead = starts[level] - nodes[level - 1][VIRTUAL]
-        wait_ms = max(wait_ms, min(ceil(ahead / speeds[level - 1]), ACTIVE_MS))
-      end
+  local function is_claiming(node)
+    return floor(node[AT] / hit) - node[CLAIMED_IN] <= 1
+  end
+
+  -- Returns the reason of a refusal, or 0, its level, and the lowest level that lacks the hits, or 1.
+  local function judge_hits(limit, nodes, hits)
+    local wanted, leaf, is_critical = hits * hit, #nodes, limit[6] == 1
+    local is_paid = false
+    for level = leaf, 2, -1 do
+      is_paid = reserves[level] > 0 and nodes[level][GUARD] - wanted >= (is_paid and 0 or held[level])
+      pays[level] = is_paid
     end
-    if leaf > 1 and rates[leaf] > 0 and wanted <= capacities[leaf] then
-      wait_ms = min(wait_ms, max(ceil((wanted - path.left[leaf]) / rates[leaf]), ceil(-room / rate), 0))
+    local is_next, lacking = false, 1
+    for level = leaf, 2, -1 do
+      if is_critical or lacking > 1 then
+        break
+      end
+      local left = nodes[level][LEVEL] - wanted
+      local kept = (level == leaf or is_next) and 0 or spares[level]
+      if not pays[level] and left < min(kept, capacities[level] - wanted) then
+        lacking = level
+      end
+      is_next = is_next or (left >= capacities[level] / 2 and not is_claiming(nodes[level]))
+    end
+    local room = nodes[1][LEVEL] - wanted
+    local own = leaf > 1 and max(nodes[2][GUARD], 0) or 0
+    local for_others = max(held[1] - own, 0)
+    local kept = is_paid and 0 or ((is_next or is_critical) and for_others or for_others + spares[1])
+    if room < 0 then
+      return EMPTY, 0, lacking
+    elseif room < min(kept, capacities[1] - wanted) then
+      return HELD_BACK, 0, lacking
+    elseif not is_paid and room < limit[5] then
+      return PRIORITY, 0, lacking
     end
     for level = 2, leaf do
-      local over = wanted + ((level < leaf and pays[level + 1]) and 0 or held[level]) - path.ceiling_left[level]
-      if over > 0 then
-        if wanted > ceiling_capacities[level] then
-          return NEVER
-        end
-        wait_ms = max(wait_ms, ceil(over / ceilings[level]))
+      if wanted > most_at_once[level] then
+        return CEILING, level - 1, 1
       end
     end
-    return wanted > capacity and NEVER or max(wait_ms, 1)
-  end
-
-  local function virtual_cost(hits, rate, weight)
-    return min(ceil((hits * UNITS_PER_MS * MILLI) / (rate * weight)), MAX_VIRTUAL)
-  end
-
-  local function take(limit, nodes, hits)
-    local rate, is_critical = limit[1], limit[5]
-    nodes[1][SPENT] = bounded(nodes[1][SPENT] + hits * MILLI)
-    for level = 2, limit[3] + 1 do
-      local node, parent = nodes[level], level - 1
-      if ceilings[level] > 0 then
-        node[CAPPED] = bounded(node[CAPPED] + hits * MILLI)
-      end
-      node[USED] = bounded(node[USED] + hits)
-      if pays[level] or (hits < 0 and rates[level] > 0) then
-        node[SPENT] = bounded(node[SPENT] + hits * MILLI)
-      else
-        local is_free = is_alone[parent] or is_critical == 1
-        local from = hits < 0 and node[FINISH] or starts[level]
-        local cost = (is_free and hits > 0) and 0 or virtual_cost(hits, rate, weights[level])
-        local finish = min(max(from + cost, 0), MAX_VIRTUAL)
-        node[FINISH] = finish
-        node[BORROWED] = bounded(node[BORROWED] + hits)
-        nodes[parent][LATEST] = max(nodes[parent][LATEST], finish)
-      end
+    if lacking == 1 then
+      return 0, 0, 1
     end
+    return is_capped[lacking] and CEILING or SHARE, lacking - 1, lacking
   end
 
-  local function close_levels(limit, nodes)
-    for level = 2, limit[3] + 1 do
+  local function claim_shares(nodes, reason, lacking)
+    local is_used_up = reason == EMPTY or reason == HELD_BACK
+    for level = is_used_up and #nodes or lacking, 2, -1 do
       local node, parent = nodes[level], nodes[level - 1]
-      local unspent = rates[level] > 0 and max(capacities[level] - node[SPENT], 0) or 0
-      node[UNSPENT] = unspent
-      parent[WEIGHT] = min(parent[WEIGHT] + weights[level], MAX_COUNT)
-      parent[RESERVED] = min(parent[RESERVED] + unspent, MAX_COUNT)
+      if is_capped[level] or (not is_used_up and level < lacking and fill_of(level, node[LEVEL]) > SATISFIED) then
+        return
+      end
+      local window = floor(node[AT] / hit)
+      if node[CLAIMED_IN] ~= window then
+        if node[CLAIMED_IN] == window - 1 then
+          parent[CLAIMS_BEFORE] = max(parent[CLAIMS_BEFORE] - weights[level], 0)
+        end
+        parent[CLAIMS] = min(parent[CLAIMS] + weights[level], MAX_COUNT)
+        node[CLAIMED_IN] = window
+      end
     end
   end
 
-  local function ttl_ms(limit, nodes, now_ms)
-    local full_ms = 0
-    for level = 1, limit[3] + 1 do
-      local node = nodes[level]
-      if rates[level] > 0 then
-        full_ms = max(full_ms, ceil(node[SPENT] / rates[level]))
-      end
-      if ceilings[level] > 0 then
-        full_ms = max(full_ms, ceil(node[CAPPED] / ceilings[level]))
-      end
-    end
-    return 2 * ACTIVE_MS + full_ms + nodes[1][AT] - now_ms
+  local function bounded(level, most)
+    return min(max(level, -MAX_COUNT), most)
   end
 
-  local function create_report(limit, nodes, reason, at, wait_ms)
-    measure(nodes)
-    local leaf = limit[3] + 1
-    local node, spent = nodes[leaf], nodes[1][SPENT]
-    local room, others = find_room(leaf, limit[4]), leaf > 1 and held[1] or 0
-    return { reason, at, wait_ms, spent, room, node[USED], node[BORROWED], unspent_of(leaf), others, ceil(spent / limit[1]) }
+  local function take(nodes, hits)
+    local taken = hits * hit
+    nodes[1][LEVEL] = bounded(nodes[1][LEVEL] - taken, capacities[1])
+    for level = 2, #nodes do
+      local node, parent = nodes[level], nodes[level - 1]
+      node[LEVEL] = bounded(node[LEVEL] - taken, capacities[level])
+      node[USED] = min(max(node[USED] + hits, 0), MAX_COUNT)
+      if not is_claiming(node) then
+        parent[OWED] = bounded(parent[OWED] - taken, 0)
+      end
+      if pays[level] then
+        parent[LENT] = min(parent[LENT] + taken, MAX_COUNT)
+      end
+      if pays[level] or (hits < 0 and reserves[level] > 0) then
+        node[GUARD] = bounded(node[GUARD] - taken, guards[level])
+      else
+        node[BORROWED] = min(max(node[BORROWED] + hits, 0), MAX_COUNT)
+      end
+    end
+  end
+
+  local function ttl_ms(nodes, now_ms)
+    local full_ms = 2 * hit + ceil((capacities[1] - nodes[1][LEVEL]) / rate)
+    return max(full_ms, forget_ms()) + nodes[1][AT] - now_ms
   end
 
   local function new_nodes(limit)
     local nodes = {}
-    for level = 1, limit[3] + 1 do
+    for level = 1, limit[4] + 1 do
       nodes[level] = {}
-      clear(nodes[level], 0)
+      clear(nodes[level])
     end
     return nodes
   end
@@ -267,59 +247,57 @@ do
     return copy
   end
 
+  local function finish(limit, before, nodes, now_ms, reason, at, is_kept)
+    local report = { reason, at }
+    for level = 1, #nodes do
+      for i = 1, NODE_NUMBERS do
+        report[2 + (level - 1) * NODE_NUMBERS + i] = nodes[level][i]
+      end
+    end
+    if is_kept or before then
+      return reason == 0, is_kept and nodes or before, ttl_ms(nodes, now_ms), report
+    end
+    return reason == 0, new_nodes(limit), 0, report
+  end
+
   fair_share = function(limit, nodes, now_ms, hits, charge)
-    local counts = charge and hits ~= 0
-    local stepped = nodes and (counts and nodes or copy_of(nodes)) or new_nodes(limit)
+    local is_kept = charge and hits ~= 0
+    local stepped = nodes and (is_kept and nodes or copy_of(nodes)) or new_nodes(limit)
     open_levels(limit, stepped, now_ms)
-    local reason, at, wait_ms = 0, 0, 0
-    measure(stepped)
+    local reason, at, lacking = 0, 0, 1
     if hits >= 0 then
-      local asked = hits == 0 and 1 or hits
-      reason, at = judge(limit[3] + 1, asked * MILLI, limit[4])
-      wait_ms = reason ~= 0 and find_wait_ms(limit, stepped, asked) or 0
+      reason, at, lacking = judge_hits(limit, stepped, hits == 0 and 1 or hits)
     end
-    local accepted = reason == 0
-    if counts and (accepted or charge == 'regardless') then
-      take(limit, stepped, hits)
+    if charge and reason ~= 0 then
+      claim_shares(stepped, reason, lacking)
     end
-    local report = create_report(limit, stepped, reason, at, wait_ms)
-    local ttl = ttl_ms(limit, stepped, now_ms)
-    if counts then
-      close_levels(limit, stepped)
-      return accepted, stepped, ttl, report
+    if hits ~= 0 and (charge == 'regardless' or (charge and reason == 0)) then
+      take(stepped, hits)
     end
-    return accepted, nodes or new_nodes(limit), nodes and ttl or 0, report
+    return finish(limit, nodes, stepped, now_ms, reason, at, is_kept)
   end
 
   fair_share_refund = function(limit, nodes, now_ms, hits, charged_at_ms)
     local stepped = nodes and copy_of(nodes) or new_nodes(limit)
     open_levels(limit, stepped, now_ms)
-    local root = stepped[1]
-    if root[SPENT] == 0 then
-      local report = create_report(limit, stepped, 0, 0, 0)
-      return true, nodes or new_nodes(limit), nodes and ttl_ms(limit, stepped, now_ms) or 0, report
+    local is_kept = nodes ~= nil and stepped[1][LEVEL] < capacities[1]
+    if is_kept then
+      local wanted, since_ms = hits * hit, max(stepped[1][AT] - charged_at_ms, 0)
+      for level = 1, #stepped do
+        local node = stepped[level]
+        node[LEVEL] = min(node[LEVEL] + max(wanted - ceil(since_ms * per_ms[level]), 0), capacities[level])
+        node[GUARD] = min(node[GUARD] + max(wanted - since_ms * reserves[level], 0), guards[level])
+        node[USED] = max(node[USED] - hits, 0)
+      end
     end
-    local since_ms = max(root[AT] - charged_at_ms, 0)
-    local function back(rate)
-      return max(hits * MILLI - since_ms * rate, 0)
-    end
-    root[SPENT] = bounded(root[SPENT] - back(limit[1]))
-    for level = 2, limit[3] + 1 do
-      local node = stepped[level]
-      node[CAPPED] = bounded(node[CAPPED] - back(ceilings[level]))
-      node[SPENT] = bounded(node[SPENT] - back(rates[level]))
-      node[USED] = bounded(node[USED] - hits)
-    end
-    local report = create_report(limit, stepped, 0, 0, 0)
-    close_levels(limit, stepped)
-    return true, stepped, ttl_ms(limit, stepped, now_ms), report
+    return finish(limit, nodes, stepped, now_ms, 0, 0, is_kept)
   end
 
   -- The names of the nodes on the path: p, and the ids of the children.
   fair_share_fields = function(limit)
     local fields = { 'p' }
-    for level = 2, limit[3] + 1 do
-      fields[level] = string.format('%.0f', limit[(level - 1) * LEVEL_NUMBERS])
+    for level = 2, limit[4] + 1 do
+      fields[level] = string.format('%.0f', limit[FIRST_LEVEL + (level - 2) * LEVEL_NUMBERS + 1])
     end
     return fields
   end

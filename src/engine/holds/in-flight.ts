@@ -59,13 +59,14 @@ interface InFlightNumbers extends PathNumbers {
   readonly holder: number;
   readonly threshold: number;
   readonly depth: number;
+  readonly spare: number;
   readonly children: readonly number[];
 }
 
 function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined): InFlightNumbers {
-  const [threshold = NOT_SHARED, depth = 0, ...children] = sharingArgs(limit, claim ?? {});
+  const [threshold = NOT_SHARED, depth = 0, spare = 0, ...children] = sharingArgs(limit, claim ?? {});
   const holder = claimHolder(claim);
-  return { slots: windowSize(limit), windowMs: limit.windowMs, holder, threshold, depth, children };
+  return { slots: windowSize(limit), windowMs: limit.windowMs, holder, threshold, depth, spare, children };
 }
 
 interface Holds extends HoldList {

@@ -1,7 +1,7 @@
 import type { State } from '../algorithms/limit.ts';
 import { type AdmissionLevel, CEILING, findRoom, type Judgement, unspent } from './admission.ts';
 import type { Claim } from './claim.ts';
-import type { ChildNumbers, Sharing } from './fair-share.ts';
+import { type ChildNumbers, DEFAULT_SPARE, type Sharing } from './fair-share.ts';
 import { type HoldList, insertHold, removeHold } from './hold-list.ts';
 
 /**
@@ -28,11 +28,15 @@ export const thresholdSlots = (slots: number, threshold: number): number =>
   Math.max(Math.floor((slots * threshold) / ALL), 1);
 
 /** The threshold, and the children on a claim's path, with their numbers; none if the limit is not shared. */
-export function sharingArgs({ path, threshold: ofRule }: Partial<Sharing>, claim: Claim): readonly number[] {
+export function sharingArgs(
+  { path, threshold: ofRule, spare = DEFAULT_SPARE }: Partial<Sharing>,
+  claim: Claim,
+): readonly number[] {
   if (!path) return [];
   const { children = [], threshold: stated } = claim.slotShare ?? {};
   const thresholds = [stated, ofRule, claim.threshold].filter((one) => one !== undefined);
-  const numbers = [thresholds.length > 0 ? Math.min(...thresholds) : 0, Math.min(path.length, children.length)];
+  const depth = Math.min(path.length, children.length);
+  const numbers = [thresholds.length > 0 ? Math.min(...thresholds) : 0, depth, spare];
   for (const [at, child] of children.slice(0, path.length).entries()) {
     const { reserve, weight, ceiling } = path[at] as ChildNumbers; // in range
     numbers.push(child, reserve, weight, ceiling);
@@ -53,6 +57,8 @@ export interface PathNumbers {
   readonly threshold: number;
   /** The number of children on the path. */
   readonly depth: number;
+  /** Percentage of the slots that is left to children that come next. */
+  readonly spare: number;
   /** Their numbers, from the top. */
   readonly children: readonly number[];
 }
@@ -73,6 +79,12 @@ interface Waiting {
   slots: number;
 }
 
+/** Slots that are left to children that come next: at least one, unless there is no second one. */
+function spareSlots(limit: PathNumbers): number {
+  if (limit.spare === 0 || limit.depth === 0) return 0;
+  return Math.min(Math.max(Math.floor((limit.slots * limit.spare) / ALL), 1), limit.slots - 1);
+}
+
 /** The nodes on the path of a request, and what their siblings hold and wait for. */
 interface SharedSlots {
   readonly levels: SlotLevel[];
@@ -84,7 +96,8 @@ interface SharedSlots {
  * Reads from the holds what a request for slots meets.
  *
  * Children divide the slots that are not reserved by weight. The divided slots are those of this child, of the children
- * that wait, and the free ones; a child with its part of them leaves a slot to each that waits.
+ * that wait, and the free ones; a child with its part of them leaves a slot to each that waits. Its own children divide
+ * that part. A child with more than half of its part leaves some slots to those that come next.
  *
  * @param wanted  further slots that are requested
  */
@@ -98,28 +111,38 @@ export function openSlots(limit: PathNumbers, holds: HoldList, wanted: number): 
   const waiting: Waiting = { count: 0, weights: 0, slots: 0 };
   let parent = levels[0] as SlotLevel; // the limit
   parent.left = free;
-  let room = free;
+  let room = free; // for the node
+  let most = slots; // what the node may have
+  let isNext = false;
   for (let at = 0; at <= depth; at++) {
-    const used = usedBy(holds, at, parent.id);
+    const taken = usedBy(holds, at, parent.id);
     const id = at < depth ? (limit.children[at * CHILD_NUMBERS] ?? 0) : 0;
     waiting.count = 0;
     waiting.weights = 0;
     waiting.slots = 0;
-    countWaiting(waiting, slots, holds, held, parent, id, used);
-    if (at === 0) room -= Math.max(parent.held, floor);
+    countWaiting(waiting, slots, holds, held, parent, id, taken);
+    if (at === 0) room -= Math.max(parent.held + spareSlots(limit), floor);
     else if (parent.reserve > 0) room = Math.max(room, Math.min(free, parent.left - parent.held));
     room = Math.max(Math.min(room, parent.ceilingLeft - parent.held), 0);
     if (at < depth) {
-      const level = readChild(limit, at, id, used[id] ?? 0);
+      const used = taken[id] ?? 0;
+      const level = readChild(limit, at, id, used);
       const borrowed = Math.max(-level.left, 0);
+      const whole = borrowed + waiting.slots + room;
       level.isAhead =
         limit.threshold !== ALL &&
         room - wanted < waiting.count &&
-        borrowed * (level.weight + waiting.weights) >= level.weight * (borrowed + waiting.slots + room);
+        borrowed * (level.weight + waiting.weights) >= level.weight * whole;
+      if (waiting.count > 0)
+        most = Math.min(most, level.reserve + Math.floor((level.weight * whole) / (level.weight + waiting.weights)));
+      isNext = isNext || used + wanted <= Math.max(Math.floor(most / 2), 1);
+      if (waiting.count > 0) room = Math.min(room, Math.max(most - used, 0));
       levels[at + 1] = level;
       parent = level;
     }
   }
+  const top = levels[0] as SlotLevel; // the limit
+  if (!isNext) top.held += spareSlots(limit);
   return { levels, floor };
 }
 

@@ -100,6 +100,7 @@ export function describeShare(
     case 'empty':
       return `${isRate ? `the limit of ${limit.requestsPerUnit} per second is` : 'all slots are'} used up by all ${limit.path[0]?.key ?? 'child'} values`;
     case 'held':
+      if (held === 0) return `${spent}; what is left is kept for those that come next`;
       return `${spent}; what is left, at most ${held}, is reserved for ${holdersText(children)}`;
     case 'priority':
       return `${spent}; what is left is for higher priorities than ${limit.threshold ?? 'stated'}`;
@@ -125,8 +126,8 @@ function lendersText(children: readonly SharedChild[], unit: string): string {
 }
 
 function holdersText(children: readonly SharedChild[]): string {
-  const holders = children.filter(({ own, idle, unspent }) => !own && !idle && unspent > 0);
-  if (holders.length === 0) return 'active siblings';
+  const holders = children.filter(({ own, unspent }) => !own && unspent > 0);
+  if (holders.length === 0) return 'siblings';
   return largestText(holders.map((one) => ({ one, hits: one.unspent })));
 }
 

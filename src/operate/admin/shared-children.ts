@@ -82,7 +82,8 @@ export function readChildren(
     const { weight, ceiling } = numbers;
     const { used, borrowed, unspent } = share;
     const reserve = currentReserve(limit, share);
-    const isActive = algorithmFor(limit).isActiveChild?.(state, nowMs, debit.slotShare?.children.at(-1) ?? 0) ?? false;
+    const isActive =
+      algorithmFor(limit).isActiveChild?.(state, nowMs, debit.slotShare?.children.at(-1) ?? 0, limit) ?? false;
     return {
       key,
       value,

@@ -97,7 +97,7 @@ test.each(Object.keys(stores))(
       'c 45: OVER_LIMIT 0 used in this second; what is left, at most 29, is reserved for tenant b (29)',
       'a 30: OK 57 used in this second, 37 borrowed while others lend: tenant b (29 per second); its reservation of 20 is used up',
       'b 20: OK 21 used in this second, 9 of its reservation left',
-      'a 1: OVER_LIMIT 57 used in this second; this tenant has used its fair share among those that ask',
+      'a 1: OK 58 used in this second, 38 borrowed while others lend: tenant b (9 per second); its reservation of 20 is used up',
       'c 1: OK 1 used in this second, within its fair share',
     ]);
     const shown = (tenant: string, value: string) =>
@@ -105,18 +105,18 @@ test.each(Object.keys(stores))(
     clock.advance(100);
     const ofB = await shown('tenant', 'b');
     expect(ofB.counters[0]).toMatchObject({
-      state: { used: 69, remaining: 31, share: { used: 21, borrowed: 0, unspent: 12, held: 0 } },
+      state: { used: 70, remaining: 23, share: { used: 21, borrowed: 0, unspent: 12, held: 2 } },
       about: {
         children: [
           { key: 'tenant', value: 'b', own: true, used: 21, lends: 9, reserve: 30 },
-          { value: 'a', used: 57, borrowed: 37, lends: 0, ceiling: 60 },
+          { value: 'a', used: 58, borrowed: 38, lends: 0, ceiling: 60 },
         ],
       },
     });
     const ofLimit = await readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }] }, options);
-    expect(ofLimit.counters[0]?.state).toMatchObject({ used: 69, remaining: 22 });
+    expect(ofLimit.counters[0]?.state).toMatchObject({ used: 70, remaining: 11 });
     expect(ofLimit.counters[0]?.about.children).toMatchObject([
-      { value: 'a', used: 57 },
+      { value: 'a', used: 58 },
       { value: 'b', unspent: 12 },
     ]);
     const { counters: all } = await shown('tenant', 'b');
@@ -134,7 +134,7 @@ test.each(Object.keys(stores))(
       { kind: 'grant', hits: 10 },
       options,
     );
-    expect(given.counters[0]?.state).toMatchObject({ used: 59, share: { used: 47 } });
+    expect(given.counters[0]?.state).toMatchObject({ used: 60, share: { used: 48 } });
     const ask = (hits: number) => {
       const entries = [{ key: 'api', value: 'x' }, ...entriesOf('tenant', 'a')];
       return decide({ domain: 'demo', descriptors: [{ entries, requestLimit: undefined, hits }] }, decider, 60_000);
@@ -189,7 +189,7 @@ descriptors:
     'c 3: OVER_LIMIT 0 slots held; what is left, at most 2, is reserved for tenant b (2)',
     'c 2: OK 2 slots held, within its fair share',
     'b 3: OVER_LIMIT all slots are used up by all tenant values',
-    'c 1: OVER_LIMIT 2 slots held; what is left, at most 2, is reserved for tenant b (2)',
+    'c 1: OVER_LIMIT 2 slots held; what is left, at most 3, is reserved for tenant b (2)',
   ]);
   const { counters: found } = await readCounters(
     { domain: 'demo', entries: [...entriesOf('api', 'x'), ...entriesOf('tenant', 'b')] },
@@ -225,6 +225,6 @@ test('names the two siblings that lend most, or that most is reserved for, and c
     '27 used in this second, 7 borrowed while others lend: tenant t40 (40 per second), tenant t30 (30 per second) and 2 others; its reservation of 20 is used up',
   );
   expect(describeShare(limit, { ...report, reason: 'held' }, [idle, ...children.slice(1)])).toBe(
-    '27 used in this second; what is left, at most 85, is reserved for tenant t40 (40), tenant t30 (30) and 1 other',
+    '27 used in this second; what is left, at most 85, is reserved for tenant idle (50), tenant t40 (40) and 2 others',
   );
 });

@@ -274,6 +274,6 @@ descriptors:
   };
   await run(1_000);
   trial.follow(shares(2), 'candidate');
-  await run(10_000);
+  await run(70_000);
   expect(trial.report(1).totals.requests).toBeGreaterThan(0);
 });

@@ -23,8 +23,8 @@ local function decide_requests(batch)
   -- COUNT: positive hits are spent, negative hits are refunded, 0 peeks
   local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
   local ALONE, MARKS = 16, 32
-  -- Of a node of a shared limit; a child is forgotten long after the last window in which it was active.
-  local NODE_NUMBERS, FORGOTTEN_MS = 15, 60000
+  -- Of a node of a shared limit; a child is forgotten when the limit would be, but not within this time.
+  local NODE_NUMBERS = 13
 
   local input, at, limits, stored, now_ms = batch.input, batch.at, batch.limits, batch.stored, batch.now_ms
   local output = {}
@@ -118,7 +118,7 @@ local function decide_requests(batch)
     end
     local nodes = {}
     for i = 1, #fields do
-      nodes[i] = hash.nodes[fields[i]] or { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+      nodes[i] = hash.nodes[fields[i]] or { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
     end
     return nodes
   end
@@ -136,11 +136,11 @@ local function decide_requests(batch)
   end
 
   -- Drops forgotten ones among two children at random for each new one, so that they do not outnumber active ones.
-  local function sweep(key, added)
+  local function sweep(key, added, ttl_ms)
     local found = redis.call('HRANDFIELD', KEYS[key], 2 * added, 'WITHVALUES')
     for i = 1, #found, 2 do
       local node = batch.unpack_state(found[i + 1], NODE_NUMBERS)
-      if found[i] ~= 'p' and (not node or node[1] < now_ms - FORGOTTEN_MS) then
+      if found[i] ~= 'p' and (not node or node[1] < now_ms - ttl_ms) then
         redis.call('HDEL', KEYS[key], found[i])
       end
     end
@@ -154,7 +154,7 @@ local function decide_requests(batch)
     end
     local added = redis.call('HSET', KEYS[key], unpack(written))
     if added > 0 then
-      sweep(key, added)
+      sweep(key, added, ttl_ms)
     end
     redis.call('PEXPIRE', KEYS[key], ttl_ms)
   end

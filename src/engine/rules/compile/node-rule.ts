@@ -9,7 +9,7 @@ import { compositeName, listLimits, type NodeHead, type Requirement, valueName }
 import type { Problems } from '../read/problem.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { buildChild, mayHaveChildren } from './share.ts';
+import { buildChild, mayHaveChildren, withReserved } from './share.ts';
 
 /** The context of a level: the nodes above it. */
 export interface Above {
@@ -83,8 +83,8 @@ export const buildNodeRule = (
   block.values.not_counted === 'commit'
     ? buildCommit(block, above)
     : block.values.share
-      ? buildChildRule(block, { above, here })
-      : buildRule(block, here);
+      ? withReserved(block, buildChildRule(block, { above, here }))
+      : withReserved(block, buildRule(block, here));
 
 function buildChildRule(
   block: Block<'node'>,

@@ -43,35 +43,46 @@ export function readShare(
   const { share } = values;
   if (!share) return whole;
   if (share.invalid.size > 0) return undefined; // reported already
-  const { by = '' } = share.values;
+  const { by = '', spare: written } = share.values;
+  const spare = written === undefined ? undefined : readSpare(written);
+  if (spare !== undefined && (spare < 0 || spare > MAX_SPARE))
+    return problems.error(share.place('spare'), `spare must be 0% to ${MAX_SPARE}%, got '${written}'`);
   if (by === '')
     return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
   const other = findExcluded(values, 'share');
   if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
   if (limitsInFlight(whole)) {
-    if (hasId) return { ...whole, counter: `${whole.counter}|share`, by, path: [] };
+    if (hasId)
+      return { ...whole, counter: `${whole.counter}|share`, by, path: [], ...(spare !== undefined && { spare }) };
     return problems.error(
       place('share'),
       'share of slots requires the id of the request: put not_counted: hold on this node or one above',
     );
   }
   const { requestsPerUnit, windowMs } = whole;
-  if (!('burst' in whole) || windowMs !== unitMs.SECOND)
+  if (!('burst' in whole) || windowMs > unitMs.MINUTE)
     return problems.error(
       place('share'),
-      `share requires a rate per second, so that a child has its reservation within one, got a window of ${windowMs} ms`,
+      `share requires a rate per second or minute, so that children soon have their part, got a window of ${windowMs} ms`,
     );
   return {
     algorithm: 'fair_share',
-    counter: `fair_share|${windowMs}`,
+    counter: `fair_share.2|${windowMs}`,
     requestsPerUnit,
     soft: 0,
     windowMs,
     burst: whole.burst,
     by,
     path: [],
+    ...(spare !== undefined && { spare }),
   } satisfies FairShareLimit;
 }
+
+/** Maximum part of a limit that is kept for children that come next, in percent. */
+const MAX_SPARE = 50;
+
+/** Whole percent: `5%` or `5`. */
+const readSpare = (written: string): number => Number(written.replace('%', ''));
 
 /** The key by whose values a node's limit, or its part of one, is shared. */
 const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined =>
@@ -183,14 +194,36 @@ function readRate(written: string | undefined, whole: number): number {
 /** 28.999999999999996, which is 29 % of 100, is 29. */
 const ROUNDING = 1e-9;
 
+/** The sum of the reservations of a node's children, and what it may be. */
+function sumReserves(block: Block<'node'>, limit: SharedLimit): { readonly sum: number; readonly whole: number } {
+  const whole = limit.path.at(-1)?.reserve ?? limit.requestsPerUnit;
+  const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === limit.by);
+  return {
+    whole,
+    sum: children.reduce((total, { values }) => total + readRate(values.share?.values.reserve, whole), 0),
+  };
+}
+
+/** The same rule, whose shared limit knows the sum of its children's reservations. */
+export function withReserved(block: Block<'node'>, rule: Rule | undefined): Rule | undefined {
+  const [only, ...others] = rule?.limits ?? [];
+  if (!rule || !only || !isShared(only.limit) || only.limit.by === undefined) return rule;
+  const { sum, whole } = sumReserves(block, only.limit);
+  if (sum === 0 || whole === 0) return rule;
+  const { path } = only.limit;
+  const limit =
+    path.length === 0
+      ? { ...only.limit, reserved: sum }
+      : { ...only.limit, path: path.map((child, at) => (at < path.length - 1 ? child : { ...child, reserved: sum })) };
+  return { ...rule, limits: [{ ...only, limit }, ...others] };
+}
+
 /** Reports reservations of children that add up to more than their parent has. */
 export function checkReserves(block: Block<'node'>, rule: Rule | undefined, problems: Problems): void {
   const limit = rule?.limits[0]?.limit;
   if (!limit || !isShared(limit) || limit.by === undefined) return;
   const parent = limit.path.at(-1);
-  const whole = parent?.reserve ?? limit.requestsPerUnit;
-  const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === limit.by);
-  const sum = children.reduce((total, { values }) => total + readRate(values.share?.values.reserve, whole), 0);
+  const { sum, whole } = sumReserves(block, limit);
   if (sum <= whole || whole === 0) return;
   problems.error(
     block.place('descriptors'),

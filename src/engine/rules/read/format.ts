@@ -171,7 +171,7 @@ const rateLimit = {
     of: 'share',
     goesWith: algorithmsWith('share'),
     meaning:
-      'the values of a key share the limit: each may use what others leave; token_bucket (the default then) with unit: second, or in_flight with an id',
+      'the values of a key share the limit: each may use what others leave; token_bucket (the default then) with unit: second or minute, or in_flight with an id',
   },
   charge: {
     type: 'text',
@@ -342,13 +342,19 @@ export const format = {
       required: true,
       meaning: 'the key of the entry below this node whose values share the limit',
     },
+    spare: {
+      type: 'text',
+      pattern: '^([0-9]|[1-4][0-9]|50)%$',
+      meaning:
+        'percentage of the limit, at least a hit, that is left to values that have used less than half of their share; 0% to 50%; absent: 5%',
+    },
   },
   child: {
     reserve: {
       type: 'text',
       pattern: PART,
       meaning:
-        'hits per second, or a percentage of those of the node above, that siblings cannot take from an active child; absent: none',
+        'hits per unit, or a percentage of those of the node above, that siblings cannot take from it; absent: none',
     },
     weight: {
       type: 'count',
@@ -359,7 +365,7 @@ export const format = {
     ceiling: {
       type: 'text',
       pattern: PART,
-      meaning: 'the most hits per second, or a percentage of those of the node above; absent: no limit of its own',
+      meaning: 'the most hits per unit, or a percentage of those of the node above; absent: no limit of its own',
     },
     priority: {
       type: 'text',

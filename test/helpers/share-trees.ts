@@ -1,0 +1,153 @@
+import type { Backend, Operation } from '../../src/engine/backends/backend.ts';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
+import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
+import { type FluidChild, fluidRates } from '../engine/holds/fluid.ts';
+import { childOf, type Leaf, randomsOf, spendOf } from './shares.ts';
+
+/** A shared limit, and what its children ask for. */
+export interface ShareTree {
+  readonly rate: number;
+  readonly burst: number;
+  readonly children: readonly TreeChild[];
+}
+
+interface TreeChild {
+  readonly id: number;
+  readonly reserve: number;
+  readonly weight: number;
+  /** 0 for none. */
+  readonly ceiling: number;
+  /** Hits per second; of a leaf. */
+  readonly demand: number;
+  readonly children: readonly TreeChild[];
+}
+
+const RATES = [5, 20, 60, 150];
+
+/** Any limit with one to three levels of children. */
+export function anyShareTree(seed: number, levels: number): ShareTree {
+  const random = randomsOf(seed);
+  const rate = RATES[Math.floor(random() * RATES.length)] as number; // in range
+  const burst = random() < 0.7 ? rate : Math.ceil(rate * (0.25 + random()));
+  let ids = 0;
+  const anyChildren = (depth: number, reserve: number, most: number): readonly TreeChild[] => {
+    let left = reserve;
+    return Array.from({ length: 1 + Math.floor(random() * 4) }, () => {
+      const own = left > 0 && random() < 0.3 ? Math.floor(left * random() * 0.5) : 0;
+      left -= own;
+      const weight = 1 + Math.floor(random() * random() * 10);
+      const ceiling = random() < 0.15 ? Math.min(Math.max(own, Math.ceil(rate * (0.2 + 0.6 * random()))), most) : 0;
+      const demand = depth > 1 ? 0 : rate * 0.03 * 80 ** random();
+      const id = ++ids;
+      const children = depth > 1 ? anyChildren(depth - 1, own, ceiling || most) : [];
+      return { id, reserve: own, weight, ceiling, demand, children };
+    });
+  };
+  return { rate, burst, children: anyChildren(levels, rate, rate) };
+}
+
+const sumOf = (children: readonly TreeChild[]): number => children.reduce((sum, { reserve }) => sum + reserve, 0);
+
+/** The leaves of a tree, in order. */
+function leavesOf({ children }: Pick<ShareTree, 'children'>): readonly Leaf[] {
+  const below = (child: TreeChild, ids: readonly number[], above: readonly ChildNumbers[]): readonly Leaf[] => {
+    const { id, reserve, weight, ceiling, demand, children: own } = child;
+    const path = [...above, childOf({ reserve, weight, ceiling, reserved: sumOf(own) })];
+    const all = [...ids, id];
+    return own.length === 0 ? [{ children: all, path, demand }] : own.flatMap((one) => below(one, all, path));
+  };
+  return children.flatMap((child) => below(child, [], []));
+}
+
+/** The limit of a tree. */
+const limitOf = ({ rate, burst, children }: ShareTree, windowMs = 1_000): FairShareLimit => ({
+  ...{ algorithm: 'fair_share', counter: `fair_share.2|${windowMs}`, requestsPerUnit: rate, soft: 0, windowMs },
+  ...{ burst, by: 'tenant', path: [], reserved: sumOf(children) },
+});
+
+/** The same tree for the fluid model. @param asked  what each leaf has asked for in a second */
+function fluidOf(children: readonly TreeChild[], asked: readonly number[]): readonly FluidChild[] {
+  let leaf = 0;
+  const convert = ({ reserve, weight, ceiling, children: own }: TreeChild): FluidChild => ({
+    ...{ reserve, weight, ceiling: ceiling || Number.POSITIVE_INFINITY },
+    demand: own.length === 0 ? (asked[leaf++] ?? 0) : 0,
+    children: own.map(convert),
+  });
+  return children.map(convert);
+}
+
+interface Played {
+  /** Hits per second of each leaf. */
+  readonly asked: readonly number[];
+  readonly passed: readonly number[];
+  /** The most hits above an ordinary bucket of the limit's numbers; 0 or less if it was never exceeded. */
+  readonly excess: number;
+}
+
+interface Stage {
+  readonly stores: readonly Backend[];
+  readonly clock: { (): number; advance(ms: number): void };
+  readonly key: CounterKey;
+  /** Milliseconds that are played first without being measured, and then measured. */
+  readonly warmMs: number;
+  readonly measuredMs: number;
+  readonly seed: number;
+}
+
+/** Lets the leaves ask evenly, each at its own pace and in any order, alternately on each of the stores. */
+async function playTree(tree: ShareTree, stage: Stage): Promise<Played> {
+  const { stores, clock, key, warmMs, measuredMs, seed } = stage;
+  const random = randomsOf(seed);
+  const [leaves, whole] = [leavesOf(tree), limitOf(tree)];
+  const operations = leaves.map((leaf): Operation => spendOf(key, whole, leaf));
+  const due = leaves.map(() => random());
+  const [asked, passed] = [leaves.map(() => 0), leaves.map(() => 0)];
+  let [left, excess, turn] = [tree.burst * 1_000, 0, 0];
+  for (let ms = 0; ms < warmMs + measuredMs; ms++) {
+    const batch: number[] = [];
+    const first = Math.floor(random() * leaves.length);
+    for (let turned = 0; turned < leaves.length; turned++) {
+      const at = (first + turned) % leaves.length;
+      due[at] = (due[at] ?? 0) + (leaves[at]?.demand ?? 0) / 1_000;
+      for (; (due[at] ?? 0) >= 1; due[at] = (due[at] ?? 0) - 1) batch.push(at);
+    }
+    const store = stores[turn++ % stores.length] as Backend; // in range
+    const spends = batch.map((at) => operations[at] as Operation); // likewise
+    const replies = spends.length === 0 ? [] : await store.run(spends, { spend: 'each', timeoutMs: 10_000 });
+    for (const [place, at] of batch.entries()) {
+      const reply = replies[place];
+      if (!reply || 'reason' in reply) throw new Error(`no answer: ${JSON.stringify(reply)}`);
+      const isOk = reply.code === 'OK';
+      if (isOk) left -= 1_000;
+      if (ms < warmMs) continue;
+      asked[at] = (asked[at] ?? 0) + 1;
+      if (isOk) passed[at] = (passed[at] ?? 0) + 1;
+    }
+    excess = Math.max(excess, -left / 1_000);
+    left = Math.min(left + tree.rate, tree.burst * 1_000);
+    clock.advance(1);
+  }
+  const perSecond = (hits: number): number => (hits * 1_000) / measuredMs;
+  return { asked: asked.map(perSecond), passed: passed.map(perSecond), excess };
+}
+
+/** Time before the measurement, and its own. */
+const WARM_MS = 5_000;
+const MEASURED_MS = 10_000;
+
+/**
+ * How far the child that is off most is from the fluid model, in tolerances: 5 % of its share or 2 hits per second,
+ * whichever is larger.
+ */
+export async function measureTree(tree: ShareTree, stage: Omit<Stage, 'warmMs' | 'measuredMs'>) {
+  const { asked, passed, excess } = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
+  const shares = fluidRates(tree.rate, fluidOf(tree.children, asked));
+  let [off, at] = [0, ''];
+  for (const [leaf, share] of shares.entries()) {
+    const one = Math.abs((passed[leaf] ?? 0) - share) / Math.max(0.05 * share, 2);
+    if (one < off) continue;
+    off = one;
+    at = `seed ${stage.seed}: leaf ${leaf} asked ${asked[leaf]}, share ${share}, got ${passed[leaf]}`;
+  }
+  return { off, at, excess };
+}
