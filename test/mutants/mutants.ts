@@ -161,7 +161,7 @@ const scripts: readonly Mutants[] = [
     tests: ['test/engine/holds/slot-share'],
     changes: [
       ['room - wanted < waiting.count &&', ''],
-      ['>= level.weight * (borrowed + waiting.slots + room)', '< 0'],
+      ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
     ],
   },
