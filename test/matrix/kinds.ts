@@ -86,7 +86,7 @@ const modes = (['shadow', 'quota'] as const).flatMap((mode) => [
 ]);
 
 /** Rates are shared by the second. */
-const sharedRate = 'unit: second, requests_per_unit: 3, share: { by: tenant }';
+const sharedRate = 'unit: second, requests_per_unit: 3, share: { by: tenant, spare: 0% }';
 
 export const kinds: readonly Kind[] = [
   { ...windowed, name: 'window', limit: `{ ${DAY} }` },
@@ -139,9 +139,9 @@ export const kinds: readonly Kind[] = [
     shown: 2,
     policy: 'q=2;qu="concurrent-requests"',
   },
-  { ...slots, name: 'shared_slots', isShared: true, limit: `{ ${SLOTS}, share: { by: tenant } }` },
+  { ...slots, name: 'shared_slots', isShared: true, limit: `{ ${SLOTS}, share: { by: tenant, spare: 0% } }` },
   { ...adaptive, name: 'adaptive', limit: `{ ${ADAPT} }` },
-  { ...adaptive, name: 'shared_adaptive', isShared: true, limit: `{ ${ADAPT}, share: { by: tenant } }` },
+  { ...adaptive, name: 'shared_adaptive', isShared: true, limit: `{ ${ADAPT}, share: { by: tenant, spare: 0% } }` },
   { ...reserved, name: 'reservation', limit: `{ ${RESERVE} }` },
   ...modes,
 ];

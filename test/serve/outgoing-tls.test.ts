@@ -41,7 +41,7 @@ async function weirWith(env: Readonly<Record<string, string>>): Promise<Weir> {
 /** Runs a command of a service's operator. */
 const command = async (env: Readonly<Record<string, string>>, ...args: readonly string[]): Promise<string> =>
   promisify(execFile)(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, NO_COLOR: '1', ...env },
+    env: { PATH: process.env.PATH, TMPDIR: tmpdir(), NO_COLOR: '1', ...env },
   }).then(
     ({ stdout }) => stdout,
     ({ stderr }: { stderr: string }) => stderr,

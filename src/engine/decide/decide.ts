@@ -150,7 +150,7 @@ export function decideFor(request: RateLimitRequest, decider: Decider, arrival: 
   return after(entries, buildAnswer, { plan, decider });
 }
 
-/** Decides a request that is known to be refused, without the store; undefined if it is not. Throws as `decide`. */
+/** Decides a request that is known to be refused, without the store; undefined if it is not. Throws as `decide`. @internal */
 export function decideKnown(request: RateLimitRequest, decider: Decider, work: RequestWork): Answer | undefined {
   const plan = planRequest(request, decider, { callerTimeoutMs: 0, work, door: ASKS });
   const entries = plan.debits && !plan.unmet && decider.ledger.recall?.(plan.debits, plan.spend);
