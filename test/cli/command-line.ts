@@ -39,7 +39,7 @@ export async function weir(args: readonly string[], env: Readonly<Record<string,
 
 /** Runs a program to its end. */
 export async function run(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const running = await start(program, args, { env: { PATH: process.env.PATH, ...env } });
+  const running = await start(program, args, { env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, ...env } });
   const { code } = await running.exited;
   return { code, output: running.output() };
 }

@@ -40,10 +40,12 @@ test('an adaptive limit learns which functions have thrown, and which statuses w
     const url = `http://127.0.0.1:${adaptive.debugPort}/api/v1/explain`;
     return await (await fetch(url, { method: 'POST', body, headers: asLocal(adaptive) })).text();
   };
-  const fails = (name: string) => client.withSlot('adaptive', { service: name }, () => Promise.reject('no'), PATIENT);
+  const fails = (name: string) =>
+    client.withSlot('adaptive', { service: name }, () => sleep(5).then(() => Promise.reject('no')), PATIENT);
   const works = (name: string) => client.withSlot('adaptive', { service: name }, () => sleep(5), PATIENT);
   const states = async (name: string): Promise<void> => {
     const held = await client.slot('adaptive', { service: name }, PATIENT);
+    await sleep(5);
     if (held.ok) await held.slot.release(503);
   };
   for (const [name, use, expected] of [

@@ -15,7 +15,11 @@ const folder = mkdtempSync(join(tmpdir(), 'advise-'));
 /** Runs a command of the page in the folder. */
 async function run(line: string): Promise<string> {
   const command = line.replaceAll('npx weir', `"${process.execPath}" "${MAIN}"`);
-  const running = await start('sh', ['-c', command], { cwd: folder, env: { PATH: process.env.PATH }, name: 'weir' });
+  const running = await start('sh', ['-c', command], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR },
+    name: 'weir',
+  });
   const { code } = await running.exited;
   if (code !== 0) throw new Error(`${line} ended with ${code}: ${running.output()}`);
   return running.output();

@@ -49,7 +49,7 @@ test.each(['one process', 'two workers, which get their rules in pieces'])(
 test('weir explain and /rlconfig show the blocks of a running service', async () => {
   await start();
   const explained = await new Promise<string>((resolve) => {
-    const env = { PATH: process.env.PATH, NO_COLOR: '1' };
+    const env = { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1' };
     const args = [MAIN, 'explain', '--rules', RULES, 'allow-list', 'remote_address=10.99.0.1'];
     execFile(process.execPath, args, { env }, (_error, stdout, stderr) => resolve(`${stdout}${stderr}`));
   });

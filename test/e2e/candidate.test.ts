@@ -80,7 +80,7 @@ async function weirCandidate(weir: Weir, ...args: readonly string[]): Promise<{ 
   const all = [MAIN, 'candidate', ...args, '--target', `127.0.0.1:${weir.debugPort}`, '--token', 'token'];
   try {
     const { stdout } = await promisify(execFile)(process.execPath, all, {
-      env: { PATH: process.env.PATH, NO_COLOR: '1' },
+      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1' },
     });
     return { code: 0, text: stdout };
   } catch (error) {

@@ -22,7 +22,7 @@ function file(name: string, content: string): string {
 /** Runs the command line to its end. */
 const weir = (...args: readonly string[]): Promise<{ readonly code: number; readonly output: string }> =>
   new Promise((resolve) => {
-    const env = { PATH: process.env.PATH, NO_COLOR: '1' };
+    const env = { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1' };
     execFile(process.execPath, [MAIN, ...args], { env }, (error, stdout, stderr) =>
       resolve({ code: error ? Number(error.code) : 0, output: `${stdout}${stderr}` }),
     );

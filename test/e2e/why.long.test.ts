@@ -26,7 +26,7 @@ const lasting = (text: string): string =>
 async function runShown(weir: Weir, command: string): Promise<void> {
   const { args, printed } = shown.get(command) ?? { args: '', printed: '' };
   const line = `"${process.execPath}" "${MAIN}" ${command}${args} --target localhost:${weir.debugPort}`;
-  const env = { PATH: process.env.PATH, WEIR_TOKEN: TOKEN };
+  const env = { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, WEIR_TOKEN: TOKEN };
   const { stdout } = await promisify(execFile)('bash', ['-c', line], { cwd: PROJECT, env });
   expect(lasting(stdout)).toBe(lasting(printed));
 }

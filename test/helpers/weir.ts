@@ -19,9 +19,10 @@ export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop'
 }
 
 /** The header of a client on this machine that reads what callers sent, of a service without ADMIN_TOKEN. */
-export const asLocal = ({ debugPort }: Pick<Weir, 'debugPort'>) => ({
-  authorization: `Bearer ${readLocalToken(new URL(`http://127.0.0.1:${debugPort}`))}`,
-});
+export const asLocal = ({ debugPort }: Pick<Weir, 'debugPort'>): { readonly authorization?: string } => {
+  const token = readLocalToken(new URL(`http://127.0.0.1:${debugPort}`));
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
+};
 
 interface WeirOptions {
   readonly args?: readonly string[];

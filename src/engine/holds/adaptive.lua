@@ -171,7 +171,7 @@ do
 
   local function failure_weight(estimate, held_ms)
     local usual_ms = estimate[BASELINE] > 0 and estimate[BASELINE] / 1000 or estimate[SUM] / math.max(estimate[COUNT], 1)
-    return usual_ms > 0 and math.min(held_ms / usual_ms, 1) or 0
+    return usual_ms > 0 and math.min(held_ms / usual_ms, 1) or 1
   end
 
   local function note_release(estimate, now_ms, holder, taken_ms, status)

@@ -175,11 +175,11 @@ const HOLDERS = 2 ** 53;
 
 /**
  * The part of a usual request that a failure has held its slot for, so that clients whose requests fail at once count
- * for their slots, however often they ask. 0 if the usual time is unknown.
+ * for their slots, however often they ask. 1 while no request has succeeded, so that the usual time is unknown.
  */
 function failureWeight({ baselineUs, count, sumMs }: Estimate, heldMs: number): number {
   const usualMs = baselineUs > 0 ? baselineUs / 1_000 : sumMs / Math.max(count, 1);
-  return usualMs > 0 ? Math.min(heldMs / usualMs, 1) : 0;
+  return usualMs > 0 ? Math.min(heldMs / usualMs, 1) : 1;
 }
 
 type Change = Partial<Estimate>;

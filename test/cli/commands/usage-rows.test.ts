@@ -23,7 +23,7 @@ test('weir usage --csv fails if the service has more rows than it answers, inste
   const target = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const usage = (...args: readonly string[]) =>
     promisify(execFile)(process.execPath, [MAIN, 'usage', '--target', target, ...args]);
-  await expect(usage('--csv')).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('7 more') });
+  await expect(usage('--csv')).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('left out 7 rows') });
   expect((await usage('--csv', '--count', '1')).stdout).toContain('user=alice,1');
   expect((await usage()).stdout).toContain('and 7 more: --count');
   server.close();

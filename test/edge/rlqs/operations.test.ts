@@ -11,7 +11,7 @@ import { documentOf } from '../../helpers/documented.ts';
 import type { SentAction } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';
 import { until } from '../../helpers/until.ts';
-import { MAIN, type Weir } from '../../helpers/weir.ts';
+import { asLocal, MAIN, type Weir } from '../../helpers/weir.ts';
 
 const RULES = `
 domain: edge
@@ -37,7 +37,7 @@ afterAll(() => Promise.all([guarded.stop(), plain.stop()]));
 const asOperator: RequestInit = { headers: { authorization: 'Bearer secret' } };
 
 const page = async (path: string, of = stage.weir, init: RequestInit = {}) => {
-  const response = await fetch(`http://127.0.0.1:${of.debugPort}/api/v1/${path}`, init);
+  const response = await fetch(`http://127.0.0.1:${of.debugPort}/api/v1/${path}`, { headers: asLocal(of), ...init });
   return { status: response.status, body: (await response.json()) as QuotaReport }; // as documented
 };
 

@@ -45,7 +45,7 @@ function connect(...options: Parameters<typeof openSiteChannel> extends [string,
 }
 
 const ask: SiteAsk = {
-  ...{ counter: 'site_share|fixed_window.2|60000/2.names|1:d|1:k|1:v', algorithm: 'fixed_window' },
+  ...{ counter: 'site_share|fixed_window|60000/2.names|1:d|1:k|1:v', algorithm: 'fixed_window' },
   ...{ requests_per_unit: 100, window_ms: 60_000, burst: 100, epoch_ms: START_MS, taken: 0, hits: 20 },
 };
 

@@ -139,7 +139,7 @@ test.each([
   const sources = [others, { clients: 3, fails: true as const }];
   const limit = adaptiveOf(1_000, undefined, { target });
   const { ended } = runUpstream({ ...model, limit, sources, phases: [{ forMs: 40_000 }] });
-  expect(rate(ended, FINDS_MS, 40_000)).toBeGreaterThanOrEqual(0.95 * CAPACITY);
+  expect(rate(ended, FINDS_MS, 40_000)).toBeGreaterThanOrEqual(0.9 * CAPACITY);
 });
 
 test('a failure counts with the probability that is its part of the time of a usual request', () => {
@@ -157,7 +157,7 @@ test('a failure counts with the probability that is its part of the time of a us
   };
   expect([0, 5, 50, 100, 200].map((heldMs) => countedAfter(heldMs, 100_000, 0, 0))).toEqual([0, 0.05, 0.5, 1, 1]);
   expect(countedAfter(5, 0, 2, 20)).toBe(0.5); // no baseline yet
-  expect(countedAfter(5, 0, 0, 0)).toBe(0); // nor a success
+  expect(countedAfter(5, 0, 0, 0)).toBe(1); // nor a success
 });
 
 test.each([
@@ -165,7 +165,7 @@ test.each([
   [undefined, [1, 100, 0]],
   [404, [0, 0, 0]],
   [499, [0, 0, 0]],
-  [500, [0, 0, 0]], // there is no success to compare with
+  [500, [0, 0, 1]],
 ])('a release with the status %j is measured as %j: successes, their hold times, failures', (status, measured) => {
   const limit = adaptiveOf(1_000);
   const { step } = algorithmFor(limit);

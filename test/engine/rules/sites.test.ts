@@ -24,7 +24,7 @@ test('a limit with sites is the part of this site, with its own counter name', (
       {
         limit: {
           ...{ algorithm: 'site_share', of: 'fixed_window', requestsPerUnit: 100, maxErrorPercent: 0, ...part },
-          counter: 'site_share|fixed_window.2|60000/3.names',
+          counter: 'site_share|fixed_window|60000/3.names',
         },
       },
     ],

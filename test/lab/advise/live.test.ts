@@ -38,7 +38,7 @@ async function advise({ debugPort }: Weir, ...args: readonly string[]) {
     process.execPath,
     [MAIN, 'advise', '--live', '--target', `127.0.0.1:${debugPort}`, ...args],
     {
-      env: { PATH: process.env.PATH },
+      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR },
       name: 'weir',
     },
   );
@@ -91,7 +91,7 @@ test('advice is based on the answers of all workers', async () => {
   const check = await start(
     process.execPath,
     [MAIN, 'check', '--strict', '--overlay', join(folder, 'advice.yaml'), join(folder, 'rules.yaml')],
-    { env: { PATH: process.env.PATH }, name: 'weir' },
+    { env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR }, name: 'weir' },
   );
   expect(await check.exited).toMatchObject({ code: 0 });
 });

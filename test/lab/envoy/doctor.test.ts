@@ -18,7 +18,7 @@ const CONFIG = join(PROJECT, 'config/rules.yaml');
 /** Runs the doctor; any exit code will do. */
 const doctor = (envoy: string) =>
   promisify(execFile)(process.execPath, [MAIN, 'doctor', '--envoy', envoy, '--rules', CONFIG], {
-    env: { PATH: process.env.PATH, NO_COLOR: '1' },
+    env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1' },
   }).then(
     ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),

@@ -71,7 +71,9 @@ afterAll(async () => {
 });
 
 const weirCommand = (...args: readonly string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
+  promisify(execFile)(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR, NO_COLOR: '1' },
+  }).then(
     ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
   );

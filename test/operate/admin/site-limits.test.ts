@@ -19,8 +19,7 @@ const tree = compile(
   { sites: 2, site: 0, group: 'names' },
   problems,
 );
-const keyOf = (value: string) =>
-  `site_share|fixed_window.2|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // like a key that the rules make
+const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // like a key that the rules make
 
 const counterOf = (value: string, more: Partial<SharedCounter> = {}): SharedCounter => ({
   ...{ key: keyOf(value), epochMs: 60_000, leftMs: 5_000, room: 10, used: 40 },

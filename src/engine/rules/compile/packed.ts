@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Domain } from '../match/tree.ts';
-import { type Block, mapBlocks, reviveBlock } from '../read/block.ts';
+import { type Block, createBlock, mapBlocks, reviveBlock } from '../read/block.ts';
 import type { Shape } from '../read/format.ts';
 import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
@@ -91,13 +91,21 @@ function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
 function packPiece(listed: readonly ListedNode[]): PackedPiece {
   const files = [...new Set(listed.map(({ block }) => block.place().file))];
   const nodes = listed.map(({ depth, block: { values, place, overlaid } }): PackedNode => {
-    const { descriptors: _, ...own } = values;
+    const { descriptors = [], ...own } = values;
     const { file, line = null } = place();
-    const packed = [depth, plain('node', own), files.indexOf(file), line] as const;
+    const reserving = descriptors.flatMap(onlyReserve);
+    const kept = reserving.length > 0 ? { ...own, descriptors: reserving } : own;
+    const packed = [depth, plain('node', kept), files.indexOf(file), line] as const;
     return overlaid ? [...packed, overlaid] : packed;
   });
   return [files, nodes];
 }
+
+/** Of a child, what its parent's rule needs: its reservation. */
+const onlyReserve = ({ values: { key, share }, place }: Block<'node'>): readonly Block<'node'>[] =>
+  share?.values.reserve === undefined
+    ? []
+    : [createBlock<'node'>({ ...(key !== undefined && { key }), share }, place())];
 
 /** The values of a block and of the blocks in it, without places. */
 function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
