@@ -70,7 +70,7 @@ export const mutants: readonly ProtocolMutants[] = [
       ['Math.max(nowMs + ttlMs, own', 'Math.max(nowMs + ttlMs / 2, own'],
       ['const left = copyEntries(entries, own);', 'const left = copyEntries(entries);'],
       ['(entries[at + 1] ?? 0) > 0 && (entries[at + 2] ?? 0) > nowMs', '(entries[at + 1] ?? 0) > 0'],
-      ['firstAfter(nowMs - limit.ttlMs, state', 'firstAfter(nowMs, state'],
+      ['firstAfter(nowMs - lapseMemoryMs(limit), state', 'firstAfter(nowMs, state'],
     ],
   },
   {

@@ -31,7 +31,8 @@ do
     return part
   end
 
-  -- Prepares a state for all steps of the script: the counter's own state, and the entries from place `first`.
+  -- Prepares a state for all steps of the script: the counter's own state, and the entries from place `first`. `read` is
+  -- the state as it was read.
   local function open(state)
     if state and (state.entries or state.opened) then
       return state.opened or state
@@ -39,11 +40,27 @@ do
     local first = state and 2 + state[1] or 1
     local opened = { entries = state and slice(state, first, #state) or {} }
     opened.inner = first > 2 and slice(state, 2, first - 1) or nil
-    opened.entries.live = 1
+    opened.entries.live, opened.entries.read = 1, state
     if state then
       state.opened = opened
     end
     return opened
+  end
+
+  -- The numbers of a state, in a table without what `open` keeps.
+  local function copy(state)
+    local numbers, lists = {}, state and (state.lists or { state }) or {}
+    for i = 1, #lists do
+      local list = lists[i]
+      for k = list.dropped and list.dropped + 1 or list.first or 1, #list do
+        numbers[#numbers + 1] = list[k]
+      end
+    end
+    return state and numbers
+  end
+
+  local function flatten(accepted, state, ttl_ms, report)
+    return accepted, copy(state), ttl_ms, report
   end
 
   local function own_place(entries, holder)
@@ -102,10 +119,6 @@ do
   local function remove_entry(entries, place)
     count_in(entries, place, -1)
     remove(entries, SIZE, place)
-  end
-
-  local function drop_before(entries, place)
-    entries.live, entries.live = place, place
   end
 
   -- Does nothing if the list is full.
@@ -172,14 +185,14 @@ do
     return until_ms >= start_of(limit, peek)
   end
 
-  -- Charges what has lapsed since the last step.
+  -- Charges what has lapsed since the last step. Stores drop counters limit[8] ms later: older entries are ignored.
   local function lapse(limit, step, numbers, opened, now_ms)
     local entries = opened.entries
     local lapsed, owed = 0, 0
     local i = entries.live
     while i <= #entries and entries[i + 2] <= now_ms do
       local hits = entries[i + 1]
-      if hits > 0 then
+      if hits > 0 and entries[i + 2] + limit[8] > now_ms then
         lapsed = lapsed + hits
         if is_lapse_charged(limit, step, numbers, opened.inner, now_ms, entries[i + 2]) then
           owed = owed + hits
@@ -188,10 +201,16 @@ do
       end
       i = i + SIZE
     end
-    entries.lapsed = (entries.lapsed or 0) + lapsed
+    entries.lapsed = lapsed
     if owed > 0 then
       local _, next_state, ttl_ms = step(numbers, opened.inner, now_ms, math.min(owed, MAX_COUNT), 'regardless')
       opened.inner = ttl_ms > 0 and next_state or opened.inner
+    end
+  end
+
+  local function drop_before(entries, time_ms)
+    while entries.live <= #entries and entries[entries.live + 2] <= time_ms do
+      entries.live = entries.live + SIZE -- it does not count
     end
   end
 
@@ -200,21 +219,17 @@ do
     local entries = opened.entries
     local step, numbers = algorithms[limit[1]].step, slice(limit, 9, #limit)
     lapse(limit, step, numbers, opened, now_ms)
-    while entries.live <= #entries and entries[entries.live + 2] + limit[3] <= now_ms do
-      entries.live = entries.live + SIZE -- it does not count
-    end
+    drop_before(entries, now_ms - limit[3])
     return step, numbers, opened.inner, entries
   end
 
   -- done: { event, reserved, charged, overrun, free at (ms) }
   local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done, charge)
     local held = on_hold(entries, now_ms, start_of(limit, inner))
-    local reports = charge and done[1] ~= PEEKED
     local report = {
       done[1], done[2] or 0, done[3] or 0, done[4] or 0,
-      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0, reports and entries.lapsed or 0,
+      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0, charge and entries.lapsed or 0,
     }
-    entries.lapsed = reports and 0 or entries.lapsed
     inner_report = inner_report or inner
     for i = 1, #inner_report do
       report[10 + i] = inner_report[i]
@@ -224,7 +239,12 @@ do
     local state = { inner = is_kept and inner or nil, entries = entries }
     local length = is_kept and #inner - (inner.dropped or 0) or 0
     state.lists = { { length }, state.inner or {}, entries }
-    local remembered_ms = #entries >= entries.live and entries[#entries - 1] + limit[8] - now_ms or 0
+    local is_remembered = #entries >= entries.live
+    if not charge and (entries.lapsed or 0) > 0 then
+      state, is_remembered = entries.read, true -- the next step that may charge does it
+      state.opened = nil
+    end
+    local remembered_ms = is_remembered and entries[#entries - 1] + limit[8] - now_ms or 0
     return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report
   end
 
@@ -301,24 +321,28 @@ do
     if limit[6] == 1 or (charge == 'regardless' and hits >= 0) then
       return commit(limit, state, now_ms, hits, charge)
     elseif hits >= 0 then
-      return reserve(limit, state, now_ms, hits, charge)
+      return reserve(limit, state, now_ms, hits, hits > 0 and charge)
     end
     local step, numbers, inner, entries = read(limit, state, now_ms)
     local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, hits, charge)
     return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK }, charge)
   end
 
+  -- What has lapsed is left to the next step.
   reservation_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local step, numbers, inner, entries = read(limit, state, now_ms)
+    local opened = open(copy(state))
+    local inner, entries = opened.inner, opened.entries
+    local step, numbers = algorithms[limit[1]].step, slice(limit, 9, #limit)
+    drop_before(entries, now_ms - limit[8])
     if limit[6] == 1 then
       local _, next_state, ttl_ms, report = algorithms[limit[1]].refund(numbers, inner, now_ms, hits, charged_at_ms)
-      return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
+      return flatten(result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK }))
     end
     local own = own_place(entries, limit[5])
     if own and entries[own + 1] == hits and entries[own + 2] == charged_at_ms + limit[3] then
       remove_entry(entries, own)
     end
     local _, peek, ttl_ms, report = step(numbers, inner, now_ms, 0, false)
-    return result_of(limit, now_ms, peek, ttl_ms, report, entries, true, { GIVEN_BACK })
+    return flatten(result_of(limit, now_ms, peek, ttl_ms, report, entries, true, { GIVEN_BACK }))
   end
 end

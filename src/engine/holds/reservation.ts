@@ -76,7 +76,7 @@ interface Done {
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
  * charged to the window of its own time. A lapsed reservation is charged by the next step, unless the window in which
- * it has lapsed is over, and corrected by a late commit.
+ * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -85,7 +85,7 @@ interface Done {
 function run(input: StepInput): Step {
   const { limit, commits, row, inner, entries, nowMs, hits, charge } = input;
   if (commits || (charge === 'regardless' && hits >= 0)) return commit(input);
-  if (hits >= 0) return reserve(input);
+  if (hits >= 0) return reserve(hits === 0 ? { ...input, charge: false } : input);
   return finishStep(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
     event: 'given_back',
     accepted: true,
@@ -151,15 +151,16 @@ const isLapseCharged = (input: StepInput, untilMs: number): boolean =>
   input.limit.onLapse === 'charge' &&
   untilMs >= currentWindowStart(input, input.row.step(input.limit.inner, input.inner, input.nowMs, 0, false));
 
-/** Charges what has lapsed since the last step. @param begin  the first entry, also of those that are forgotten now */
-function lapse(input: StepInput, begin: number): StepInput {
+/** Charges what has lapsed since the last step, and leaves out what is too old for a late commit. */
+function lapse(input: StepInput): StepInput {
   const { limit, row, inner, entries, nowMs } = input;
-  const { numbers, first } = entries;
+  const { numbers } = entries;
+  const first = firstAfter(nowMs - limit.ttlMs, numbers, SIZE, entries.first);
   const places: number[] = [];
-  for (let at = begin; at < numbers.length && (numbers[at + 2] ?? 0) <= nowMs; at += SIZE)
+  for (let at = entries.first; at < numbers.length && (numbers[at + 2] ?? 0) <= nowMs; at += SIZE)
     if ((numbers[at + 1] ?? 0) > 0) places.push(at);
-  if (places.length === 0) return input;
-  const left = copyEntries(entries);
+  if (places.length === 0) return { ...input, entries: { numbers, first } };
+  const left = numbers.slice(first);
   let [lapsed, owed] = [0, 0];
   for (const at of places) {
     const hits = numbers[at + 1] ?? 0;
@@ -181,15 +182,17 @@ function finishStep(input: StepInput, next: Step, entries: ReservationList, done
   const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
   const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: currentWindowStart(input, next) });
   const inner = next.ttlMs > 0 ? next.state : [];
-  const isRead = input.charge === false || event === 'peeked';
+  const isRead = input.charge === false;
+  const stays = isRead && input.lapsed > 0; // the next step that may charge does it
+  const kept = stays ? { numbers: input.state, first: 0 } : entries;
   const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
   return {
     accepted,
     state:
-      (isRead && input.lapsed > 0) || isAsBefore(input, inner, entries)
+      stays || isAsBefore(input, inner, entries)
         ? input.state
         : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
-    ttlMs: Math.max(next.ttlMs, forgottenAtMs(entries, lapseMemoryMs(limit)) - nowMs, 0),
+    ttlMs: Math.max(next.ttlMs, forgottenAtMs(kept, lapseMemoryMs(limit)) - nowMs, 0),
     report: [...numbers, freeMs, isRead ? 0 : input.lapsed, ...(next.report ?? next.state)],
   };
 }
@@ -201,7 +204,7 @@ const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries:
   state[0] === inner.length &&
   inner.every((number, at) => number === state[1 + at]);
 
-/** Takes back a commit's hits, or a reservation. */
+/** Takes back a commit's hits, or a reservation. What has lapsed is left to the next step. */
 function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
   const { limit, holder, commits, row, inner, entries, nowMs } = input;
   const done: Done = { event: 'given_back', accepted: true };
@@ -217,12 +220,15 @@ function createInput(limit: ReservationLimit, state: State = [], nowMs: number, 
   const { holder = ANONYMOUS, commits = false } = claim;
   const first = 1 + (state[0] ?? 0);
   const inner = first > 1 ? state.slice(1, first) : undefined;
-  const entries = { numbers: state, first: firstAfter(nowMs - limit.ttlMs, state, SIZE, first) };
+  const entries = { numbers: state, first: firstAfter(nowMs - lapseMemoryMs(limit), state, SIZE, first) };
   const row = rateFor(limit.inner);
-  return lapse({ limit, holder, commits, row, state, inner, entries, lapsed: 0, nowMs, hits: 0, charge: false }, first);
+  return { limit, holder, commits, row, state, inner, entries, lapsed: 0, nowMs, hits: 0, charge: false };
 }
 
-/** How long the last reservation is remembered after it has lapsed, so that the next step can charge it. */
+/**
+ * How long a reservation is remembered after it has lapsed, so that the next step can charge it. A later step ignores
+ * it, since stores drop counters then.
+ */
 const lapseMemoryMs = ({ inner, ttlMs, onLapse }: ReservationLimit): number =>
   onLapse === 'free' ? ttlMs : Math.max(ttlMs, rateFor(inner).longestMemoryMs(inner));
 
@@ -253,7 +259,8 @@ export const reservation: Counting<ReservationLimit> = {
     return { terms: [showCount(limit, used - held), `${showCount(limit, held)} on hold`], used };
   },
   standsAlone: (_limit, _hits, { commits = false }) => commits,
-  step: (limit, state, nowMs, hits, charge, claim) => run({ ...createInput(limit, state, nowMs, claim), hits, charge }),
+  step: (limit, state, nowMs, hits, charge, claim) =>
+    run({ ...lapse(createInput(limit, state, nowMs, claim)), hits, charge }),
   describe: ({ inner }, report, nowMs, outcome) => describeReservation(inner, report, nowMs, outcome),
   refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
     refund(createInput(limit, state, nowMs, claim), hits, chargedAtMs),

@@ -1,10 +1,10 @@
 import { type Spend, spends } from '../../../src/engine/algorithms/limit.ts';
-import type { Backend, Replies, RequestOperation } from '../../../src/engine/backends/backend.ts';
+import type { Backend, Operation, Replies, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
-import type { ReservationLimit } from '../../../src/engine/holds/reservation.ts';
+import { lapses, type ReservationLimit } from '../../../src/engine/holds/reservation.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import {
   fixedWindowOf,
@@ -21,7 +21,8 @@ const REQUESTS = 400;
 const MAX_RESERVATIONS = 1_000;
 const DAY_MS = 86_400_000;
 
-withRedis();
+const storeClock = fakeClock();
+const onClock = withRedis(storeClock);
 
 const reserve = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation =>
   heldBy(operationOf({ key }, limit, hits, true), holder);
@@ -197,6 +198,66 @@ describe('with time', () => {
       await report(store, reserve(key, other, 1, 80));
       clock.advance(5_000);
       expect(await standing(store, key, other)).toEqual({ charged: 0, held: 80 });
+    }
+  });
+});
+
+describe('what has lapsed is reported once, by the next step that may charge', () => {
+  const TTL_MS = 10_000;
+  const stores: Readonly<Record<string, () => Backend>> = {
+    memory: () => createMemoryBackend(storeClock, { maxCounters: 10 }),
+    Redis: () => onClock.redis,
+  };
+  const cases = Object.entries(stores).flatMap(([name, open]) => lapses.map((onLapse) => ({ name, open, onLapse })));
+  const setUp = (open: () => Backend, onLapse: ReservationLimit['onLapse']) => {
+    const limit = reservationOf(fixedWindowOf(100, DAY_MS), { ttlMs: TTL_MS, onLapse });
+    storeClock.set(1_700_000_000_000 - (1_700_000_000_000 % DAY_MS));
+    return { store: open(), key: newKey(), limit, charged: onLapse === 'charge' ? 60 : 0 };
+  };
+
+  test.each(cases)('$name: peeks do not use it up, with on_lapse: $onLapse', async ({ open, onLapse }) => {
+    const { store, key, limit, charged } = setUp(open, onLapse);
+    await report(store, reserve(key, limit, 1, 60));
+    storeClock.advance(TTL_MS);
+    expect(await report(store, reserve(key, limit, 2, 0))).toMatchObject({ lapsed: 0 });
+    expect(await standing(store, key, limit)).toEqual({ charged, held: 0 });
+    expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'reserved', lapsed: 60 });
+    expect(await report(store, commit(key, limit, 2, 1))).toMatchObject({ event: 'committed', lapsed: 0 });
+    expect(await standing(store, key, limit)).toEqual({ charged: charged + 1, held: 0 });
+  });
+
+  test.each(cases)('$name: nor do refused peeks, with on_lapse: $onLapse', async ({ open, onLapse }) => {
+    const { store, key } = setUp(open, onLapse);
+    const bucket = reservationOf(tokenBucketOf(100, DAY_MS), { ttlMs: TTL_MS, onLapse });
+    await report(store, reserve(key, bucket, 1, 60));
+    await report(store, commit(key, bucket, 3, 1_000));
+    storeClock.advance(TTL_MS);
+    expect(await report(store, reserve(key, bucket, 2, 0))).toMatchObject({ event: 'refused_alone', lapsed: 0 });
+    expect(await report(store, commit(key, bucket, 2, 0))).toMatchObject({ lapsed: 60 });
+  });
+
+  test.each(cases)('$name: a refund leaves it to the next step, with on_lapse: $onLapse', async ({ open, onLapse }) => {
+    const { store, key, limit, charged } = setUp(open, onLapse);
+    await report(store, reserve(key, limit, 1, 60));
+    await report(store, reserve(key, limit, 2, 30));
+    await report(store, commit(key, limit, 2, 30));
+    const chargedAtMs = storeClock();
+    storeClock.advance(TTL_MS);
+    const refund: Operation = { ...commit(key, limit, 2, 30), kind: 'refund', chargedAtMs };
+    await store.run([refund], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+    expect(await standing(store, key, limit)).toEqual({ charged, held: 0 });
+    expect(await report(store, commit(key, limit, 1, 5))).toMatchObject({ event: 'late', lapsed: 60 });
+    expect(await standing(store, key, limit)).toEqual({ charged: 5, held: 0 });
+  });
+
+  test.each(cases)('$name: it is forgotten with the counter, with on_lapse: $onLapse', async ({ open, onLapse }) => {
+    const { store, limit } = setUp(open, onLapse);
+    const keptMs = onLapse === 'free' ? TTL_MS : 2 * DAY_MS;
+    for (const besideMs of [-1, 0]) {
+      const key = newKey();
+      await report(store, reserve(key, limit, 1, 60));
+      storeClock.advance(TTL_MS + keptMs + besideMs);
+      expect(await report(store, commit(key, limit, 2, 1))).toMatchObject({ lapsed: besideMs < 0 ? 60 : 0 });
     }
   });
 });

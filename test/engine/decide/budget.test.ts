@@ -10,6 +10,7 @@ import { RedisUsage } from '../../../src/engine/backends/redis/usage.ts';
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import { requestDebits } from '../../../src/engine/decide/plan.ts';
+import { lapses } from '../../../src/engine/holds/reservation.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
@@ -116,21 +117,31 @@ const BUDGET = 8_000_000_000_000n;
 const ESTIMATE = 50_000_000_000n;
 const TTL_MS = 60_000;
 
+interface Hold {
+  readonly amount: bigint;
+  readonly month: string;
+  readonly untilMs: number;
+  /** It lapsed in this month, and its amount is charged. */
+  chargedIn?: string;
+}
+
 interface Account {
   month: string;
   charged: bigint;
   used: bigint;
-  readonly held: Map<string, { readonly amount: bigint; readonly month: string; readonly untilMs: number }>;
+  readonly held: Map<string, Hold>;
   readonly settledMs: Map<string, number>;
 }
 
 /** The same budget in big integers of another unit, with plain lists of what is open and settled. */
 class Oracle {
   readonly #clock: FakeClock;
+  readonly #onLapse: (typeof lapses)[number];
   readonly #accounts = new Map<string, Account>();
 
-  constructor(clock: FakeClock) {
+  constructor(clock: FakeClock, onLapse: (typeof lapses)[number]) {
     this.#clock = clock;
+    this.#onLapse = onLapse;
   }
 
   reserve(tenant: string, id: string, tokens: number): Answer['overallCode'] {
@@ -149,6 +160,9 @@ class Oracle {
     const account = this.#account(tenant);
     const settledMs = account.settledMs.get(id);
     if (settledMs !== undefined && this.#clock() - settledMs < TTL_MS) return;
+    const hold = account.held.get(id);
+    const isKnown = hold !== undefined && this.#clock() - hold.untilMs < TTL_MS; // else the lapsed amount stays charged
+    if (isKnown && hold.chargedIn === account.month) account.charged -= hold.amount;
     account.held.delete(id);
     account.settledMs.set(id, this.#clock());
     for (const [what, tokens] of parts) {
@@ -169,6 +183,17 @@ class Oracle {
   charged = (tenant: string): bigint => exactly(this.#account(tenant).charged);
   used = (tenant: string): bigint => exactly(this.#account(tenant).used);
 
+  /** Charges what has lapsed in this month. */
+  #lapse({ held, month }: Account): bigint {
+    let amount = 0n;
+    for (const hold of held.values()) {
+      if (hold.chargedIn !== undefined || hold.untilMs > this.#clock()) continue;
+      hold.chargedIn = monthIn.format(hold.untilMs);
+      if (hold.chargedIn === month) amount += hold.amount;
+    }
+    return amount;
+  }
+
   #account(tenant: string): Account {
     const month = monthIn.format(this.#clock());
     const account = this.#accounts.get(tenant) ?? {
@@ -180,6 +205,7 @@ class Oracle {
     };
     this.#accounts.set(tenant, account);
     if (account.month !== month) Object.assign(account, { month, charged: 0n });
+    if (this.#onLapse === 'charge') account.charged += this.#lapse(account);
     return account;
   }
 }
@@ -296,72 +322,77 @@ describe.each(Object.entries(stores))('counted in %s', (_, open) => {
     expect((await ask(store, [['lookup=a', 1]])).overallCode).toBe('OVER_LIMIT');
   });
 
-  test('a year of requests, late and repeated commits and refunds is charged as the oracle says', async () => {
-    const clock = fakeClock(Date.UTC(2026, 0, 1));
-    const store = open(rulesFrom(RULES), clock);
-    const oracle = new Oracle(clock);
-    const random = randomOf(20_261_128);
-    const pick = (most: number): number => Math.floor(random() * most);
-    const sent: { readonly tenant: string; readonly id: string }[] = [];
-    const seen = { OK: 0, OVER_LIMIT: 0, late: 0, repeated: 0, committed: 0, unknown: 0 };
-    const endMs = Date.UTC(2027, 0, 1);
-    for (let number = 0; clock() < endMs; number++) {
-      clock.advance(pick(7) === 0 ? pick(3 * unitMs.DAY) : pick(40_000));
-      const tenant = pick(3) === 0 ? 'b' : 'a';
-      const known = sent[sent.length - 1 - pick(Math.min(sent.length, 3))];
-      switch (known ? pick(8) : 0) {
-        case 0:
-        case 1:
-        case 2: {
-          const [id, tokens] = [`r${number}`, 1 + pick(500_000)];
-          const { overallCode } = await ask(store, [[`tenant=${tenant},request_id=${id}`, tokens]]);
-          expect({ number, overallCode }).toEqual({ number, overallCode: oracle.reserve(tenant, id, tokens) });
-          if (overallCode === 'OK') sent.push({ tenant, id });
-          seen[overallCode]++;
-          break;
+  test.each(lapses)(
+    'a year of requests, late and repeated commits and refunds is charged as the oracle says, with on_lapse: %s',
+    async (onLapse) => {
+      const clock = fakeClock(Date.UTC(2026, 0, 1));
+      const rules = onLapse === lapses[0] ? RULES : RULES.replaceAll('ttl: 60s', `ttl: 60s, on_lapse: ${onLapse}`); // the default
+      const store = open(rulesFrom(rules), clock);
+      const oracle = new Oracle(clock, onLapse);
+      const random = randomOf(20_261_128);
+      const pick = (most: number): number => Math.floor(random() * most);
+      const sent: { readonly tenant: string; readonly id: string }[] = [];
+      const seen = { OK: 0, OVER_LIMIT: 0, late: 0, repeated: 0, committed: 0, unknown: 0 };
+      const endMs = Date.UTC(2027, 0, 1);
+      for (let number = 0; clock() < endMs; number++) {
+        clock.advance(pick(7) === 0 ? pick(3 * unitMs.DAY) : pick(40_000));
+        const tenant = pick(3) === 0 ? 'b' : 'a';
+        const known = sent[sent.length - 1 - pick(Math.min(sent.length, 3))];
+        switch (known ? pick(8) : 0) {
+          case 0:
+          case 1:
+          case 2: {
+            const [id, tokens] = [`r${number}`, 1 + pick(500_000)];
+            const { overallCode } = await ask(store, [[`tenant=${tenant},request_id=${id}`, tokens]]);
+            expect({ number, overallCode }).toEqual({ number, overallCode: oracle.reserve(tenant, id, tokens) });
+            if (overallCode === 'OK') sent.push({ tenant, id });
+            seen[overallCode]++;
+            break;
+          }
+          case 3: {
+            const tokens = 1 + pick(200_000);
+            await ask(store, [[`tenant=${tenant},request_id=refund${number}`, -tokens]]);
+            oracle.refund(tenant, tokens);
+            break;
+          }
+          default: {
+            const { tenant: own, id } = known ?? { tenant, id: '' };
+            const model = pick(2) === 0 ? 'small' : 'large';
+            const [input, output] = [pick(400_000), pick(60_000)];
+            const hasFailed = pick(12) === 0;
+            const path = `tenant=${own},request_id=${id}`;
+            const answer = await ask(store, [
+              ...(hasFailed ? ([[`${path},ended=failed`, 0]] as const) : []),
+              [`${path},input=${model}`, input],
+              [`${path},output=${model}`, output],
+            ]);
+            const event = decisionOf(answer).reservation?.event;
+            if (event !== undefined && event in seen) seen[event as keyof typeof seen]++;
+            oracle.commit(
+              own,
+              id,
+              hasFailed
+                ? []
+                : [
+                    [`input ${model}`, input],
+                    [`output ${model}`, output],
+                  ],
+            );
+          }
         }
-        case 3: {
-          const tokens = 1 + pick(200_000);
-          await ask(store, [[`tenant=${tenant},request_id=refund${number}`, -tokens]]);
-          oracle.refund(tenant, tokens);
-          break;
-        }
-        default: {
-          const { tenant: own, id } = known ?? { tenant, id: '' };
-          const model = pick(2) === 0 ? 'small' : 'large';
-          const [input, output] = [pick(400_000), pick(60_000)];
-          const hasFailed = pick(12) === 0;
-          const path = `tenant=${own},request_id=${id}`;
-          const answer = await ask(store, [
-            ...(hasFailed ? ([[`${path},ended=failed`, 0]] as const) : []),
-            [`${path},input=${model}`, input],
-            [`${path},output=${model}`, output],
-          ]);
-          const event = decisionOf(answer).reservation?.event;
-          if (event !== undefined && event in seen) seen[event as keyof typeof seen]++;
-          oracle.commit(
-            own,
-            id,
-            hasFailed
-              ? []
-              : [
-                  [`input ${model}`, input],
-                  [`output ${model}`, output],
-                ],
-          );
-        }
+        const { hitsBefore, reservation } = decisionOf(await ask(store, [[`tenant=${tenant},request_id=`, 0]]));
+        expect({ number, charged: BigInt(hitsBefore - (reservation?.held ?? 0)) }).toEqual({
+          number,
+          charged: oracle.charged(tenant),
+        });
       }
-      const { hitsBefore, reservation } = decisionOf(await ask(store, [[`tenant=${tenant},request_id=`, 0]]));
-      expect({ number, charged: BigInt(hitsBefore - (reservation?.held ?? 0)) }).toEqual({
-        number,
-        charged: oracle.charged(tenant),
-      });
-    }
-    expect({ seen, isVaried: Object.values(seen).every((count) => count > 10) }).toEqual({ seen, isVaried: true });
-    const used = await drain(store.usage);
-    for (const tenant of ['a', 'b'])
-      expect([...used].find(([key]) => key.endsWith(`1:${tenant}`))?.[1]).toBe(oracle.used(tenant));
-  }, 120_000);
+      expect({ seen, isVaried: Object.values(seen).every((count) => count > 10) }).toEqual({ seen, isVaried: true });
+      const used = await drain(store.usage);
+      for (const tenant of ['a', 'b'])
+        expect([...used].find(([key]) => key.endsWith(`1:${tenant}`))?.[1]).toBe(oracle.used(tenant));
+    },
+    120_000,
+  );
 });
 
 const rule = (unitCost: string, limit: string): string =>

@@ -361,7 +361,7 @@ describe('reserved hits', () => {
 
   test('rules are listed as written, without separate rules for commits', async () => {
     const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/rlconfig`)).text();
-    expect(page).toContain('reserve: { ttl: 3600000ms, on_overrun: debt, estimate: p95 }');
+    expect(page).toContain('reserve: { ttl: 3600000ms, on_overrun: debt, on_lapse: charge, estimate: p95 }');
     expect(page).not.toContain('used');
   });
 });
