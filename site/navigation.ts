@@ -59,6 +59,7 @@ export const navigation: readonly NavigationGroup[] = [
     pages: [
       'results/bench',
       'results/conformance',
+      'results/judge',
       'results/accuracy',
       'results/chaos',
       'results/explore',
