@@ -130,8 +130,11 @@ test('both directions follow a rotation to another authority without a restart',
   expect(await borrows(connected)).toBe(true);
 
   const next = createAuthority();
+  const read = [west, east].map((site) => site.current());
   write('west-rotated', next);
   write('east-rotated', next);
+  // before any connection: each that is polled counts, and beyond 100 the server drops the oldest
+  await until('both have read the new files', () => [west, east].every((site, at) => site.current() !== read[at]));
   await until('a refusal of the old authority', async () => !(await borrows(connectTo(before))));
   await until('an answer to the new one', () => borrows(connectTo(east)));
   expect(await borrows(connected)).toBe(true); // on its old connection

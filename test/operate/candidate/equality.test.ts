@@ -167,6 +167,7 @@ describe('with counters in Redis', () => {
   beforeAll(async () => {
     redis = await startRedis();
     [one, another] = await Promise.all([openReady(redis), openReady(redis)]);
+    for (const connection of [one, another]) connection.setMaxListeners(0); // each run has its own backends on them
   });
   afterAll(async () => {
     for (const connection of [one, another]) connection.disconnect();

@@ -31,7 +31,7 @@ let connection: Connection;
 let processes: readonly ChildProcess[];
 beforeAll(async () => {
   server = await startRedis();
-  connection = await openReady(server);
+  connection = (await openReady(server)).setMaxListeners(0); // each look at the counters has its own backend on it
   const hammer = fileURLToPath(new URL('./hammer.mjs', import.meta.url));
   processes = Array.from({ length: PROCESSES }, () =>
     fork(hammer, [String(server.port)], { execArgv: ['--import', 'tsx'] }),
