@@ -98,6 +98,7 @@ export async function compareKeys(client: Redis, wanted: unknown, sinceMs: numbe
   const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
   for (const key of await client.keys('*')) {
     if (key.startsWith('weir_instances|')) continue; // counts the processes that share the store
+    if (key.startsWith('weir warm-up_')) continue; // scratch counters of a start, which end within seconds
     if ((await client.type(key)) === 'string')
       found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
   }

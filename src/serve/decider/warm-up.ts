@@ -77,6 +77,7 @@ function forget({ decider, store: { ledger } }: DeciderCore): void {
     return requestDebits({ domain: DOMAIN, descriptors: [{ entries, hits: 1, requestLimit: undefined }] }, decider);
   }).flat();
   for (const { key } of debits) ledger.forgetLocally(key);
+  ledger.refusals?.clear();
   ledger.refusals?.resetCounts();
 }
 

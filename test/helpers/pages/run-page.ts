@@ -133,7 +133,7 @@ class Reader {
     chmodSync(join(folder, 'bin/npx'), 0o755);
     const tools = await Promise.all([grpcurl(), ghz()]);
     const PATH = [join(folder, 'bin'), ...tools.map(dirname), process.env.PATH].join(delimiter);
-    return new Reader(folder, { PATH, HOME: process.env.HOME, NO_COLOR: '1', ...env });
+    return new Reader(folder, { PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, NO_COLOR: '1', ...env });
   }
 
   /** `NAME=value npx weir serve --rules rules.yaml`: runs in the folder if it has arguments, else in the project. */
