@@ -61,7 +61,7 @@ export function insertHold(holds: HoldList, size: number, holder: number, hits: 
   return place;
 }
 
-/** Comes before the scripts of limits whose hits have holders. */
+/** Comes before the scripts of limits whose hits have holders. @internal */
 export const holdListScript = new URL('./hold-list.lua', import.meta.url);
 
 /** The index of the first hold that expires after a time. @param first  index of the first hold */
