@@ -52,7 +52,12 @@ export function verdictOf(
     limit,
     label: labelOf(limit),
     policy: shadow ? { shadow } : {},
-    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }), ...reports },
+    decision: {
+      ...decision,
+      ...(fromCache && { fromCache, fromLocalCache: true }),
+      ...(degraded && { degraded }),
+      ...reports,
+    },
     hits,
     code: shadow ? 'OK' : code,
   };

@@ -75,7 +75,7 @@ export async function simulateRefusals(traffic: SimulatedTraffic): Promise<numbe
   const clock = fakeClock(START_MS);
   const limit = fixedWindowOf(1, MINUTE_MS);
   const memory = createMemoryBackend(clock, { maxCounters: traffic.keys });
-  const terms = { monotonicMs: clock, maxBytes: Number.POSITIVE_INFINITY, isLive: () => true };
+  const terms = { monotonicMs: clock, maxBytes: Number.POSITIVE_INFINITY, isLive: () => true, isLocalCache: true };
   const instances = Array.from({ length: traffic.instances }, () => new Refusals(terms));
   let [calls, refusedCount] = [0, 0];
   for (const { atMs, instance, debit } of generateRequests(traffic, limit)) {

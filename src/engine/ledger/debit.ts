@@ -79,6 +79,8 @@ function chooseKind(hits: number, charges: boolean): Debit['kind'] {
 export interface LedgerEntry extends CounterDecision {
   /** Refused because of an earlier refusal; the counter was not used. */
   readonly fromCache?: true;
+  /** The same, and the local cache is on (LOCAL_CACHE_SIZE_IN_BYTES). */
+  readonly fromLocalCache?: true;
   /** Answered from a block that this process had debited before. */
   readonly fromLease?: true;
   /** The store could not count the hits: the limit's policy decided. */

@@ -137,9 +137,10 @@ export class Ledger {
   #fresh(): Parts {
     const { monotonicMs, denyCacheBytes, leases, local } = this.#options;
     const isLive = (): boolean => this.#backends.isLive();
-    const maxBytes = denyCacheBytes > 0 ? denyCacheBytes : RECALLED_BYTES;
+    const isLocalCache = denyCacheBytes > 0;
+    const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
     return {
-      remembered: denyCacheBytes > 0 || local ? new Refusals({ monotonicMs, maxBytes, isLive }) : undefined,
+      remembered: isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined,
       leases: leases && new Leases({ monotonicMs, ...leases, run: this.#runOne, isLive }),
       debts: local && new Debts({ ...this.#options, ...local, backendOf: this.#backendOf }),
       pendingCommits:

@@ -11,6 +11,8 @@ interface RefusalsOptions {
   readonly maxBytes: number;
   /** Whether changes by other instances arrive; while they do not, refusals are only valid for `UNCONFIRMED_MS`. */
   readonly isLive: () => boolean;
+  /** It is the local cache, which an operator has switched on. */
+  readonly isLocalCache: boolean;
 }
 
 /** The call that a counter refused. */
@@ -154,7 +156,7 @@ export class Refusals implements KeptForCounters {
       known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;
-    return refused(known, hits, nowMs);
+    return refused(known, hits, nowMs, this.#options.isLocalCache);
   }
 
   /**
@@ -222,7 +224,12 @@ export class Refusals implements KeptForCounters {
 
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
-function refused({ limit, untilMs, resetAtMs }: Remembered, hits: number, nowMs: number): LedgerEntry {
+function refused(
+  { limit, untilMs, resetAtMs }: Remembered,
+  hits: number,
+  nowMs: number,
+  isLocalCache: boolean,
+): LedgerEntry {
   const capacity = fullCapacity(limit);
   const moreMs = hits > 1 ? waitForMoreMs(limit, hits - 1) : 0;
   const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));
@@ -235,5 +242,6 @@ function refused({ limit, untilMs, resetAtMs }: Remembered, hits: number, nowMs:
     delayMs: 0,
     soft: false,
     fromCache: true,
+    ...(isLocalCache && { fromLocalCache: true }),
   };
 }

@@ -297,7 +297,7 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
   }
   const over = hitsOver(limit, decision, hits);
   counts.overLimit += over;
-  if (decision.fromCache) counts.overLimitWithLocalCache += hits;
+  if (decision.fromLocalCache) counts.overLimitWithLocalCache += hits;
   if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
   if (policy.shadow) counts.shadowMode += over;
   else counts.overLimitRefused += over;

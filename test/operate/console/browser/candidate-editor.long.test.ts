@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
-import { signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
+import { openLocally, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
 import { eventually } from '../../../helpers/until.ts';
 import { startWeir, type Weir } from '../../../helpers/weir.ts';
 
@@ -177,6 +177,7 @@ test('each file of a domain with several files may be edited', async () => {
   const merged = await startWeir({ USE_STATSD: 'false', MERGE_DOMAIN_CONFIG: 'true' }, { args: ['--rules', rules] });
   try {
     const page = await browser.open();
+    await openLocally(page, merged);
     await page.goto(viewAt(merged, 'candidate'));
     await page.getByText('The rules of the domain are in 2 files.').waitFor();
     await page.getByRole('button', { name: 'b.yaml' }).click();
@@ -193,6 +194,7 @@ test('the cursor keeps its position in a text with Windows line endings', async 
   const other = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
   try {
     const page = await browser.open();
+    await openLocally(page, other);
     await page.goto(viewAt(other, 'candidate'));
     await page.getByText('1 rule of demo, no error').waitFor();
     await editorOf(page).focus();

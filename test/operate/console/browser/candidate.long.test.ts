@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
 import { runCommand } from '../../../helpers/command.ts';
-import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
+import { openLocally, send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
 import { startWeir, type Weir } from '../../../helpers/weir.ts';
 
 const docs = readFileSync('docs/change-a-limit.md', 'utf8');
@@ -152,6 +152,7 @@ test('without a token, a text is checked but not loaded, and an invalid candidat
   const weir = await started({ ADMIN_TOKEN: '', CANDIDATE_RULES_PATH: candidate });
   try {
     const view = await browser.open();
+    await openLocally(view, weir);
     await view.goto(viewAt(weir, 'candidate'));
     await view.getByText('Invalid: not tried').waitFor();
     await view.getByText("invalid rate limit unit 'fortnight'").waitFor();

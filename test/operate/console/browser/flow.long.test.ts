@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startBrowser, type TestBrowser } from '../../../helpers/browser.ts';
-import { send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
+import { openLocally, send, signIn, TOKEN, viewAt } from '../../../helpers/console.ts';
 import { eventually } from '../../../helpers/until.ts';
 import { startWeir, type Weir } from '../../../helpers/weir.ts';
 
@@ -36,7 +36,7 @@ afterAll(async () => {
 afterEach(async () => expect(await browser.endTest()).toEqual([]));
 
 test('a new user opens the URL in the banner, sends three requests, and sees their results', async () => {
-  const [address = ''] = /http:\/\/localhost:\d+\/console\//.exec(open.output()) ?? [];
+  const [address = ''] = /http:\/\/localhost:\d+\/console\/\S*/.exec(open.output()) ?? [];
   const page = await browser.open();
   await page.goto(address);
   await page.getByText('Try the demo rules').waitFor();
@@ -58,6 +58,7 @@ test('a new user opens the URL in the banner, sends three requests, and sees the
 
 test('without a token, a browser on this machine can read everything, and shows why it may not change anything', async () => {
   const page = await browser.open();
+  await openLocally(page, open);
   await page.goto(viewAt(open, `client?${new URLSearchParams({ domain: 'demo', pairs: '[["user","oscar"]]' })}`));
   await page.getByText('Changes are off. Set ADMIN_TOKEN and sign in to make them.').waitFor();
   expect(await page.getByRole('button', { name: 'Reset…' }).isDisabled()).toBe(true);
