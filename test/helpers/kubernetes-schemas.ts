@@ -26,6 +26,7 @@ interface Crd {
 /** The paths of custom resource definitions in other projects: files or folders. */
 const DEFINITIONS = [
   ['github.com/prometheus-operator/prometheus-operator', 'example/prometheus-operator-crd'],
+  ['github.com/projectcontour/contour', 'examples/contour/01-crds.yaml'],
   ['istio.io/api', 'kubernetes/customresourcedefinitions.gen.yaml'],
   ['github.com/envoyproxy/gateway', 'charts/gateway-helm/charts/crds/crds/generated'],
   ['github.com/envoyproxy/gateway', 'charts/gateway-helm/charts/crds/crds/gatewayapi-crds.yaml'],

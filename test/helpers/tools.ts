@@ -325,6 +325,7 @@ const SOURCES = {
   'github.com/envoyproxy/gateway': ['v1.9.1', 'h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY='],
   'github.com/envoyproxy/ai-gateway': ['v1.0.0', 'h1:cTdSnQmtQQ2Ea5T/LLK50pIthG2SJAOxU9XPXZbtDkU='],
   'github.com/prometheus-operator/prometheus-operator': ['v0.85.0', 'h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s='],
+  'github.com/projectcontour/contour': ['v1.33.8', 'h1:QoOfwqWws+CVRFpsRC2+f1DmB5IdurtyUtepIsiWfE0='],
   'istio.io/api': ['v1.31.1', 'h1:5Yb5ihcz4YQsCkciusK7DnFpBMwRB6EFWeUKH1Atuyk='],
 } as const;
 
