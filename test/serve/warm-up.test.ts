@@ -15,7 +15,7 @@ test.each(['1', '2'])(
     });
     const client = createClient(`127.0.0.1:${weir.grpcPort}`);
     try {
-      const calls = /cmdstat_evalsha:calls=(\d+)/.exec(await operator.info('commandstats'));
+      const calls = /cmdstat_incrby:calls=(\d+)/.exec(await operator.info('commandstats'));
       expect(Number(calls?.[1])).toBeGreaterThan(10);
       await until('no scratch counters', async () => !(await operator.keys('*')).join().includes('warm-up'));
       const metrics = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();

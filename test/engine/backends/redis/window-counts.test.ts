@@ -19,7 +19,7 @@ const TIMEOUT_MS = 10_000;
 const HOUR = unitMs.HOUR;
 const NO_EXPIRY = -1;
 /** Random operations that are compared; `RANDOM_OPERATIONS=1000000` for the long form. */
-const OPERATIONS = Number(process.env.RANDOM_OPERATIONS ?? 15_000);
+const OPERATIONS = Number(process.env.RANDOM_OPERATIONS ?? 5_000);
 
 let server: Redis;
 let operator: Connection; // inspects and changes the server, independently of the stores
