@@ -64,7 +64,7 @@ interface RedisBackendOptions {
 }
 
 /** Windows of one batch that plain commands count: for more of them, one script costs less. */
-const MOST_PLAIN_WINDOWS = 8;
+const MOST_PLAIN_WINDOWS = 2;
 
 /** How long the number of an instance's last settlement is kept: one that is resent later is counted again. */
 const SETTLED_TTL_MS = 24 * 3_600_000;
