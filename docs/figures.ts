@@ -17,6 +17,8 @@ export interface Figures {
   readonly atRest: { readonly startMs: Comparison; readonly memoryMib: Comparison };
   /** What envoyproxy/ratelimit was built from. */
   readonly referenceVersion: string;
+  /** The day of the main table. */
+  readonly measuredOn: string;
 }
 
 /** CPU time of the service and of its Redis for a decision. */
@@ -54,6 +56,7 @@ export function readFigures(): Figures {
     calls,
     atRest: { startMs: atRest(2), memoryMib: atRest(4) },
     referenceVersion: cellsOf(bench, /^envoyproxy\/ratelimit$/)[1] ?? '',
+    measuredOn: cellsOf(bench, /^date$/)[1] ?? '',
   };
 }
 
@@ -130,7 +133,7 @@ function figuresBlock(): string {
     row('from start to the first answer', atRest.startMs, 'ms'),
     '',
     wrapped(
-      `envoyproxy/ratelimit is ${referenceVersion}. In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)).`,
+      `envoyproxy/ratelimit is ${referenceVersion}. In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). Full load was [measured on ${figures.measuredOn}](docs/results/bench.md).`,
     ).trim(),
   ].join('\n');
 }
