@@ -287,12 +287,11 @@ export class RedisBackend implements Backend {
     if (this.#options.replay || leadMs === undefined || !this.#findNode(slot)) return this.#runScript(requests, slot);
     const { monotonicMs, foreign, usage } = this.#options;
     const nowMs = monotonicMs() + leadMs;
-    const batch = splitBatch(requests, (operation) => {
+    const batch = splitBatch(requests, MOST_PLAIN_WINDOWS, (operation) => {
       const needsScript = foreign?.has(operation) || (usage && operation.metered);
       return !needsScript && this.#windows.isPlain(operation, nowMs);
     });
-    const isPlain = batch.windows.length > 0 && batch.windows.length <= MOST_PLAIN_WINDOWS;
-    return isPlain ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
+    return batch ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
   }
 
   /** @param estimatedMs  the node's clock, approximately */

@@ -34,8 +34,17 @@ export interface SplitBatch {
   readonly rest: readonly Rest[];
 }
 
-/** The order on each counter is kept, since the script runs last. @param isPlain  see `WindowCounts.isPlain` */
-export function splitBatch(requests: readonly BatchRequest[], isPlain: (one: Operation) => boolean): SplitBatch {
+/**
+ * The order on each counter is kept, since the script runs last.
+ *
+ * @param isPlain  see `WindowCounts.isPlain`
+ * @returns  undefined if plain commands would have to count no window, or more than `mostWindows`
+ */
+export function splitBatch(
+  requests: readonly BatchRequest[],
+  mostWindows: number,
+  isPlain: (one: Operation) => boolean,
+): SplitBatch | undefined {
   const windows = new Map<CounterKey, CountedWindow>();
   const rest: Rest[] = [];
   const inRest = new Set<CounterKey>();
@@ -50,15 +59,17 @@ export function splitBatch(requests: readonly BatchRequest[], isPlain: (one: Ope
       }
       const known = windows.get(key);
       const spent = { operation, request: number, place };
-      if (!known) windows.set(key, { key, limit, hits, spends: [spent] });
-      else {
+      if (!known) {
+        if (windows.size === mostWindows) return undefined;
+        windows.set(key, { key, limit, hits, spends: [spent] });
+      } else {
         known.hits += hits;
         known.spends.push(spent);
       }
     }
     if (places.length > 0) rest.push({ number, places, request: selectFrom(request, places) });
   }
-  return { windows: [...windows.values()], rest };
+  return windows.size > 0 ? { windows: [...windows.values()], rest } : undefined;
 }
 
 /** The spends on a window that Redis refused to count, each for the script, which answers or has the reason. */
