@@ -5,7 +5,7 @@ import { type Declaration, readDeclaration } from '../../conformance/src/judge/l
 import { startRedis } from '../../test/helpers/redis.ts';
 import { startCluster } from '../../test/helpers/redis-topologies.ts';
 import { startReference } from '../../test/helpers/reference.ts';
-import { startWeir } from '../../test/helpers/weir.ts';
+import { startWeir, type Weir } from '../../test/helpers/weir.ts';
 
 /** A server that runs, and what it is said to do. */
 export interface Judged {
@@ -104,34 +104,32 @@ async function weirPair(
 ): Promise<Judged> {
   const folder = rulesIn(WEIR_RULES);
   const env = { REDIS_URL: store.url, RULES_PATH: join(folder, 'config'), LOG_LEVEL: 'ERROR', ...settings };
-  const instances = await Promise.all([startWeir(env), startWeir(env)]);
-  return {
-    targets: instances.map(({ grpcPort }) => `127.0.0.1:${grpcPort}`),
-    declaration: declare(limits),
-    crash: async () => instances[0]?.stop('SIGKILL'),
-    async stop() {
-      await Promise.all(instances.map((one) => one.stop('SIGKILL')));
-      await store.stop();
-      rmSync(folder, { recursive: true });
-    },
-  };
+  return pairOf(await Promise.all([startWeir(env), startWeir(env)]), store, folder, limits);
 }
+
+/** Two instances, which are ended with their store. */
+const pairOf = (
+  instances: readonly Pick<Weir, 'grpcPort' | 'stop'>[],
+  store: { stop(): Promise<unknown> },
+  folder: string,
+  limits: readonly object[],
+): Judged => ({
+  targets: instances.map(({ grpcPort }) => `127.0.0.1:${grpcPort}`),
+  declaration: declare(limits),
+  crash: async () => instances[0]?.stop('SIGKILL'),
+  async stop() {
+    await Promise.all(instances.map((one) => one.stop('SIGKILL')));
+    await store.stop();
+    rmSync(folder, { recursive: true });
+  },
+});
 
 /** Two instances of envoyproxy/ratelimit with one Redis. Its counters count refused calls as well. */
 export async function referenceOnRedis(): Promise<Judged> {
   const [folder, redis] = [rulesIn(REFERENCE_RULES), await startRedis()];
   const site = { folder, redisUrl: redis.url };
   const instances = [await startReference(site), await startReference(site)];
-  return {
-    targets: instances.map(({ grpcPort }) => `127.0.0.1:${grpcPort}`),
-    declaration: declare([spend('fixed_window', { counts_refused: true })]),
-    crash: async () => instances[0]?.stop('SIGKILL'),
-    async stop() {
-      await Promise.all(instances.map((one) => one.stop('SIGKILL')));
-      await redis.stop();
-      rmSync(folder, { recursive: true });
-    },
-  };
+  return pairOf(instances, redis, folder, [spend('fixed_window', { counts_refused: true })]);
 }
 
 function rulesIn(rules: string): string {

@@ -1,5 +1,6 @@
 import { type Call, type Clocks, type Finding, hasPassed, type Judge } from './call.ts';
 import type { Limit } from './limits.ts';
+import { Sums } from './sums.ts';
 
 /** A request that took a slot, or may have. */
 interface Hold {
@@ -70,26 +71,13 @@ function judgeCrowd(holds: readonly Hold[], limit: Limit): readonly Finding[] {
 }
 
 function judgeRefusals(calls: readonly Call[], holds: readonly Hold[], limit: Limit): readonly Finding[] {
-  const begins = holds.map(({ possible }) => possible[0]).sort((a, b) => a - b);
-  const ends = holds.map(({ possible }) => possible[1]).sort((a, b) => a - b);
-  let ended = 0;
-  const refused = calls.filter(({ outcome, hits }) => outcome === 'refused' && hits > 0);
-  for (const call of refused) {
+  const begins = new Sums(holds.map(({ possible }) => [possible[0], 1]));
+  const ends = new Sums(holds.map(({ possible }) => [possible[1], 1]));
+  for (const call of calls.filter(({ outcome, hits }) => outcome === 'refused' && hits > 0)) {
     // Those that may hold a slot at some time of this call have begun by its end, and not ended before its start.
-    while ((ends[ended] ?? Number.POSITIVE_INFINITY) < call.start) ended++;
-    const begun = countUpTo(begins, call.end);
-    if (begun - ended + 1 <= limit.limit - limit.early)
-      return [{ why: `refused although at most ${begun - ended} of ${limit.limit} were in flight`, calls: [call] }];
+    const most = begins.upTo(call.end) - ends.before(call.start);
+    if (most + 1 <= limit.limit - limit.early)
+      return [{ why: `refused although at most ${most} of ${limit.limit} were in flight`, calls: [call] }];
   }
   return [];
-}
-
-function countUpTo(sorted: readonly number[], most: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((sorted[middle] ?? 0) <= most) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
