@@ -6,8 +6,7 @@ const SLOWEST = 10;
 
 /**
  * Prints at the end of a run what took longest, what passed only at the second try, and what was skipped and why. Fails
- * the run for suites that take too long for `npm test`, unless one of their tests ran twice. RECORD_DURATIONS=1 writes
- * durations.json.
+ * `npm test` if a suite is recorded as too long for it. RECORD_DURATIONS=1 writes durations.json.
  */
 export default class Reporter {
   #rootDir;
@@ -24,8 +23,7 @@ export default class Reporter {
     const seconds = secondsBySuite(testResults);
     const secondTries = testsOf(testResults).filter(({ invocations }) => invocations > 1);
     if (process.env.RECORD_DURATIONS === '1') recordSeconds(seconds);
-    const once = seconds.filter(([path]) => !secondTries.some((test) => test.path === path));
-    if (process.env.TESTS === 'short') this.#tooLong = suitesThatTakeTooLong(once, recordedSeconds());
+    if (process.env.TESTS === 'short') this.#tooLong = suitesThatTakeTooLong(recordedOf(seconds));
     const failed = numFailedTests + numRuntimeErrorTestSuites;
     const lines = [
       ...section('Slowest suites:', this.#describe(longestFirst(seconds).slice(0, SLOWEST))),
@@ -68,6 +66,12 @@ export default class Reporter {
   #name(path) {
     return relative(this.#rootDir, path);
   }
+}
+
+/** The recorded seconds of the suites that ran. */
+function recordedOf(suites) {
+  const recorded = recordedSeconds();
+  return suites.filter(([path]) => recorded.has(path)).map(([path]) => [path, recorded.get(path)]);
 }
 
 const section = (title, rows) => (rows.length > 0 ? [title, ...rows.map((row) => `  ${row}`), ''] : []);

@@ -30,7 +30,10 @@ test('an audit log on a full disk is a finding, a metric and a line of weir stat
   try {
     const change = { until: '2099-01-01T00:00:00Z', reason: 'test' };
     expect((await service.call('PUT', '/api/v1/recording', change)).status).toBe(503);
-    await eventually(async () => reasonsOf(await statusOf(service)).statistics?.includes('ECONNREFUSED') === true);
+    await eventually(async () => {
+      const { statistics, recording } = reasonsOf(await statusOf(service)); // the workers', who report now and then
+      return statistics?.includes('ECONNREFUSED') === true && recording !== undefined;
+    });
     const status = await statusOf(service);
     const works = Object.fromEntries(
       ['usage', 'usage_retention', 'usage_rows', 'recording', 'overrides', 'candidate', 'findings'].map((name) => [
