@@ -1,12 +1,13 @@
 import '../helpers/realm.ts';
-import { execFile, execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Status } from '../../src/operate/answers/status.ts';
 import { type Administered, startAdministered } from '../helpers/administered.ts';
 import { startRedis } from '../helpers/redis.ts';
+import { smallDisk } from '../helpers/small-disk.ts';
 import { eventually } from '../helpers/until.ts';
 import { MAIN } from '../helpers/weir.ts';
 
@@ -63,25 +64,6 @@ test('an audit log on a full disk is a finding, a metric and a line of weir stat
   }
 });
 
-/** A disk of 64 KiB; undefined: this user cannot mount one. */
-function smallDisk() {
-  const folder = mkdtempSync(join(tmpdir(), 'disk-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=777', 'tmpfs', folder], { stdio: 'ignore' });
-  } catch {
-    return undefined;
-  }
-  return {
-    folder,
-    fill: () => expect(() => writeFileSync(join(folder, 'filler'), Buffer.alloc(2 ** 20))).toThrow('ENOSPC'),
-    free: () => rmSync(join(folder, 'filler')),
-    remove() {
-      execFileSync('umount', ['--lazy', folder]);
-      rmSync(folder, { recursive: true });
-    },
-  };
-}
-
 test('a recording and usage on a full disk are failing, and go on by themselves once there is room', async () => {
   const disk = smallDisk();
   if (!disk) return;
@@ -121,6 +103,8 @@ test('a recording and usage on a full disk are failing, and go on by themselves 
     expect(await metricsOf(service)).toContain('weir_background_failing{function="recording"} 1\n');
     disk.free();
     await untilReasons('works', 'works');
+    const recordings = readdirSync(disk.folder).filter((name) => name.endsWith('.gz'));
+    expect(recordings.map((name) => statSync(join(disk.folder, name)).size)).not.toContain(0);
     expect((await service.call('GET', '/api/v1/recording')).body).not.toHaveProperty('failing');
   } finally {
     await service.stop();

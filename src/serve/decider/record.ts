@@ -33,7 +33,7 @@ interface RecordedDecider {
 export async function openRecording(
   options: NonNullable<Settings['recording']>,
   { decider, onRecorded }: RecordedDecider,
-  { clock, background, requestClock }: ProcessContext,
+  { clock, log, background, requestClock }: ProcessContext,
 ): Promise<Recording> {
   const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
   if (!requestClock) throw new Error('a process that records has a clock for requests');
@@ -57,6 +57,7 @@ export async function openRecording(
         clock,
         onFailure: (error) => state.failed(error),
         onWritten: () => state.works(),
+        onRemoved: (path) => log.warn(`removed ${path}, the oldest recording, for RECORD_MAX_BYTES`),
       }),
     onRecorded,
     untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,

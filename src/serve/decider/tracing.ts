@@ -18,10 +18,10 @@ export const TRACING_PACKAGES = [
  *
  * @throws CannotStart if it is not installed
  */
-export async function openTracing(options: NonNullable<Settings['tracing']>, { clock, log }: ProcessContext) {
+export async function openTracing(options: NonNullable<Settings['tracing']>, { background }: ProcessContext) {
   const { startTracing } = await import('../../operate/tracing/tracing.ts').catch(refuseMissingPackage);
   return start('TRACING_ENABLED', 'cannot start tracing', async () =>
-    startTracing(options, clock, (problem) => log.warn(problem)),
+    startTracing(options, background.add('traces', 'sending traces')),
   );
 }
 

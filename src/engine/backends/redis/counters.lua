@@ -95,7 +95,7 @@ local function used_hits(limit, hits, accepted, report)
   if limit.algorithm.reserves and hits >= 0 then
     return report[3] -- a commit's charge
   end
-  return (accepted or hits < 0) and hits or 0
+  return accepted and hits or 0
 end
 
 -- The same for hits that are refunded.
