@@ -1,11 +1,13 @@
 import '../helpers/realm.ts';
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Status } from '../../src/operate/answers/status.ts';
 import { type Administered, startAdministered } from '../helpers/administered.ts';
+import { freePort } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { smallDisk } from '../helpers/small-disk.ts';
 import { eventually } from '../helpers/until.ts';
@@ -110,5 +112,32 @@ test('a recording and usage on a full disk are failing, and go on by themselves 
     await service.stop();
     await redis.stop();
     disk.remove();
+  }
+});
+
+test.each(['text', 'json'])('a log as %s that cannot be written ends no process', async (LOG_FORMAT) => {
+  const folder = mkdtempSync(join(tmpdir(), 'log-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  const ports = { PORT: String(await freePort()), GRPC_PORT: String(await freePort()) };
+  const full = openSync('/dev/full', 'w');
+  const weir = spawn(process.execPath, [MAIN, 'serve', '--rules', join(folder, 'rules.yaml')], {
+    stdio: ['ignore', 'ignore', full],
+    env: {
+      ...{ ...ports, DEBUG_PORT: String(await freePort()), HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1' },
+      ...{ DEBUG_HOST: '127.0.0.1', LOG_FORMAT, LOG_LEVEL: 'debug', USE_STATSD: 'false' },
+    },
+  });
+  const exited = once(weir, 'exit');
+  try {
+    const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] });
+    const ask = () => fetch(`http://127.0.0.1:${ports.PORT}/json`, { method: 'POST', body });
+    await eventually(async () => (await ask().catch(() => undefined))?.status === 200, undefined, 30_000);
+    for (let at = 0; at < 3; at++) expect([200, 429]).toContain((await ask()).status);
+    expect(weir.exitCode).toBeNull();
+  } finally {
+    weir.kill();
+    await exited;
+    closeSync(full);
+    rmSync(folder, { recursive: true });
   }
 });
