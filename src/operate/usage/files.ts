@@ -34,7 +34,7 @@ const MAX_ATTEMPTS = 5;
 /** Sums in memory at a time; more are read part by part. */
 const MAX_SUMS = 100_000;
 /** Rows of a slice in a new file. */
-const SLICE_ROWS = 2_000;
+const SLICE_ROWS = 128;
 /** Begins the name of a file whose content is not usage. */
 const BROKEN = 'broken-';
 /** Broken files that are named. */
@@ -117,8 +117,7 @@ export class FileUsage implements UsageStore {
       const hours = byHour((await this.#list()).filter(({ hour }) => hour >= query.fromHour && hour < query.toHour));
       const parts: OpenedPart[] = [];
       for (const ofHour of hours.values()) parts.push(...(await choose(ofHour)).parts);
-      const passes = sumInPasses(query, (range) => readRows(parts, range), MAX_SUMS);
-      return reportPasses(query, passes);
+      return reportPasses(query, sumParts(parts, query));
     });
   }
 
@@ -296,8 +295,13 @@ async function readHead({ path }: Part): Promise<Head> {
 
 /** The sums of the rows of an hour, in the order of their hashes. */
 async function* mergedRows(parts: readonly OpenedPart[], isRead?: (row: UsageRow) => boolean): Rows {
-  const sums = sumInPasses(ALL_USAGE, (range) => readRows(parts, range, isRead), MAX_SUMS);
-  for await (const { rows } of sums) yield rows as readonly UsageRow[]; // sums for each hour have one
+  for await (const { rows } of sumParts(parts, ALL_USAGE, isRead)) yield rows as readonly UsageRow[]; // sums for each hour have one
+}
+
+/** Sums up the rows of parts, as many slices at a time as probably fit into memory. */
+function sumParts(parts: readonly OpenedPart[], query: UsageQuery, isRead?: (row: UsageRow) => boolean) {
+  const rows = SLICE_ROWS * parts.reduce((sum, { offsets }) => sum + (offsets?.length ?? MAX_SLICES), 0);
+  return sumInPasses(query, (range) => readRows(parts, range, isRead), MAX_SUMS, HASHES / roundUp(rows / MAX_SUMS));
 }
 
 /** Reads the rows of parts, one part after the other: at least those in a range. */

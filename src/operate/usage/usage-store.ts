@@ -191,22 +191,26 @@ export function hashOf(text: string): number {
 /**
  * Sums up rows in passes, each of which has about `max` sums in memory, in the order of their hashes.
  *
- * @param read  reads at least the rows whose keys have hashes in the range
+ * @param read   reads at least the rows whose keys have hashes in the range
+ * @param width  the range of the first pass
  */
 export async function* sumInPasses(
   query: UsageQuery,
   read: (range: HashRange) => AsyncIterable<readonly UsageRow[]>,
   max: number,
+  width = HASHES,
 ): AsyncGenerator<UsageReport> {
-  const { by, part = 0, parts = 1 } = query;
+  const { by, key, part = 0, parts = 1 } = query;
   const end = Math.floor((HASHES / parts) * (part + 1));
-  let width = HASHES;
+  const whole = key === undefined ? ALL_HASHES : { from: hashOf(key), to: hashOf(key) + 1 };
+  let next = by === 'key' && key === undefined ? width : HASHES;
   for (let from = Math.floor((HASHES / parts) * part); from < end; ) {
-    const range = { from, to: Math.min(from + width, end) };
+    const range = { from, to: Math.min(from + next, end) };
     const sums = new UsageSums(query, max, range);
-    for await (const rows of read(by === 'key' ? range : ALL_HASHES)) for (const row of rows) sums.add(row);
+    for await (const rows of read(by === 'key' && key === undefined ? range : whole))
+      for (const row of rows) sums.add(row);
     yield sums.report();
-    width = sums.to - from;
+    next = sums.to - from;
     from = sums.to;
   }
 }
