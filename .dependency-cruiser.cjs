@@ -5,7 +5,7 @@ const order = {
   'src/h2': 'identity bounds listen http2 grpc',
   'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
-  'src/lab': 'record sketches mapping envoy',
+  'src/lab': 'record sketches mapping',
   'src/edge': 'rls overload grpc http',
   'src/operate': 'answers observe candidate findings usage admin console',
   'src/serve': 'parts link decider control supervisor',
@@ -24,7 +24,7 @@ const packageOf = {
   '^@grpc': '^src/(protobuf|edge|cli|parts/(xds|kuadrant|sites))/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
-  '^js-yaml$': '^src/(engine/rules/read|lab/envoy)/',
+  '^js-yaml$': '^src/(engine/rules/read|parts/envoy)/',
   '^ipaddr.js$': '^src/(base/address|engine/rules/read)',
   '^luxon$': '^src/engine/rules/time/',
   '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',

@@ -5,8 +5,6 @@ import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
 import { addCompletionCommand } from './commands/completion.ts';
-import { addDoctor } from './commands/doctor.ts';
-import { addEnvoyCommands } from './commands/envoy.ts';
 import { addForgetCommand } from './commands/forget.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addStatusCommand } from './commands/status.ts';
@@ -30,8 +28,6 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
   addAskCommand(program, surroundings);
   addStatusCommand(program, surroundings);
   addAdminCommands(program, surroundings);
-  addEnvoyCommands(program, surroundings);
-  addDoctor(program, surroundings);
   addUsageCommand(program, surroundings);
   addForgetCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);

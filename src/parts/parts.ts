@@ -15,6 +15,7 @@ import { addAdviseCommand } from './advise/command.ts';
 import { adviceOperations } from './advise/operations.ts';
 import { addCandidateCommands } from './candidate/command.ts';
 import { candidateOperations } from './candidate/operations.ts';
+import { addEnvoyCommands } from './envoy/envoy-command.ts';
 import { addGuardCommands } from './guard/command.ts';
 import { offenderOperations } from './guard/operations.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
@@ -49,6 +50,7 @@ export const commands: Parts<(program: Command, surroundings: ReplaySurroundings
   sites: addSitesCommand,
   replay: addReplayCommand,
   advise: addAdviseCommand,
+  envoy: addEnvoyCommands,
   guard: addGuardCommands,
   simulate: addSimulateCommand,
 };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { check } from '../../../src/cli/check/check.ts';
-import { quotaConfiguration } from '../../../src/lab/envoy/quota-configuration.ts';
+import { quotaConfiguration } from '../../../src/parts/envoy/quota-configuration.ts';
 import { startFakeQuotaService } from '../../helpers/quota-client.ts';
 import { startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
 import { match } from '../../../src/engine/rules/match/match.ts';
-import { envoyConfiguration } from '../../../src/lab/envoy/configuration.ts';
-import { gatewayPolicy } from '../../../src/lab/envoy/gateway-policy.ts';
-import { canMatch, expectedShapes, servesRequirement } from '../../../src/lab/envoy/shapes.ts';
+import { envoyConfiguration } from '../../../src/parts/envoy/configuration.ts';
+import { gatewayPolicy } from '../../../src/parts/envoy/gateway-policy.ts';
+import { canMatch, expectedShapes, servesRequirement } from '../../../src/parts/envoy/shapes.ts';
 import { anyRequest, anyRules } from '../../helpers/explained.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

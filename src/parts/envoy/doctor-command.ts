@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
 import { printable } from '../../base/printable.ts';
+import type { Surroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from '../../cli/commands/client.ts';
+import { paintFor } from '../../cli/commands/paint.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import type { Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from './client.ts';
-import { paintFor } from './paint.ts';
 
 /** Adds the command that examines a running Envoy. */
 export function addDoctor(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
@@ -24,9 +24,9 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
     .action(
       guarded(fail, async ({ envoy, rules: path, target, ...access }: DoctorFlags) => {
-        const { probeAddress } = await import('../../lab/envoy/clusters.ts');
-        const { examine } = await import('../../lab/envoy/doctor.ts');
-        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const { probeAddress } = await import('./clusters.ts');
+        const { examine } = await import('./doctor.ts');
+        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
@@ -68,7 +68,7 @@ const EXPECTED = 'expected the admin interface of Envoy';
 /** Reads a page of the admin interface. @throws CommandFailed */
 async function readJson(envoy: string, page: string, field: string): Promise<unknown> {
   const failed = (why: string): CommandFailed => new CommandFailed(`${envoy}: ${why}`);
-  const { send } = await import('./send.ts');
+  const { send } = await import('../../cli/commands/send.ts');
   const asked = { method: 'GET', headers: {}, body: undefined, ca: undefined, timeoutMs: TIMEOUT_MS };
   const { status, statusText, text } = await toUrl(envoy, page)
     .then((url) => send(url, asked))

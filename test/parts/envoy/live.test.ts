@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
-import { envoyConfiguration } from '../../../src/lab/envoy/configuration.ts';
+import { envoyConfiguration } from '../../../src/parts/envoy/configuration.ts';
 import { startEnvoy } from '../../helpers/envoy.ts';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../../helpers/printed-envoy.ts';
 import { accepts, freePort } from '../../helpers/process.ts';

@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander';
+import type { Surroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed, guarded } from '../../cli/commands/client.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { type Kind, kinds } from '../../lab/envoy/kinds.ts';
-import type { Surroundings } from './admin.ts';
-import { CommandFailed, guarded } from './client.ts';
+import { addDoctor } from './doctor-command.ts';
+import { type Kind, kinds } from './kinds.ts';
 
 /** Default addresses of Weir. In a pod, `localhost` is the proxy, so Istio gets the chart's Service. */
 const defaultAddresses: Readonly<Record<Kind, string>> = {
@@ -11,8 +12,13 @@ const defaultAddresses: Readonly<Record<Kind, string>> = {
   'envoy-gateway': 'localhost:8081', // without effect
 };
 
-/** Adds the commands that print Envoy's configuration. */
-export function addEnvoyCommands(program: Command, { print, fail }: Surroundings): void {
+/** Adds the commands that print Envoy's configuration, and examine a running Envoy. */
+export function addEnvoyCommands(program: Command, surroundings: Surroundings): void {
+  addPrinting(program, surroundings);
+  addDoctor(program, surroundings);
+}
+
+function addPrinting(program: Command, { print, fail }: Surroundings): void {
   program
     .command('envoy')
     .summary("print Envoy's configuration for rules")
@@ -26,8 +32,8 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     )
     .action(
       guarded(fail, async (path: string, options: { domain?: string; for: Kind; grpc?: string }) => {
-        const { envoyConfiguration } = await import('../../lab/envoy/configuration.ts');
-        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const { envoyConfiguration } = await import('./configuration.ts');
+        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const address = options.grpc ?? defaultAddresses[options.for];
         const more = { ...parseEndpoint(address), kind: options.for, timeoutMs: timeoutFor(rules) };
@@ -45,9 +51,9 @@ export function addEnvoyCommands(program: Command, { print, fail }: Surroundings
     .option('--proxy <name>', 'unique name of the proxy')
     .action(
       guarded(fail, async (path: string, _: object, command: Command) => {
-        const { quotaConfiguration } = await import('../../lab/envoy/quota-configuration.ts');
+        const { quotaConfiguration } = await import('./quota-configuration.ts');
         const options: { domain?: string; grpc?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
-        const { loadMergedRulesAt } = await import('./load-rules.ts');
+        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const more = { ...parseEndpoint(options.grpc ?? defaultAddresses.envoy), proxy: options.proxy };
         print(quotaConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());

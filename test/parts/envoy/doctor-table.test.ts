@@ -1,4 +1,4 @@
-import { examine } from '../../../src/lab/envoy/doctor.ts';
+import { examine } from '../../../src/parts/envoy/doctor.ts';
 import { type FilterRow, listenerOf } from '../../helpers/recorded-calls.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { filterTable } from './filter-table.ts';

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { examineCluster, probeAddress } from '../../../src/lab/envoy/clusters.ts';
+import { examineCluster, probeAddress } from '../../../src/parts/envoy/clusters.ts';
 import { type PrintedEnvoy, startPrintedEnvoy } from '../../helpers/printed-envoy.ts';
 import { freePort } from '../../helpers/process.ts';
 import { MAIN, startWeir } from '../../helpers/weir.ts';
