@@ -14,6 +14,7 @@ import {
   type Observer,
 } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
@@ -97,6 +98,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await core.shareHashKey();
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider: timed }, context);
         observeStore(settings, { core, serviceObserver }, tracing);
+        observeLapses(core, serviceObserver);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
@@ -118,6 +120,17 @@ function observeStore(
   const spanName = storeSpans[counters.store.kind];
   if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
   if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+}
+
+/** Reports reservations that lapse; those that no request notices are counted, too. */
+function observeLapses({ store, decider, evidence }: DeciderCore, { lapsed }: Pick<ServiceObserver, 'lapsed'>): void {
+  store.ledger.lapses?.listen((lapse) => {
+    const rules = decider.rules();
+    const counter = rules && findCounter(rules, lapse.key, decider);
+    if (!counter) return;
+    if (lapse.isUnnoticed) lapsed(counter, lapse.hits);
+    evidence.lapsed(counter, lapse);
+  });
 }
 
 interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
