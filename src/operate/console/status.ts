@@ -2,7 +2,9 @@ import { memoryUsage } from 'node:process';
 import { counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
+import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding, WorkName } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
@@ -18,10 +20,10 @@ export const statusOperation = (options: ConsoleOptions): ApiOperation =>
     need: 'open',
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
-    answer: () => readStatus(options),
+    answer: ({ client }) => readStatus(options, shownBy(client.seesValues, options.hash)),
   });
 
-async function readStatus(options: ConsoleOptions): Promise<Status> {
+async function readStatus(options: ConsoleOptions, shown: Shown): Promise<Status> {
   const { clock, version, live, statistics, sourced } = options;
   const health = healthFacts(options);
   const facts = {
@@ -42,7 +44,7 @@ async function readStatus(options: ConsoleOptions): Promise<Status> {
   const findings = [
     ...findProblems(facts, options.isReady()),
     ...options.background().flatMap(workProblems),
-    ...options.findings.list().map(configurationProblem),
+    ...options.findings.list().map((one) => configurationProblem(one, shown)),
   ];
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
 }
@@ -209,8 +211,16 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
 const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
   failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
 
-const configurationProblem = ({ problem, sinceMs, configuration }: StandingFinding): StatusFinding =>
-  degraded(`${problem}; since ${rfc3339(sinceMs)}`, `check in the configuration of the proxy: ${configuration}`);
+function configurationProblem(
+  { problem, sinceMs, configuration, example }: StandingFinding,
+  shown: Shown,
+): StatusFinding {
+  const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;
+  return degraded(
+    `${problem}; since ${rfc3339(sinceMs)}${shownExample}`,
+    `check in the configuration of the proxy: ${configuration}`,
+  );
+}
 
 function instanceProblems(instances: readonly Instance[]): StatusFinding[] {
   const own = instances.find(({ isThis }) => isThis);

@@ -119,7 +119,7 @@ export const reservationRows = {
   ),
   lapsed: counter(
     'weir_reservations_lapsed_hits_total',
-    'Hits whose reservations were not committed within their ttl, noticed with the next request of the counter; with on_lapse: free they are not charged.',
+    'Hits whose reservations were not committed within their ttl; with on_lapse: free they are not charged.',
   ),
   late: counter(
     'weir_reservations_late_total',

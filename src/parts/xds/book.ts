@@ -5,7 +5,7 @@ import type { LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
-import { checkResources } from './resources.ts';
+import { checkResources, withoutBroken } from './resources.ts';
 
 interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
   /** Overlay of the rules, closed with the book. */
@@ -19,9 +19,10 @@ interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
 }
 
 /**
- * The rules served by a control plane. Each valid answer replaces them all; an invalid answer changes nothing, and its
- * problems are sent to the control plane.
+ * The rules served by a control plane. Each valid answer replaces them all. An answer with problems is refused, and they
+ * are sent to the control plane; the domains without problems apply all the same, and the others keep their rules.
  *
+ * @see https://github.com/grpc/proposal/blob/master/A46-xds-nack-semantics-improvement.md
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
@@ -62,13 +63,13 @@ class Answers {
     const outcome = this.#check(answer);
     this.#keep(answer, outcome);
     this.#load(outcome);
-    return outcome.valid ? undefined : { refusal: formatRefusal(outcome.refusal) };
+    return isAccepted(outcome) ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 
-  #keep(answer: WireDiscoveryResponse, { valid }: OverlaidCheck): void {
+  #keep(answer: WireDiscoveryResponse, outcome: OverlaidCheck): void {
     if (!this.#options.overlay) return;
-    if (valid) this.#inForce = answer;
-    this.#refused = valid ? undefined : answer;
+    if (isAccepted(outcome)) this.#inForce = answer;
+    this.#refused = isAccepted(outcome) ? undefined : answer;
   }
 
   close(): void {
@@ -82,7 +83,7 @@ class Answers {
     if (refused && again) this.#keep(refused, again);
     if (refused && again?.valid) {
       this.#load(again);
-      return this.#onAccepted(refused);
+      return isAccepted(again) ? this.#onAccepted(refused) : undefined;
     }
     const outcome = this.#inForce && this.#check(this.#inForce);
     if (outcome) this.#load(outcome);
@@ -90,6 +91,15 @@ class Answers {
   }
 
   #check(answer: WireDiscoveryResponse): OverlaidCheck {
+    const whole = this.#checkWhole(answer);
+    const parts = whole.valid ? undefined : withoutBroken(answer, whole.refusal);
+    const valid = parts && this.#checkWhole(parts.sound).valid;
+    if (!valid) return whole;
+    const kept = (this.rules.packed ?? []).filter(({ name }) => parts.broken.has(name));
+    return { ...whole, valid: { ...valid, packed: [...valid.packed, ...kept] } };
+  }
+
+  #checkWhole(answer: WireDiscoveryResponse): OverlaidCheck {
     const { mergeDomains, store, overlay } = this.#options;
     return checkOverlaid(overlay, (files) =>
       checkResources(answer, { mergeDomains, ...(store && { store }), overlay: files }),
@@ -102,6 +112,9 @@ class Answers {
     if (invalid) this.#options.onLoad(invalid);
   }
 }
+
+/** Whether the whole answer is in force. */
+const isAccepted = ({ valid, refusal }: OverlaidCheck): boolean => valid !== undefined && refusal.length === 0;
 
 /**
  * Maximum number of problems listed in a refusal; further ones are counted, since the control plane limits the size of

@@ -52,6 +52,26 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
   return checkBlocks(blocks, problems.all, options, (found) => byResource(found, blocks, options.overlay ?? []));
 }
 
+/**
+ * An answer without the domains that have problems, which are also returned; undefined if a problem belongs to no
+ * domain, so that it is unknown what the answer would have replaced.
+ */
+export function withoutBroken<A extends ResourceAnswer>(
+  answer: A,
+  problems: readonly Problem[],
+): { readonly sound: A; readonly broken: ReadonlySet<string> } | undefined {
+  const files = new Set(problems.flatMap(({ file, severity }) => (severity === 'error' ? file : [])));
+  const read = answer.resources.map((resource, index) => {
+    const [block] = readResource(resource, `resources[${index}]`, new Problems());
+    return { resource, file: block?.place().file, domain: block?.values.domain ?? '' };
+  });
+  const broken = new Set(read.flatMap(({ file, domain }) => (file !== undefined && files.has(file) ? domain : [])));
+  const known = new Set(read.map(({ file }) => file));
+  if (broken.has('') || ![...files].every((file) => known.has(file))) return undefined;
+  const resources = read.flatMap(({ resource, domain }) => (broken.has(domain) ? [] : resource));
+  return { sound: { ...answer, resources }, broken };
+}
+
 /** The parts of a control plane's answer that hold rules. */
 type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 

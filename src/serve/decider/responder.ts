@@ -13,6 +13,7 @@ import {
   INTERNAL_ERROR,
   type Observer,
 } from '../../edge/rls/service.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
@@ -82,6 +83,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await core.shareHashKey();
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);
+        observeLapses(core, serviceObserver);
         if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
@@ -92,6 +94,17 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
+  });
+}
+
+/** Reports reservations that lapse; those that no request notices are counted, too. */
+function observeLapses({ store, decider, evidence }: DeciderCore, { lapsed }: Pick<ServiceObserver, 'lapsed'>): void {
+  store.ledger.lapses?.listen((lapse) => {
+    const rules = decider.rules();
+    const counter = rules && findCounter(rules, lapse.key, decider);
+    if (!counter) return;
+    if (lapse.isUnnoticed) lapsed(counter, lapse.hits);
+    evidence.lapsed(counter, lapse);
   });
 }
 
