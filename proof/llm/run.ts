@@ -37,7 +37,7 @@ export async function run(args: readonly string[]): Promise<void> {
   const result = await runLlm({ calls, maxMs: Number(values.seconds) * 1_000, atOnce: AT_ONCE, killedCalls, log });
   const tables = tablesOf(result);
   console.log(tables);
-  if (values.write) writePage(tables, String(values.calls));
+  if (values.write) writePage(tables, args);
   const { wrongTenants, killed, budget } = result;
   if (wrongTenants.length + killed.wrong + killed.unfinishedWrong > 0 || budget.mostCharged > budget.limit)
     throw new Error(`charges differ: ${JSON.stringify({ wrongTenants, killed, budget })}`);
@@ -87,13 +87,13 @@ const pathTexts: ReadonlyMap<string, string> = new Map([
   ['killed', 'Envoy is killed'],
 ]);
 
-function writePage(tables: string, calls: string): void {
+function writePage(tables: string, args: readonly string[]): void {
   const page = readFileSync(PAGE, 'utf8');
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`expected ${BEGIN} and ${END} in docs/results/llm.md`);
   const dated = page
     .replace(/^\| date \| .* \|$/m, `| date | ${new Date().toISOString().slice(0, 10)} |`)
-    .replace(/^\| command \| .* \|$/m, `| command | \`npm run proof -- llm --calls ${calls} --write\` |`);
+    .replace(/^\| command \| .* \|$/m, `| command | \`npm run proof -- llm ${args.join(' ')}\` |`);
   const after = dated.indexOf(BEGIN) + BEGIN.length;
   writeFileSync(PAGE, wrapped(`${dated.slice(0, after)}\n\n${tables}\n\n${dated.slice(dated.indexOf(END))}`));
 }

@@ -156,13 +156,15 @@ class Stack {
     return { charged: used - onHold, onHold };
   }
 
-  /** Tenants that findings about lapsed reservations name. */
+  /** Tenants whose lapsed reservations the status of the service names. */
   async lapsedTenants(): Promise<ReadonlySet<string>> {
-    const { findings } = (await this.#read('/api/v1/findings')) as {
-      findings: readonly { kind: string; example: readonly { value: string }[] }[];
+    const { findings } = (await this.#read('/api/v1/status')) as {
+      findings: readonly { problem: string }[];
     }; // the shape of this operation
-    const lapsed = findings.filter(({ kind }) => kind === 'reservations_lapsed');
-    return new Set(lapsed.flatMap(({ example }) => example.map(({ value }) => value)));
+    const names = findings.map(
+      ({ problem }) => / reservations of one key .*; example tenant=([\w-]+)$/.exec(problem)?.[1],
+    );
+    return new Set(names.filter((name) => name !== undefined));
   }
 
   async #read(path: string): Promise<unknown> {

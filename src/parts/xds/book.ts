@@ -45,7 +45,7 @@ class Answers {
   readonly rules: RulesInForce;
   readonly #options: DiscoveredRulesOptions;
   readonly #onAccepted: (answer: WireDiscoveryResponse) => void;
-  /** The applied answer, kept only if there is an overlay, which may change. */
+  /** The applied answer, or what is applied of answers with problems. */
   #inForce: WireDiscoveryResponse | undefined;
   /** The newest answer if it was refused, kept only if there is an overlay. */
   #refused: WireDiscoveryResponse | undefined;
@@ -61,15 +61,8 @@ class Answers {
   /** Applies an answer, or returns the reason why it is refused. */
   take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
     const outcome = this.#check(answer);
-    this.#keep(answer, outcome);
     this.#load(outcome);
-    return isAccepted(outcome) ? undefined : { refusal: formatRefusal(outcome.refusal) };
-  }
-
-  #keep(answer: WireDiscoveryResponse, outcome: OverlaidCheck): void {
-    if (!this.#options.overlay) return;
-    if (isAccepted(outcome)) this.#inForce = answer;
-    this.#refused = isAccepted(outcome) ? undefined : answer;
+    return outcome.refusal.length === 0 ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 
   close(): void {
@@ -80,23 +73,23 @@ class Answers {
   #checkAgain(): void {
     const refused = this.#refused;
     const again = refused && this.#check(refused);
-    if (refused && again) this.#keep(refused, again);
     if (refused && again?.valid) {
       this.#load(again);
-      return isAccepted(again) ? this.#onAccepted(refused) : undefined;
+      return again.refusal.length === 0 ? this.#onAccepted(refused) : undefined;
     }
-    const outcome = this.#inForce && this.#check(this.#inForce);
+    const outcome = this.#inForce && this.#checkWhole(this.#inForce);
     if (outcome) this.#load(outcome);
     if (again?.invalid) this.#options.onLoad(again.invalid); // the newest answer still has these problems
   }
 
+  /** Checks an answer, and keeps it as in force or as refused. If it has problems, it may apply in part. */
   #check(answer: WireDiscoveryResponse): OverlaidCheck {
     const whole = this.#checkWhole(answer);
-    const parts = whole.valid ? undefined : withoutBroken(answer, whole.refusal);
-    const valid = parts && this.#checkWhole(parts.sound).valid;
-    if (!valid) return whole;
-    const kept = (this.rules.packed ?? []).filter(({ name }) => parts.broken.has(name));
-    return { ...whole, valid: { ...valid, packed: [...valid.packed, ...kept] } };
+    const part = whole.valid ? undefined : withoutBroken(answer, whole.refusal, this.#inForce);
+    const valid = whole.valid ?? (part && this.#checkWhole(part).valid);
+    if (valid) this.#inForce = part ?? answer;
+    this.#refused = whole.valid || !this.#options.overlay ? undefined : answer;
+    return { ...whole, valid };
   }
 
   #checkWhole(answer: WireDiscoveryResponse): OverlaidCheck {
@@ -112,9 +105,6 @@ class Answers {
     if (invalid) this.#options.onLoad(invalid);
   }
 }
-
-/** Whether the whole answer is in force. */
-const isAccepted = ({ valid, refusal }: OverlaidCheck): boolean => valid !== undefined && refusal.length === 0;
 
 /**
  * Maximum number of problems listed in a refusal; further ones are counted, since the control plane limits the size of
