@@ -1,6 +1,6 @@
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { Episode } from './episode.ts';
+import type { Outcomes } from './incidents.ts';
 import { type Range, Series } from './series.ts';
 
 /** The possible outcomes of a request. degraded: answered without one of its counters. */
@@ -13,28 +13,15 @@ const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
 export const serviceFields = [...outcomes, 'unmatched', 'p50Ms', 'p99Ms', 'lagMs'] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
-/** Start of each outcome's current streak, in milliseconds since the epoch; absent if it has not occurred for minutes. */
-export type Since = { readonly [F in 'refused' | 'degraded' | 'undecided' | 'unmatched']?: number };
-
-/** An outage ends after this long without a failed or degraded request. */
-const OUTAGE_QUIET_MS = 15_000;
-
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
-/** Seconds over which the reasons for undecided requests are averaged. */
-const RECENT_SECONDS = 10;
+const MINUTE_STEPS = 60;
 
 type Counts = ReturnType<typeof pickCounts>;
 
 /** The series of the whole service over the last minute, ten minutes, hour and day. */
 export class ServiceSeries {
   readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
-  readonly #episodes = [
-    ['refused', new Episode()],
-    ['unmatched', new Episode()],
-    ['degraded', new Episode(OUTAGE_QUIET_MS)],
-    ['undecided', new Episode(OUTAGE_QUIET_MS)],
-  ] as const;
   #counts: Partial<Counts> = {};
   /** Requests without a decision so far by reason, now and in each of the last seconds, the oldest first. */
   #undecided: readonly Readonly<Record<string, number>>[] = [];
@@ -53,7 +40,7 @@ export class ServiceSeries {
   }
 
   /** Call once a second. */
-  gather(statistics: Statistics, durations: DurationTotals, { lagMs, nowMs }: Record<'lagMs' | 'nowMs', number>): void {
+  gather(statistics: Statistics, durations: DurationTotals, lagMs: number): void {
     const counts = pickCounts(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
@@ -67,28 +54,24 @@ export class ServiceSeries {
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
       lagMs: Math.round(lagMs * 10) / 10,
     };
-    this.#undecided = [...this.#undecided.slice(-RECENT_SECONDS), { ...statistics.undecided }];
+    this.#undecided = [...this.#undecided.slice(-MINUTE_STEPS), { ...statistics.undecided }];
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
-    for (const [field, episode] of this.#episodes) if (this.#last[field] > 0) episode.note(nowMs);
   }
 
-  /** When requests began to be refused, degraded, undecided and unmatched. */
-  since(nowMs: number): Since {
-    const known = this.#episodes.flatMap(([field, episode]) => {
-      const sinceMs = episode.sinceMs(nowMs);
-      return sinceMs === undefined ? [] : [[field, sinceMs] as const];
-    });
-    return Object.fromEntries(known);
-  }
-
-  /** Requests without a decision per second by reason, over the last ten seconds; only reasons that occurred. */
+  /** Requests of the last minute without a decision by reason; only reasons that occurred. */
   undecidedBy(): Readonly<Record<string, number>> {
     const [first = {}] = this.#undecided;
     const now = Object.entries(this.#undecided.at(-1) ?? {});
-    const rates = now.map(([reason, count]) => [reason, (count - (first[reason] ?? 0)) / RECENT_SECONDS] as const);
-    return Object.fromEntries(rates.filter(([, rate]) => rate > 0));
+    const counts = now.map(([reason, count]) => [reason, count - (first[reason] ?? 0)] as const);
+    return Object.fromEntries(counts.filter(([, count]) => count > 0));
+  }
+
+  /** Requests of the last minute. */
+  lastMinute(): Outcomes {
+    const sum = (field: (typeof outcomes)[number]) => Math.round(this.#series.minuteSum(serviceFields.indexOf(field)));
+    return { passed: sum('passed'), refused: sum('refused'), degraded: sum('degraded'), undecided: sum('undecided') };
   }
 
   /** Requests of the last minute, including those since the last step. */
