@@ -68,8 +68,12 @@ const status = fields(
     version: text,
     startedAt: time,
     atMs: number,
-    /** Decisions of the last minute; `degraded`: made without their counters. */
-    lastMinute: fields({ passed: whole, refused: whole, undecided: whole, degraded: whole }),
+    /** Requests of the last minute, and what became of each; `degraded`: decided without their counters. */
+    lastMinute: fields({
+      ...{ offered: whole, passed: whole, refused: whole, undecided: whole, degraded: whole },
+      /** Those of them that matched no rule. */
+      unmatched: whole,
+    }),
     /** Requests without a decision since the start, by reason. */
     undecided: mapOf(whole),
     store: fields(

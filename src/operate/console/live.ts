@@ -105,7 +105,9 @@ export class Live {
   tick(): void {
     const { statistics, figures, clock } = this.#options;
     const nowMs = clock();
-    this.service.gather(statistics, this.#durations(), figures().latenessMs);
+    this.#gatherStore();
+    const lags = { lagMs: figures().latenessMs, store: this.latency.minute() };
+    this.service.gather(statistics, this.#durations(), lags);
     this.#gatherIncidents(nowMs);
     this.rules.gather(statistics.rules(), nowMs);
     this.costs.gather(statistics.rules());
@@ -127,10 +129,15 @@ export class Live {
     this.#stop();
   }
 
+  #gatherStore(): void {
+    const { statistics, store } = this.#options;
+    const state = store();
+    this.latency.gather(statistics.storeCalls, state?.isUp ? state.latencyMs : undefined);
+  }
+
   #gatherIncidents(nowMs: number): void {
     const { statistics, store, openCircuits, restarts, sourced } = this.#options;
     const state = store();
-    this.latency.gather(statistics.storeCalls, state?.isUp ? state.latencyMs : undefined);
     this.incidents.gather({
       nowMs,
       outcomes: this.service.last,

@@ -1,23 +1,33 @@
+import type { Status } from '../answers/status.ts';
+import { quantileMs } from '../observe/histogram.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import type { Outcomes } from './incidents.ts';
+import { offeredOf } from './incidents.ts';
 import { type Range, Series } from './series.ts';
+import type { StoreLatency } from './store-latency.ts';
 
 /** The possible outcomes of a request. degraded: answered without one of its counters. */
 const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
 
+const latencies = ['p50Ms', 'p99Ms', 'storeP50Ms', 'storeP99Ms', 'lagMs'] as const;
+
 /**
- * Requests per second by outcome, and answered requests per second that matched no rule; latencies of gRPC calls and
- * the lag of the event loop in milliseconds.
+ * Requests per second by outcome, and answered requests per second that matched no rule; latencies of gRPC calls, those
+ * of the store in the last minute, and the lag of the event loop in milliseconds; 0: not measured.
  */
-export const serviceFields = [...outcomes, 'unmatched', 'p50Ms', 'p99Ms', 'lagMs'] as const;
+export const serviceFields = [...outcomes, 'unmatched', ...latencies] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
-const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
+const isLargest: ReadonlySet<string> = new Set(latencies);
 
 const MINUTE_STEPS = 60;
 
 type Counts = ReturnType<typeof pickCounts>;
+
+interface Lags {
+  readonly lagMs: number;
+  readonly store?: ReturnType<StoreLatency['minute']>;
+}
 
 /** The series of the whole service over the last minute, ten minutes, hour and day. */
 export class ServiceSeries {
@@ -26,7 +36,7 @@ export class ServiceSeries {
   /** Requests without a decision so far by reason, now and in each of the last seconds, the oldest first. */
   #undecided: readonly Readonly<Record<string, number>>[] = [];
   #durations: DurationTotals | undefined;
-  #last = { passed: 0, refused: 0, degraded: 0, undecided: 0, unmatched: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
+  #last = Object.fromEntries(serviceFields.map((field) => [field, 0])) as ServiceRates; // it has all fields
 
   /** The rates of the last second. */
   get last(): ServiceRates {
@@ -40,7 +50,7 @@ export class ServiceSeries {
   }
 
   /** Call once a second. */
-  gather(statistics: Statistics, durations: DurationTotals, lagMs: number): void {
+  gather(statistics: Statistics, durations: DurationTotals, { lagMs, store }: Lags): void {
     const counts = pickCounts(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
@@ -52,6 +62,8 @@ export class ServiceSeries {
       unmatched: rate('unmatched'),
       p50Ms: quantileMs(0.5, buckets, durations.boundsMs),
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
+      storeP50Ms: store?.p50Ms ?? 0,
+      storeP99Ms: store?.p99Ms ?? 0,
       lagMs: Math.round(lagMs * 10) / 10,
     };
     this.#undecided = [...this.#undecided.slice(-MINUTE_STEPS), { ...statistics.undecided }];
@@ -68,10 +80,11 @@ export class ServiceSeries {
     return Object.fromEntries(counts.filter(([, count]) => count > 0));
   }
 
-  /** Requests of the last minute. */
-  lastMinute(): Outcomes {
-    const sum = (field: (typeof outcomes)[number]) => Math.round(this.#series.minuteSum(serviceFields.indexOf(field)));
-    return { passed: sum('passed'), refused: sum('refused'), degraded: sum('degraded'), undecided: sum('undecided') };
+  lastMinute(): Status['lastMinute'] {
+    const sum = (field: keyof Counts) => Math.round(this.#series.minuteSum(serviceFields.indexOf(field)));
+    const [passed, refused, degraded, undecided] = [sum('passed'), sum('refused'), sum('degraded'), sum('undecided')];
+    const counts = { passed, refused, degraded, undecided };
+    return { ...counts, offered: offeredOf(counts), unmatched: sum('unmatched') };
   }
 
   /** Requests of the last minute, including those since the last step. */
@@ -95,22 +108,3 @@ const pickCounts = ({ answers, degradedAnswers, undecided, sums }: Statistics) =
   undecided: Object.values(undecided).reduce((sum, requests) => sum + requests, 0),
   unmatched: sums.unmatched,
 });
-
-/**
- * Estimates a quantile from a histogram, assuming an even spread within each bucket; 0 for an empty histogram.
- *
- * @param counts    per bucket, not cumulative
- * @param boundsMs  upper bounds; the last bucket has none, and counts as its lower bound
- */
-export function quantileMs(quantile: number, counts: readonly number[], boundsMs: readonly number[]): number {
-  const total = counts.reduce((sum, count) => sum + count, 0);
-  if (total === 0) return 0;
-  let left = quantile * total;
-  for (const [at, count] of counts.entries()) {
-    const lower = boundsMs[at - 1] ?? 0;
-    const upper = boundsMs[at] ?? lower;
-    if (count >= left && count > 0) return Math.round((lower + ((upper - lower) * left) / count) * 100) / 100;
-    left -= count;
-  }
-  return boundsMs.at(-1) ?? 0;
-}

@@ -1,5 +1,5 @@
+import { quantileMs } from '../observe/histogram.ts';
 import { storeCallBounds } from '../observe/table.ts';
-import { quantileMs } from './service-series.ts';
 
 /** A store is slow if half of its calls take longer: three quarters of the 20 ms that Envoy waits by default. */
 export const SLOW_STORE_MS = 15;
