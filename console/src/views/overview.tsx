@@ -68,9 +68,9 @@ function Refused() {
   );
 }
 
-export const keyOfClient = ({ rule, descriptor }: RefusedClient): string => `${rule} ${descriptor}`;
+const keyOfClient = ({ rule, descriptor }: RefusedClient): string => `${rule} ${descriptor}`;
 
-export const clientColumns: readonly Column<RefusedClient>[] = [
+const clientColumns: readonly Column<RefusedClient>[] = [
   { name: 'Client', cell: (client) => <ClientLink {...client} /> },
   {
     name: 'Rule',

@@ -1,8 +1,7 @@
 import { rfc3339 } from '../../base/times.ts';
 import { count, counted } from '../../lab/replay/report/texts.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
-import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf } from './incidents.ts';
-import { SLOW_STORE_MS } from './store-latency.ts';
+import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf, SLOW_STORE_MS } from './incidents.ts';
 
 /** What the sentence is made of. */
 export interface SituationFacts {

@@ -1,9 +1,6 @@
 import { quantileMs } from '../observe/histogram.ts';
 import { storeCallBounds } from '../observe/table.ts';
 
-/** A store is slow if half of its calls take longer: three quarters of the 20 ms that Envoy waits by default. */
-export const SLOW_STORE_MS = 15;
-
 const MINUTE_STEPS = 60;
 const DAY_STEPS = 144;
 const SECONDS_OF_DAY_STEP = 600;
