@@ -13,6 +13,7 @@ import {
   INTERNAL_ERROR,
   type Observer,
 } from '../../edge/rls/service.ts';
+import { runningClock } from '../../engine/backends/lateness.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
@@ -84,7 +85,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);
         observeLapses(core, serviceObserver);
-        if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+        if (!store.memory)
+          store.ledger.meterWith(
+            createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)),
+          );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
