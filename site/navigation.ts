@@ -65,6 +65,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/explore',
       'results/soak',
       'results/overload',
+      'results/burst',
       'results/attack',
       'results/sharing',
       'performance',

@@ -95,6 +95,13 @@ const faults: readonly (readonly [string, Fault])[] = [
     },
   ],
   [
+    'has a value of another program in the place of the counter',
+    async () => {
+      for (const key of await operator.keys('*')) await operator.multi().del(key).lpush(key, 'value').exec();
+      return () => {};
+    },
+  ],
+  [
     'closes the connections',
     async () => {
       await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');

@@ -521,7 +521,7 @@ const server: readonly Mutants[] = [
     tests: ['test/h2/grpc/unary-call'],
     changes: [
       ['elapsedMs > this.#head.timeoutMs || this.#isGone', 'this.#isGone'],
-      ["missed(this.#isGone ? 'cancelled' : 'late');\n    if", "missed('late');\n    if"],
+      ["missed(this.#isGone ? 'cancelled' : 'late', this);\n    if", "missed('late', this);\n    if"],
     ],
   },
   {

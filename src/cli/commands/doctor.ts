@@ -30,9 +30,10 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
+        const stats = await readJson(envoy, '/stats?format=json&filter=ratelimit', 'stats');
         const paint = paintFor(isTerminal, env.NO_COLOR);
         const findings = [
-          ...(await examine({ configDump, clusters, probe: probeAddress }, rules)),
+          ...(await examine({ configDump, clusters, stats, probe: probeAddress }, rules)),
           ...(target === undefined ? [] : await readFindings({ target, ...access })),
         ];
         const marks = { right: paint.good('right'), wrong: paint.bad('wrong'), check: paint.strong('check') } as const;

@@ -8,7 +8,7 @@ import { FrameReader, type FrameReceiver } from './frame-reader.ts';
 import { Flag, FrameType, MAX_STREAM_ID } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
 import { Output, type OutputObserver } from './output.ts';
-import { type ReadingObserver, ReadingPace } from './reading-pace.ts';
+import { OCTETS_PER_TURN, type ReadingObserver, ReadingPace } from './reading-pace.ts';
 import { RequestFrames } from './request-frames.ts';
 
 const ignore = (): void => {};
@@ -167,6 +167,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#exchanges.readAtMs = monotonicMs();
     try {
       if (chunk) {
+        this.#exchanges.hasMoreInput = chunk.length >= OCTETS_PER_TURN;
         this.#reader.read(chunk);
         this.#pace.afterChunk(chunk.length);
       } else this.#reader.resume();

@@ -5,7 +5,7 @@ import { missingName } from '../../engine/rules/read/requirement.ts';
 import type { LimitItem } from '../mapping/actions.ts';
 import { examineAddresses } from './client-address.ts';
 import { examineCluster, examineHealthChecks, type HostProbe } from './clusters.ts';
-import { check, type Finding, right, wrong } from './dump.ts';
+import { asObject, asObjects, check, type Finding, right, wrong } from './dump.ts';
 import { type RouteCalls, routeCalls } from './model.ts';
 import { canMatch, type DescriptorShape, expectedShapes, isShapeOf, minTtlMs, servesRequirement } from './shapes.ts';
 
@@ -14,6 +14,8 @@ interface EnvoyDumps {
   readonly configDump: unknown;
   /** `/clusters?format=json`. */
   readonly clusters: unknown;
+  /** `/stats?format=json`. */
+  readonly stats: unknown;
   readonly probe: HostProbe;
 }
 
@@ -22,7 +24,7 @@ interface EnvoyDumps {
  * requests while Weir does not answer.
  */
 export async function examine(
-  { configDump, clusters: clusterDump, probe }: EnvoyDumps,
+  { configDump, clusters: clusterDump, stats, probe }: EnvoyDumps,
   rules: RuleTree,
 ): Promise<readonly Finding[]> {
   const calls = routeCalls(configDump);
@@ -46,8 +48,19 @@ export async function examine(
     findings.push(...examineSlots(own, rules, domain), ...examineCommits(own, rules, domain));
     findings.push(...examineRequirements(own, rules, domain));
   }
-  findings.push(...examineAddresses(configDump));
+  findings.push(...examineAddresses(configDump), ...examineUndecided(stats));
   return unique(findings);
+}
+
+/** Says how many requests got no decision, if any. */
+function examineUndecided(stats: unknown): readonly Finding[] {
+  const all = asObjects(asObject(stats).stats);
+  const count = (what: string): number =>
+    all.reduce((sum, { name, value }) => (String(name).endsWith(`.${what}`) ? sum + Number(value) : sum), 0);
+  const [errors, passed] = [count('error'), count('failure_mode_allowed')];
+  const reasons = 'weir status, or weir doctor --target, has the reasons of the last minutes';
+  const text = `calls of Envoy that failed or were not answered in time: ${errors}; requests that passed without a decision: ${passed}; ${reasons}`;
+  return errors === 0 ? [] : [check(text)];
 }
 
 const isCalling = ({ silence }: RouteCalls): boolean => silence === undefined;

@@ -42,8 +42,8 @@ async function readStatus(options: ConsoleOptions): Promise<Status> {
   const findings = [
     ...findProblems(facts, options.isReady()),
     ...options.background().flatMap(workProblems),
-    ...options.findings.list().map(configurationProblem),
-  ];
+    ...options.findings.list().map((one) => proxyProblem(one, facts.lastMinute)),
+  ].sort((one, other) => Number(other.level === 'failing') - Number(one.level === 'failing')); // a stable sort
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
 }
 
@@ -124,17 +124,14 @@ const MAX_UNDECIDED_PART = 0.01;
 
 type Facts = Omit<Status, 'health' | 'findings'>;
 
-/** The reasons not to be healthy, the worst first. */
-function findProblems(facts: Facts, isReady: boolean): readonly StatusFinding[] {
-  const found = [
-    ...(isReady ? [] : [notReady(facts)]),
-    ...storeProblems(facts.store),
-    ...undecidedProblems(facts.lastMinute, facts.store.isUp),
-    ...ruleProblems(facts.rules),
-    ...instanceProblems(facts.instances),
-  ];
-  return [...found.filter(({ level }) => level === 'failing'), ...found.filter(({ level }) => level !== 'failing')];
-}
+/** The reasons not to be healthy, besides failing work and what proxies do. */
+const findProblems = (facts: Facts, isReady: boolean): readonly StatusFinding[] => [
+  ...(isReady ? [] : [notReady(facts)]),
+  ...storeProblems(facts.store),
+  ...degradedProblems(facts.lastMinute),
+  ...ruleProblems(facts.rules),
+  ...instanceProblems(facts.instances),
+];
 
 const failing = (problem: string, advice: string): StatusFinding => ({ level: 'failing', problem, advice });
 const degraded = (problem: string, advice: string): StatusFinding => ({ level: 'degraded', problem, advice });
@@ -152,21 +149,10 @@ function storeProblems({ description, isUp, reason, lastSuccessAt, openCircuits 
   return [failing(`${openCircuits.join(', ')} did not answer in time, and is called only to probe it`, advice)];
 }
 
-function undecidedProblems(
-  { passed, refused, undecided, degraded: guesses }: Status['lastMinute'],
-  isStoreUp: boolean | undefined,
-): StatusFinding[] {
-  const advice =
-    isStoreUp === false
-      ? 'the store is the reason: see above'
-      : 'the store was the reason if it has been down; else see the runbook WeirUndecided';
-  const isMuch = undecided > MAX_UNDECIDED_PART * (passed + refused + undecided);
-  const lost = `${counted(undecided, 'request')} of the last minute got no decision; proxies may have let them pass`;
+function degradedProblems({ degraded: guesses }: Status['lastMinute']): StatusFinding[] {
+  if (guesses === 0) return [];
   const guessed = `${counted(guesses, 'decision')} of the last minute made without counters, by on_store_failure or on_overload`;
-  return [
-    ...(undecided > 0 ? [isMuch ? failing(lost, advice) : degraded(lost, advice)] : []),
-    ...(guesses > 0 ? [degraded(guessed, advice)] : []),
-  ];
+  return [degraded(guessed, 'the store was the reason if it has been down; else see the runbook WeirUndecided')];
 }
 
 function ruleProblems({ pending, problems, source }: Status['rules']): StatusFinding[] {
@@ -209,8 +195,14 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
 const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
   failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
 
-const configurationProblem = ({ problem, sinceMs, configuration }: StandingFinding): StatusFinding =>
-  degraded(`${problem}; since ${rfc3339(sinceMs)}`, `check in the configuration of the proxy: ${configuration}`);
+function proxyProblem(
+  { kind, problem, sinceMs, configuration }: StandingFinding,
+  { passed, refused, undecided }: Status['lastMinute'],
+): StatusFinding {
+  const isMuch = kind === 'undecided' && undecided > MAX_UNDECIDED_PART * (passed + refused + undecided);
+  const advice = `check in the configuration of the proxy: ${configuration}`;
+  return (isMuch ? failing : degraded)(`${problem}; since ${rfc3339(sinceMs)}`, advice);
+}
 
 function instanceProblems(instances: readonly Instance[]): StatusFinding[] {
   const own = instances.find(({ isThis }) => isThis);

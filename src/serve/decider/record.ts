@@ -13,8 +13,6 @@ import { type Part, start } from '../parts/start-up.ts';
 
 /** Records the requests that this process answers. */
 export interface Recording extends Part {
-  /** The decider for requests: its answers contain the time at which the store charged them. */
-  readonly decider: Decider;
   readonly recorder: Recorder;
   readonly state: WorkState;
 }
@@ -65,7 +63,6 @@ export async function openRecording(
   });
   const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());
   return {
-    decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
     recorder,
     state,
     async close() {
@@ -74,9 +71,3 @@ export async function openRecording(
     },
   };
 }
-
-/** Has other stores report the time of each charge: they decide by their own clocks. */
-const withReceipts = (decider: Decider): Decider => ({
-  ...decider,
-  ledger: { debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }) },
-});

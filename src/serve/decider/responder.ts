@@ -11,6 +11,7 @@ import {
   createAnswerKnown,
   createRlsService,
   INTERNAL_ERROR,
+  type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
@@ -26,6 +27,7 @@ import type { Evidence } from '../../operate/findings/evidence.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
+import { undecidedBy } from '../../operate/observe/stats.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import { failingText } from '../../operate/observe/work-state.ts';
@@ -38,7 +40,7 @@ import type { Recording } from './record.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
 import { openTracing } from './tracing.ts';
-import { warmUp } from './warm-up.ts';
+import { scratchRules, warmUp } from './warm-up.ts';
 
 interface ObservedCore {
   readonly core: DeciderCore;
@@ -51,7 +53,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
   const { store, decider: plain, extras, hash, evidence } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
-    const { sites, recording, quotas, arrivals, watched, decider } = add(
+    const { sites, recording, quotas, arrivals, decider } = add(
       await openOptional(settings, { core, serviceObserver }, context),
     );
     const agent = add(
@@ -75,11 +77,11 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     const held = { count: 0 };
     const noted = { serviceObserver, agent };
     const observer = createObserver(settings, { ...noted, decider, hash, recording, arrivals }, context);
-    const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
+    const timed = store.memory ? decider : withTimes(decider, () => recording !== undefined || candidate.isTried());
     const unrecorded = createRlsService(timed, extras, observer, held);
     const untraced = recording ? recording.recorder.service(unrecorded) : unrecorded;
-    const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(timed, extras, observer) };
-    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: serviceObserver.missed }));
+    const late = { countLate: createCountLate(decider), answerKnown: createAnswerKnown(timed, extras, observer) };
+    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
     const isBehind = (): boolean => overload.queue.isBehind;
     const candidate = add(openCandidate(settings, { core, observer, isBehind }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
@@ -101,7 +103,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
-        const others = offerServices({ decider: { ...watched, onWork }, reservations, extras });
+        const others = offerServices({ decider: { ...decider, onWork }, reservations, extras });
         const handlers = { service, overload, health, holds, others, quotas, routes: tracing?.routes };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
@@ -126,18 +128,21 @@ interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCal
   readonly decider: Decider;
 }
 
-/** Warms up with requests that are noted, and then forgotten; they are no usage. */
+/** Warms up with requests of other rules that are noted, and then forgotten; they are no usage. */
 async function warmWith(
   { grpc }: Settings,
   { core, noted, decider, overload, ...handlers }: Warming,
   context: ProcessContext,
 ): Promise<void> {
-  const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
+  const tree = scratchRules();
+  const scratch = { ...decider, metersUsage: false, rules: () => tree };
   const observer = { answered: notePlainly(noted), failed: () => {} };
-  const service = overload.counting(createRlsService(unmetered, core.extras, observer));
-  const warmed = { core, service, overload, ...handlers };
-  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, warmed, context));
+  const service = overload.counting(createRlsService(scratch, core.extras, observer));
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { service, overload, ...handlers }, context));
   noted.agent.clear();
+  const { refusals } = core.store.ledger;
+  refusals?.clear();
+  refusals?.resetCounts();
 }
 
 const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
@@ -160,15 +165,14 @@ function openOptional(settings: Settings, { core, serviceObserver }: ObservedCor
   return openParts(async (add) => {
     const sites =
       siteSettings && add(await (await import('./sites.ts')).openSites(siteSettings, { core, counters }, context));
-    const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
-    const recorded = { decider: watched, onRecorded: serviceObserver.recorded };
+    const decider = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
+    const recorded = { decider, onRecorded: serviceObserver.recorded };
     const recording = recordTo && add(await (await import('./record.ts')).openRecording(recordTo, recorded, context));
     return {
       sites,
       recording,
-      /** `decider` uses hits that sites lend, and its decisions are recorded. */
-      watched,
-      decider: recording?.decider ?? watched,
+      /** Uses hits that sites lend. */
+      decider,
       quotas: rlqs.isOn ? await (await import('./rlqs.ts')).openQuotas(settings, core, context) : undefined,
       arrivals:
         settings.advice.maxBytes > 0
@@ -214,7 +218,8 @@ function createObserver(settings: Settings, sources: ObserverSources, { log }: P
       : answered,
     failed({ details }, cause, call) {
       serviceObserver.failed(cause);
-      if (call && cause instanceof InvalidRequest) agent.evidence.invalid(call.request, call.caller);
+      if (cause instanceof InvalidRequest && call) agent.evidence.invalid(call.request, call.caller);
+      else agent.evidence.undecided(undecidedBy(cause), call?.caller);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },
@@ -227,6 +232,13 @@ const notePlainly =
   (request: WireRequest, answer: Answer, caller: Caller) => {
     serviceObserver.answered(request.domain, answer);
     agent.answered(request, answer, caller);
+  };
+
+const noteMissed =
+  ({ serviceObserver, agent }: Pick<ObserverSources, 'serviceObserver' | 'agent'>) =>
+  (by: MissedBy, caller?: Pick<Caller, 'header' | 'connection'>): void => {
+    serviceObserver.missed(by);
+    agent.evidence.undecided(by, caller);
   };
 
 /** Undefined if no decisions are logged. */
@@ -250,7 +262,7 @@ function openDecisionLog(
   });
 }
 
-/** Has stores with a clock of their own report the time of each charge, at which the candidate decides as well. */
+/** Has stores with a clock of their own report the time of each charge, for recordings and the candidate. */
 const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
   ...decider,
   ledger: {

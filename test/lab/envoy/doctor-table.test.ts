@@ -21,7 +21,7 @@ descriptors: [{ key: user, rate_limit: { algorithm: in_flight, requests_per_unit
 /** The doctor's findings about an Envoy with one row of the table, except for what concerns its cluster. */
 async function findings(row: FilterRow, rules: typeof RATES): Promise<readonly string[]> {
   const configDump = { configs: [{ static_listeners: [{ listener: listenerOf(row, 1, 'x') }] }] };
-  const found = await examine({ configDump, clusters: {}, probe: async () => undefined }, rules);
+  const found = await examine({ configDump, clusters: {}, stats: {}, probe: async () => undefined }, rules);
   return found.map(({ verdict, text }) => `${verdict} ${text}`).filter((line) => !line.startsWith('wrong cluster rls'));
 }
 
@@ -158,7 +158,7 @@ test('an Envoy with only the filter for connections calls once for each connecti
     descriptors: [{ entries: [{ key: 'user', value: '%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%' }] }],
   };
   const listener = { name: 'tcp', filter_chains: [{ filters: [{ typed_config: config }] }] };
-  const dumps = { configDump: { configs: [{ static_listeners: [{ listener }] }] }, clusters: {} };
+  const dumps = { configDump: { configs: [{ static_listeners: [{ listener }] }] }, clusters: {}, stats: {} };
   const found = await examine({ ...dumps, probe: async () => undefined }, RATES);
   expect(found.map(({ text }) => text)).toContain('listener tcp, each connection: calls with user in domain d');
   expect(found.filter(({ verdict }) => verdict === 'wrong')).toEqual([]);
