@@ -526,8 +526,9 @@ const server: readonly Mutants[] = [
   },
   {
     file: 'src/h2/bounds/call-queue.ts',
-    tests: ['test/h2/bounds/call-queue'],
+    tests: ['test/h2/bounds/call-queue', 'test/h2/bounds/overloaded-queue'],
     changes: [
+      ['!isInTime && !connection.hasMuchInput', '!isInTime'],
       ['call.dueAtMs < other.dueAtMs', 'call.dueAtMs > other.dueAtMs'],
       ['if (calls.length > 0) this.#turns.add(calls);', ''],
     ],

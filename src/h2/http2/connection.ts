@@ -8,10 +8,13 @@ import { FrameReader, type FrameReceiver } from './frame-reader.ts';
 import { Flag, FrameType, MAX_STREAM_ID } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
 import { Output, type OutputObserver } from './output.ts';
-import { OCTETS_PER_TURN, type ReadingObserver, ReadingPace } from './reading-pace.ts';
+import { type ReadingObserver, ReadingPace } from './reading-pace.ts';
 import { RequestFrames } from './request-frames.ts';
 
 const ignore = (): void => {};
+
+/** Octets of one turn: a quarter of what a connection may send in it. */
+const MUCH_INPUT = 16_384;
 
 /** Minimum time between two checks for idleness; below a second, since a check may run slightly early. */
 const IDLE_MS = 900;
@@ -167,7 +170,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#exchanges.readAtMs = monotonicMs();
     try {
       if (chunk) {
-        this.#exchanges.hasMoreInput = chunk.length >= OCTETS_PER_TURN;
+        this.#exchanges.hasMuchInput = chunk.length >= MUCH_INPUT;
         this.#reader.read(chunk);
         this.#pace.afterChunk(chunk.length);
       } else this.#reader.resume();

@@ -11,7 +11,7 @@ const UNSENT_CHECK_BYTES = 8_192;
  * Input after which other connections get their turn. Otherwise libuv reads a socket up to 32 times in a row, 64 KiB
  * each, and a client with expensive frames delays every other one.
  */
-export const OCTETS_PER_TURN = 65_536;
+const OCTETS_PER_TURN = 65_536;
 
 export interface ReadingObserver {
   /** Called to read what the frame reader buffered while it was paused. */

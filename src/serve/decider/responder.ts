@@ -134,11 +134,12 @@ async function warmWith(
   { core, noted, decider, overload, ...handlers }: Warming,
   context: ProcessContext,
 ): Promise<void> {
-  const tree = scratchRules();
-  const scratch = { ...decider, metersUsage: false, rules: () => tree };
-  const observer = { answered: notePlainly(noted), failed: () => {} };
-  const service = overload.counting(createRlsService(scratch, core.extras, observer));
-  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { service, overload, ...handlers }, context));
+  const services = [scratchRules(), scratchRules()].map((tree) => {
+    const scratch = { ...decider, metersUsage: false, rules: () => tree };
+    const observer = { answered: notePlainly(noted), failed: () => {} };
+    return overload.counting(createRlsService(scratch, core.extras, observer));
+  });
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { services, overload, ...handlers }, context));
   noted.agent.clear();
   const { refusals } = core.store.ledger;
   refusals?.clear();

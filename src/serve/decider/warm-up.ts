@@ -1,11 +1,13 @@
 import { connect } from 'node:net';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
+import type { RlsService } from '../../edge/rls/service.ts';
 import { within } from '../../engine/backends/within.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../h2/http2/frames.ts';
 import { encodeFields } from '../../h2/http2/hpack/encode.ts';
+import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 
@@ -20,20 +22,28 @@ const GRACE_MS = 1_100;
 
 const HOST = '127.0.0.1';
 const DOMAIN = 'weir warm-up';
-/** Counted for a second, so that the store forgets the counters soon. Some callers pass; the other key is a burst. */
+/** Counted for a second, so that the store forgets the counters soon. */
+const some = { unit: 'second', requests_per_unit: 200 };
+const few = { unit: 'second', requests_per_unit: 2 };
+/** The depth of each rule, and the rule. */
 const SCRATCH_RULES = [
-  { key: 'caller', rate_limit: { unit: 'second', requests_per_unit: 200 } },
-  { key: 'one', rate_limit: { unit: 'second', requests_per_unit: 2 } },
-];
+  [0, { key: 'caller', rate_limit: some }],
+  [0, { key: 'one', rate_limit: few }],
+  [0, { key: 'path' }],
+  [1, { key: 'from', rate_limit: some }],
+] as const;
 
 /** The rules of the requests that `warmUp` sends. */
 export function scratchRules(): RuleTree {
-  const pieces = [JSON.stringify([[''], SCRATCH_RULES.map((rule) => [0, rule, 0, null])])];
+  const pieces = [JSON.stringify([[''], SCRATCH_RULES.map(([depth, rule]) => [depth, rule, 0, null])])];
   return new RulesInForce().replaceAtOnce([{ name: DOMAIN, spend: undefined, hash: '', pieces }]);
 }
 
 /** What answers the calls, by `scratchRules`, except for observers that callers' requests alone may reach. */
-type Warmed = Pick<GrpcServerOptions, 'service' | 'overload' | 'health' | 'onCallFinished'>;
+interface Warmed extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
+  /** Several, since V8 compiles code that has seen one for that one alone; so it is with the requests. */
+  readonly services: readonly RlsService[];
+}
 
 /**
  * Makes the process warm before its ports open: sends requests over sockets to what will answer callers. Otherwise the
@@ -42,23 +52,26 @@ type Warmed = Pick<GrpcServerOptions, 'service' | 'overload' | 'health' | 'onCal
  */
 export async function warmUp(
   transport: Settings['grpc']['transport'],
-  { onCallFinished, ...handlers }: Warmed,
+  { services, onCallFinished, ...handlers }: Warmed,
   { clock }: ProcessContext,
 ): Promise<void> {
   const round: Round = { left: 0, end: () => {} };
   const address = { host: HOST, port: 0, exclusive: true }; // of this process, not of all workers
-  const server = await transports[transport]({
-    address,
-    clock,
-    ...handlers,
-    onCallFinished(...call) {
-      onCallFinished?.(...call);
-      if (--round.left === 0) round.end();
-    },
-  }).catch(() => undefined);
-  if (!server) return;
-  await within(MAX_MS, sendRounds(Number(server.target.split(':').at(-1)), round));
-  await server.close(GRACE_MS);
+  const open = (service: RlsService): Promise<GrpcServer> =>
+    transports[transport]({
+      address,
+      clock,
+      service,
+      ...handlers,
+      onCallFinished(...call) {
+        onCallFinished?.(...call);
+        if (--round.left === 0) round.end();
+      },
+    });
+  const servers = await Promise.all(services.map(open)).catch(() => []);
+  const ports = servers.map(({ target }) => Number(target.split(':').at(-1)));
+  await within(MAX_MS, sendRounds(ports, round));
+  await Promise.all(servers.map((server) => server.close(GRACE_MS)));
 }
 
 /** Calls that are not answered yet. */
@@ -68,18 +81,17 @@ interface Round {
 }
 
 /** Sends calls in rounds, each over a new connection, after the answers to the round before. */
-async function sendRounds(port: number, round: Round): Promise<void> {
+async function sendRounds(ports: readonly number[], round: Round): Promise<void> {
   const bursts = ROUNDS.map(burst);
-  for (let sent = 0, at = 0; sent < DECISIONS; at++) {
-    const calls = ROUNDS[at % ROUNDS.length] ?? 1;
-    const socket = connect({ port, host: HOST, noDelay: true }).resume();
+  for (let sent = 0, at = 0; sent < DECISIONS && ports.length > 0; at++) {
+    const socket = connect({ port: ports[at % ports.length] ?? 0, host: HOST, noDelay: true }).resume();
     socket.on('error', () => {}); // `within` ends the wait
     await new Promise<void>((resolve) => {
-      [round.left, round.end] = [calls, resolve];
+      [round.left, round.end] = [ROUNDS[at % ROUNDS.length] ?? 0, resolve];
+      sent += round.left;
       socket.write(bursts[at % ROUNDS.length] ?? '');
     });
     socket.destroy();
-    sent += calls;
   }
 }
 
@@ -93,10 +105,15 @@ const HEAD = encodeFields([
   ['content-type', 'application/grpc'],
 ]);
 
-/** What a client sends over a new connection for this number of calls: every fourth is of one caller. */
+/** What a client sends over a new connection for this number of calls: some with one descriptor, as few proxies send. */
 function burst(calls: number): Buffer {
   const frames = Array.from({ length: calls }, (_, at) => {
-    const message = at % 4 === 0 ? request('one', '0') : request('caller', String(at % 4));
+    const number = String(at % 4);
+    const path: Entry = ['path', '/'];
+    const message =
+      at % 2 === 0
+        ? request([['one', '0']])
+        : request([['caller', number]], [['other', '-']], [path], [path, ['from', number]]);
     const prefix = Buffer.of(0, 0, 0, 0, message.length);
     return [
       frame(FrameType.HEADERS, Flag.END_HEADERS, 2 * at + 1, HEAD),
@@ -106,9 +123,16 @@ function burst(calls: number): Buffer {
   return Buffer.concat([PREFACE, frame(FrameType.SETTINGS, 0, 0, Buffer.alloc(0)), ...frames.flat()]);
 }
 
-/** A `RateLimitRequest`. */
-const request = (key: string, value: string): Buffer =>
-  Buffer.concat([field(1, DOMAIN), field(2, field(1, Buffer.concat([field(1, key), field(2, value)])))]);
+type Entry = readonly [key: string, value: string];
+
+/** A `RateLimitRequest` of at most 127 octets. */
+const request = (...descriptors: readonly (readonly Entry[])[]): Buffer =>
+  Buffer.concat([
+    field(1, DOMAIN),
+    ...descriptors.map((entries) =>
+      field(2, Buffer.concat(entries.map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)]))))),
+    ),
+  ]);
 
 /** A text or message of at most 127 octets as a field of another message. */
 function field(number: number, content: string | Buffer): Buffer {
