@@ -1,7 +1,7 @@
 import { memoryUsage } from 'node:process';
+import { counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { counted } from '../../lab/replay/report/texts.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding, WorkName } from '../answers/status.ts';
