@@ -90,15 +90,15 @@ export function givenHits(operation: Operation, before: State | undefined, after
  * The hits that an operation adds to the usage of its counter, once it has been charged. Twin of `used_hits` in
  * counters.lua.
  *
- * @param charged  the hits that a commit of a reservation has charged; 0 for any other step
- * @param given    the hits that the counter has given back; 0 for any other step
+ * @param usage  the hits that a step of a reservation adds; 0 for any other limit
+ * @param given  the hits that the counter has given back; 0 for any other step
  */
-export function usedHits(operation: Operation, accepted: boolean, charged: number, given: number): number {
+export function usedHits(operation: Operation, accepted: boolean, usage: number, given: number): number {
   const { kind, limit, hits, commits = false } = operation;
   if (kind === 'peek' || kind === 'forget') return 0;
   if (kind === 'refund') return isReservation(limit) && !commits ? 0 : -hits;
+  if (isReservation(limit)) return usage - given;
   if (kind === 'give_back') return -given;
-  if (isReservation(limit)) return charged;
   return accepted || kind === 'charge' ? hits : 0;
 }
 

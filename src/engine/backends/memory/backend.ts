@@ -144,7 +144,7 @@ function meter<D extends CounterDecision | undefined>(
   const decision = charge();
   if (!decision) return decision;
   const given = isGiven ? givenHits(operation, before, load(counters, operation, nowMs), nowMs) : 0;
-  const used = usedHits(operation, decision.code === 'OK', decision.reservation?.charged ?? 0, given);
+  const used = usedHits(operation, decision.code === 'OK', decision.reservation?.usage ?? 0, given);
   usage.add(operation.key, used, nowMs);
   return decision;
 }

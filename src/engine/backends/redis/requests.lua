@@ -183,9 +183,9 @@ local function decide_requests(batch)
     return sum
   end
 
-  -- The hits that a counter has given back. Twin of `givenHits` in usage.ts.
+  -- The hits that a counter has given back of those that it held before. Twin of `givenHits` in usage.ts.
   local function given_hits(hit, before)
-    return math.ceil(math.abs(before - held_in(hit)) / hit.held_at[3])
+    return before and math.ceil(math.abs(before - held_in(hit)) / hit.held_at[3]) or 0
   end
 
   -- held: what the counter held before
@@ -193,7 +193,7 @@ local function decide_requests(batch)
     set_state(hit.key, hit.limit, result.state)
     ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
     if hit.is_metered then
-      batch.meter(hit.key, held and -given_hits(hit, held) or used_hits(hit.limit, hit.hits, result.accepted, result.report))
+      batch.meter(hit.key, used_hits(hit.limit, hit.hits, result.accepted, result.report, given_hits(hit, held)))
     end
   end
 
@@ -245,12 +245,11 @@ local function decide_requests(batch)
   end
 
   local function meter(hit, accepted, report, held)
-    if held then
-      batch.meter(hit.key, -given_hits(hit, held))
-    elseif hit.kind == KINDS.REFUND then
+    if hit.kind == KINDS.REFUND then
       batch.meter(hit.key, refunded_hits(hit.limit, hit.hits))
     elseif hit.kind == KINDS.COUNT or hit.kind == KINDS.CHARGE then
-      batch.meter(hit.key, used_hits(hit.limit, hit.hits, accepted or hit.kind == KINDS.CHARGE, report))
+      local is_used = accepted or hit.kind == KINDS.CHARGE
+      batch.meter(hit.key, used_hits(hit.limit, hit.hits, is_used, report, given_hits(hit, held)))
     end
   end
 
