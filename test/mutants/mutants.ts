@@ -171,7 +171,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['at = at + (kind >= KINDS.REFUND and 6 or 4)', 'at = at + 4'],
+      ['at = at + (operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4)', 'at = at + 4'],
     ],
   },
   {
