@@ -50,6 +50,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./bench/overload.ts'),
     },
+    burst: {
+      about: 'What passes in a burst of one user after a start, after silence, and beside busy processes.',
+      needsBuild: true,
+      load: () => import('./bench/burst.ts'),
+    },
     guard: {
       about: 'The cost of packets that weir guard drops, and the time until it does.',
       needsBuild: true,

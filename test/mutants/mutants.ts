@@ -521,13 +521,14 @@ const server: readonly Mutants[] = [
     tests: ['test/h2/grpc/unary-call'],
     changes: [
       ['elapsedMs > this.#head.timeoutMs || this.#isGone', 'this.#isGone'],
-      ["missed(this.#isGone ? 'cancelled' : 'late');\n    if", "missed('late');\n    if"],
+      ["missed(this.#isGone ? 'cancelled' : 'late', this);\n    if", "missed('late', this);\n    if"],
     ],
   },
   {
     file: 'src/h2/bounds/call-queue.ts',
-    tests: ['test/h2/bounds/call-queue'],
+    tests: ['test/h2/bounds/call-queue', 'test/h2/bounds/overloaded-queue'],
     changes: [
+      ['!isInTime && !connection.hasMuchInput', '!isInTime'],
       ['call.dueAtMs < other.dueAtMs', 'call.dueAtMs > other.dueAtMs'],
       ['if (calls.length > 0) this.#turns.add(calls);', ''],
     ],

@@ -124,7 +124,7 @@ function handlers({ overload, clock, onCallFinished }: GrpcServerOptions) {
       run(call.request, caller, (outcome) => {
         done();
         const isLate = performance.now() - startedMs > timeoutMs;
-        if (isLate) overload.missed('late');
+        if (isLate) overload.missed('late', caller);
         answer(isLate ? { error: tooLate } : outcome); // grpc-js has sent it, but the call would count as answered
       });
     };

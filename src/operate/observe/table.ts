@@ -139,7 +139,7 @@ const connectionErrorCodes: readonly string[] = [
 ];
 
 /** Upper bounds of the buckets of store calls, in milliseconds; the last bucket has none. */
-const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000] as const;
+export const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 100, 250, 1_000] as const;
 
 /** The bucket of a store call. */
 export const storeCallBucket = (ms: number): string => String(storeCallBounds.find((bound) => ms <= bound) ?? 'longer');

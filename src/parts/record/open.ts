@@ -81,5 +81,8 @@ export const openRecording =
 /** Has other stores report the time of each charge: they decide by their own clocks. */
 const withReceipts = (decider: Decider): Decider => ({
   ...decider,
-  ledger: { debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }) },
+  ledger: {
+    debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }),
+    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
+  },
 });

@@ -11,8 +11,10 @@ import {
   createAnswerKnown,
   createRlsService,
   INTERNAL_ERROR,
+  type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
+import { runningClock } from '../../engine/backends/lateness.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
@@ -24,6 +26,7 @@ import type { Evidence } from '../../operate/findings/evidence.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
+import { undecidedBy } from '../../operate/observe/stats.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import { offerServices } from '../../parts/parts.ts';
@@ -34,7 +37,7 @@ import type { DeciderCore } from './core.ts';
 import { openDeciderParts } from './parts.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
-import { warmUp } from './warm-up.ts';
+import { scratchRules, warmUp } from './warm-up.ts';
 
 interface ObservedCore {
   readonly core: DeciderCore;
@@ -66,7 +69,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     const noted = { serviceObserver, agent };
     const observer = createObserver(settings, { ...noted, decider, hash, more: parts.observers }, context);
     const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(decider, extras, observer) };
-    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: serviceObserver.missed }));
+    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
     const running = { observer, isBehind: () => overload.queue.isBehind };
     const service = overload.counting(parts.service(createRlsService(decider, extras, observer, held)));
     const health = createHealth(() => core.readiness.state());
@@ -84,7 +87,10 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);
         observeLapses(core, serviceObserver);
-        if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+        if (!store.memory)
+          store.ledger.meterWith(
+            createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)),
+          );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
@@ -114,18 +120,22 @@ interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCal
   readonly decider: Decider;
 }
 
-/** Warms up with requests that are noted, and then forgotten; they are no usage. */
+/** Warms up with requests of other rules that are noted, and then forgotten; they are no usage. */
 async function warmWith(
   { grpc }: Settings,
   { core, noted, decider, overload, ...handlers }: Warming,
   context: ProcessContext,
 ): Promise<void> {
-  const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
-  const observer = { answered: notePlainly(noted), failed: () => {} };
-  const service = overload.counting(createRlsService(unmetered, core.extras, observer));
-  const warmed = { core, service, overload, ...handlers };
-  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, warmed, context));
+  const services = [scratchRules(), scratchRules()].map((tree) => {
+    const scratch = { ...decider, metersUsage: false, rules: () => tree };
+    const observer = { answered: notePlainly(noted), failed: () => {} };
+    return overload.counting(createRlsService(scratch, core.extras, observer));
+  });
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { services, overload, ...handlers }, context));
   noted.agent.clear();
+  const { refusals } = core.store.ledger;
+  refusals?.clear();
+  refusals?.resetCounts();
 }
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
@@ -163,7 +173,8 @@ function createObserver(settings: Settings, sources: ObserverSources, { log }: P
       : answered,
     failed({ details }, cause, call) {
       serviceObserver.failed(cause);
-      if (call && cause instanceof InvalidRequest) agent.evidence.invalid(call.request, call.caller);
+      if (cause instanceof InvalidRequest && call) agent.evidence.invalid(call.request, call.caller);
+      else agent.evidence.undecided(undecidedBy(cause), call?.caller);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },
@@ -176,6 +187,13 @@ const notePlainly =
   (request: WireRequest, answer: Answer, caller: Caller) => {
     serviceObserver.answered(request.domain, answer);
     agent.answered(request, answer, caller);
+  };
+
+const noteMissed =
+  ({ serviceObserver, agent }: Pick<ObserverSources, 'serviceObserver' | 'agent'>) =>
+  (by: MissedBy, caller?: Pick<Caller, 'header' | 'connection'>): void => {
+    serviceObserver.missed(by);
+    agent.evidence.undecided(by, caller);
   };
 
 /** Undefined if no decisions are logged. */
