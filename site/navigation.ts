@@ -66,6 +66,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/soak',
       'results/llm',
       'results/overload',
+      'results/burst',
       'results/attack',
       'results/sharing',
       'performance',

@@ -1,10 +1,10 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
+import { noPeerCounts } from '../../src/operate/observe/site-counts.ts';
 import { createStatistics, type Statistics } from '../../src/operate/observe/stats.ts';
 import { type InstanceFacts, partFigures } from '../../src/operate/observe/table.ts';
 import { parseExposition } from '../helpers/exposition.ts';

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import type { MissedBy } from '../../edge/rls/service.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
@@ -10,7 +11,7 @@ import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { Cardinality, type CardinalityJump } from './cardinality.ts';
-import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender } from './proxies.ts';
+import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender, UNKNOWN_PROXY } from './proxies.ts';
 import { addTo, allZero, newSlots, RECENT_SLOTS, type Slots, shift, sum } from './slots.ts';
 
 /** Calls without a descriptor. */
@@ -62,6 +63,11 @@ export interface LapsedCounter extends Pick<PairedCalls, 'domain' | 'rule' | 'pl
   readonly made: Slots;
 }
 
+/** Requests of one proxy that got no decision, by the reason that `weir_undecided_total` names. */
+export interface UndecidedCalls extends Pick<EmptyCalls, 'by' | 'calls' | 'sinceMs'> {
+  readonly reason: MissedBy | 'store' | 'overload' | 'other';
+}
+
 /** A sample of the requests of one proxy in one domain, of the last 30 to 40 seconds in a report. */
 interface Traffic<C> {
   readonly domain: string;
@@ -93,6 +99,7 @@ export interface EvidenceReport {
   readonly pairs: readonly PairedCalls[];
   readonly bounded: readonly BoundedCalls[];
   readonly lapsed: readonly LapsedCounter[];
+  readonly undecided: readonly UndecidedCalls[];
   readonly traffic: readonly ProxyTraffic[];
   /** A descriptor for each of its shapes, by `nameIn`. */
   readonly examples: ReadonlyMap<string, readonly Entry[]>;
@@ -125,6 +132,7 @@ export class Evidence {
   readonly #pairs = new Map<string, PairedCalls>();
   readonly #bounded = new Map<string, BoundedCalls>();
   readonly #lapsed = new Map<CounterKey, LapsedCounter>();
+  readonly #undecided = new Map<string, UndecidedCalls>();
   readonly #traffic = new Map<string, KeptTraffic>();
   readonly #examples = new Map<string, readonly Entry[]>();
   readonly #cardinalities = new Map<string, Cardinality>();
@@ -144,13 +152,21 @@ export class Evidence {
 
   /** Forgets all of it. */
   clear(): void {
-    const named = [this.#calls, this.#pairs, this.#bounded, this.#lapsed, this.#traffic, this.#examples];
+    const named = [
+      this.#calls,
+      this.#pairs,
+      this.#bounded,
+      this.#lapsed,
+      this.#undecided,
+      this.#traffic,
+      this.#examples,
+    ];
     for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
   }
 
   /** Call with each invalid request. */
   invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
-    if (descriptors.length > 0 || domain === '' || problem !== undefined) return;
+    if (descriptors.length > 0 || domain === '' || problem !== undefined) return this.undecided('other', caller);
     const by = this.#proxies.identify(caller);
     const known = ensure(this.#calls, nameIn(domain, by.proxy), MAX_NAMED, () => ({
       domain: keptText(domain),
@@ -162,6 +178,14 @@ export class Evidence {
     if (!known) return;
     addTo(known.calls);
     known.hits = hits;
+  }
+
+  /** Call with each request that gets no decision. @param caller  undefined if it is not known */
+  undecided(reason: UndecidedCalls['reason'], caller: Sender | undefined): void {
+    const by = caller ? this.#proxies.identify(caller) : { proxy: UNKNOWN_PROXY };
+    const create = () => ({ reason, by, calls: newSlots(), sinceMs: this.#clock() });
+    const known = ensure(this.#undecided, nameIn(reason, by.proxy), MAX_NAMED, create);
+    if (known) addTo(known.calls);
   }
 
   /** Call with each answer. */
@@ -214,8 +238,8 @@ export class Evidence {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
     this.#requests = 0;
-    shiftAll(this.#calls, ({ calls }) => [calls]);
-    shiftAll(this.#bounded, ({ calls }) => [calls]);
+    for (const kept of [this.#calls, this.#bounded, this.#undecided] as const)
+      shiftAll<{ readonly calls: Slots }>(kept, ({ calls }) => [calls]);
     shiftAll(this.#lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
     shiftAll(this.#committed, (commits) => [commits]);
     shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
@@ -234,6 +258,7 @@ export class Evidence {
       pairs: [...this.#pairs.values()],
       bounded: [...this.#bounded.values()],
       lapsed: [...this.#lapsed.values()],
+      undecided: [...this.#undecided.values()],
       traffic: Array.from(this.#traffic.values(), sumRecent),
       examples: this.#examples,
       jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),

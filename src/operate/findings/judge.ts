@@ -12,6 +12,7 @@ import {
   type PairedCalls,
   type ProxyTraffic,
   pairCounts,
+  type UndecidedCalls,
 } from './evidence.ts';
 import { type NamedProxy, UNKNOWN_PROXY } from './proxies.ts';
 import { type Slots, sum } from './slots.ts';
@@ -22,7 +23,7 @@ export interface Judged extends NamedProxy {
   /** Identifies the finding in later judgements. */
   readonly id: string;
   readonly sinceMs: number;
-  readonly domain: string;
+  readonly domain?: string;
   readonly rule?: string;
   /** Without values of callers. */
   readonly problem: string;
@@ -54,12 +55,17 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
   const byRule = groupBy(pairs, ({ rule }) => rule);
   const rules = Array.from(byRule.values(), (ofRule) => [...groupBy(ofRule, ({ by }) => by.proxy).values()].map(addUp));
   const traffic = perProxy(reports.flatMap((report) => report.traffic)).map(addTraffic);
-  const calls = perProxy(reports.flatMap((report) => report.calls)).map(addCalls);
+  const calls = perProxy(reports.flatMap((report) => report.calls)).map((all) => addCalls(all));
+  const undecided = groupBy(
+    reports.flatMap((report) => report.undecided),
+    undecidedId,
+  );
   const lapsed = reports.flatMap((report) => report.lapsed);
   const committed = new Set(reports.flatMap((report) => report.committed));
   const examples = new Map(reports.flatMap((report) => [...report.examples]));
   return [
     ...calls.flatMap(judgeCalls),
+    ...Array.from(undecided.values(), (all) => judgeUndecided(addCalls(all))),
     ...rules.flatMap((ofRule) => judgeChecks(ofRule, committed)),
     ...rules.flatMap(judgeReleases),
     ...[...groupBy(traffic, ({ domain }) => domain).values()].flatMap((ofDomain) =>
@@ -88,6 +94,42 @@ function judgeCalls({ domain, by, calls, sinceMs, hits }: EmptyCalls): readonly 
       example: [],
     },
   ];
+}
+
+const undecidedId = ({ reason, by }: UndecidedCalls): string => nameIn(reason, by.proxy);
+
+/** For each reason what has happened, and what to change. */
+const undecidedTexts: Readonly<Record<UndecidedCalls['reason'], readonly [what: string, change: string]>> = {
+  store: [
+    'the store did not answer in time',
+    'timeout of its rate limit filter (20 ms by default) against the time of the store; on_store_failure in the rules decides in its place',
+  ],
+  overload: [
+    'this service was too late to ask the store',
+    'whether it calls enough instances: this one needs more processor time, or WORKERS',
+  ],
+  late: [
+    'they waited in this service for too long',
+    'timeout of its rate limit filter (20 ms by default), and whether it calls enough instances: this one needs more processor time, or WORKERS',
+  ],
+  cancelled: ['it gave up before the answer', 'timeout of its rate limit filter (20 ms by default)'],
+  in_flight: ['MAX_IN_FLIGHT_CALLS was reached', 'whether its calls have a deadline'],
+  other: ['they were invalid, or no rules were loaded', 'its domain and descriptors; the log has the reason'],
+};
+
+function judgeUndecided(one: UndecidedCalls): Judged {
+  const { reason, by, calls, sinceMs } = one;
+  const [what, configuration] = undecidedTexts[reason];
+  const count = sum(calls);
+  return {
+    kind: 'undecided',
+    id: undecidedId(one),
+    sinceMs,
+    ...by,
+    problem: `${count} ${count === 1 ? 'request' : 'requests'} of ${by.proxy} in the last minute got no decision, and passed unless it fails closed: ${what}`,
+    configuration,
+    example: [],
+  };
 }
 
 /** Finds proxies that send checks for a rule, but no charges. */
@@ -258,7 +300,7 @@ const perProxy = <T extends { readonly domain: string; readonly by: NamedProxy }
   all: readonly T[],
 ): readonly (readonly T[])[] => [...groupBy(all, ({ domain, by }) => nameIn(domain, by.proxy)).values()];
 
-const addCalls = (all: readonly EmptyCalls[]): EmptyCalls =>
+const addCalls = <T extends Pick<EmptyCalls, 'calls' | 'sinceMs'>>(all: readonly T[]): T =>
   all.reduce((one, other) => ({
     ...other,
     calls: plus(one.calls, other.calls),

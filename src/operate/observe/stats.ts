@@ -141,10 +141,14 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 }
 
 function countFailure({ failures, undecided }: Tallies, cause: unknown): void {
-  const isOfStore = cause instanceof StoreUnavailable;
-  failures[isOfStore ? 'store' : 'service']++;
-  const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
-  undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
+  failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
+  undecided[undecidedBy(cause)]++;
+}
+
+/** The reason why a request that failed got no decision. */
+export function undecidedBy(cause: unknown): 'overload' | 'store' | 'other' {
+  if (cause instanceof CountersUnavailable && cause.isOverload) return 'overload';
+  return cause instanceof StoreUnavailable ? 'store' : 'other';
 }
 
 function newTallies(): Tallies {

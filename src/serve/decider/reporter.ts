@@ -1,9 +1,9 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
+import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
