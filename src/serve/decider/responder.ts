@@ -14,7 +14,7 @@ import {
   type Observer,
 } from '../../edge/rls/service.ts';
 import type { SitesReport } from '../../edge/sites/site-counts.ts';
-import { runningClock } from '../../engine/backends/lateness.ts';
+import { createStopwatch } from '../../engine/backends/lateness.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
@@ -118,8 +118,8 @@ function observeStore(
 ): void {
   const spanName = storeSpans[counters.store.kind];
   if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
-  if (!store.memory)
-    store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)));
+  if (store.memory) return;
+  store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, createStopwatch(monotonicMs, store.lateness)));
 }
 
 interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
