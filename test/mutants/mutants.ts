@@ -139,7 +139,7 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/site-share.lua',
-    tests: ['test/edge/sites/twins'],
+    tests: ['test/parts/sites/twins'],
     changes: [
       ['math.min(math.max(rows[row + 1], limit[10]), rows[row])', 'math.max(rows[row + 1], limit[10])'],
       ['slot_ms == share.slot_ms + SLOT_MS and share.offered or 0', 'share.offered'],
@@ -195,13 +195,13 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/fair-share.ts',
-    tests: ['test/operate/candidate/trial'],
+    tests: ['test/parts/candidate/trial'],
     only: 'changed share',
     changes: [['refillMs: rememberedMs,', '']],
   },
   {
-    file: 'src/lab/replay/engine.ts',
-    tests: ['test/lab/shares'],
+    file: 'src/parts/replay/engine.ts',
+    tests: ['test/parts/replay/shares'],
     only: 'replay says',
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
@@ -628,8 +628,8 @@ const edges: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/edge/rlqs/buckets.ts',
-    tests: ['test/edge/rlqs/demand', 'test/edge/rlqs/buckets'],
+    file: 'src/parts/quotas/buckets.ts',
+    tests: ['test/parts/quotas/demand', 'test/parts/quotas/buckets'],
     changes: [['elapsedMs < MIN_ELAPSED_MS', 'elapsedMs < 0']],
   },
 ];

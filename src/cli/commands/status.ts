@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import { count, counted, table } from '../../base/texts.ts';
 import { parseTime } from '../../base/times.ts';
-import { count, counted, table } from '../../lab/replay/report/texts.ts';
 import type { Status } from '../../operate/answers/status.ts';
 import { command, type ServiceFlags, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, repeat, show } from './client.ts';

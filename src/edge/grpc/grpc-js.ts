@@ -58,7 +58,8 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
     'unary',
   );
   addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
-  for (const { load } of sideServices(options)) addMethods(server, await load(options.overload), options.clock);
+  for (const { load, needsH2 } of sideServices(options))
+    if (!needsH2) addMethods(server, await load(options.overload), options.clock);
 
   const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {

@@ -1,6 +1,8 @@
 import { rfc3339 } from '../../base/times.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions, SourcedRules } from '../admin/options.ts';
+import { type Shown, shownEntries } from '../admin/shown.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
 import type { StandingFinding } from '../findings/findings.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
@@ -21,13 +23,16 @@ interface Gathered {
 /** The situation and what needs attention, for the status and for the console. */
 export type Attention = Pick<Status, 'situation' | 'findings' | 'incidents' | 'lastMinute' | 'store' | 'rules'>;
 
-export function describeAttention(options: AdminOptions, gathered: Gathered): Attention {
+export function describeAttention(options: AdminOptions, gathered: Gathered, shown: Shown): Attention {
   const { service, incidents, rules: series } = gathered;
   const nowMs = options.clock();
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced);
   const lastMinute = service.lastMinute();
-  const others = [...options.background().flatMap(workProblems), ...options.findings.list().map(configurationProblem)];
+  const others = [
+    ...options.background().flatMap(workProblems),
+    ...options.findings.list().map((one) => configurationProblem(one, shown)),
+  ];
   const { situation, findings } = describeSituation({
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
@@ -100,7 +105,15 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
 const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
   failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
 
-const configurationProblem = ({ problem, sinceMs, configuration }: StandingFinding): StatusFinding =>
-  degraded(`${problem}; since ${rfc3339(sinceMs)}`, `check in the configuration of the proxy: ${configuration}`);
+function configurationProblem(
+  { problem, sinceMs, configuration, example }: StandingFinding,
+  shown: Shown,
+): StatusFinding {
+  const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;
+  return degraded(
+    `${problem}; since ${rfc3339(sinceMs)}${shownExample}`,
+    `check in the configuration of the proxy: ${configuration}`,
+  );
+}
 
 const degraded = (problem: string, advice: string): StatusFinding => ({ level: 'degraded', problem, advice });

@@ -1,6 +1,7 @@
 import { every, monotonicMs } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AdminOptions } from '../admin/options.ts';
+import { shownBy } from '../admin/shown.ts';
 import type { RefusedClient } from '../answers/views.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { ReportedFigures } from '../observe/table.ts';
@@ -162,7 +163,7 @@ export class Live {
       figures: options.figures(),
       workers: { expected: options.settings.workers, restarts: options.restarts() },
       background: options.background(),
-      ...describeAttention(options, this),
+      ...describeAttention(options, this, shownBy(false, undefined)),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
       processes: this.#processes,

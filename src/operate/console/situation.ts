@@ -1,5 +1,5 @@
+import { count, counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { count, counted } from '../../lab/replay/report/texts.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf, SLOW_STORE_MS } from './incidents.ts';
 

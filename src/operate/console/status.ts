@@ -2,6 +2,7 @@ import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
+import { type Shown, shownBy } from '../admin/shown.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
@@ -17,12 +18,12 @@ export const statusOperation = (options: ConsoleOptions): ApiOperation =>
     need: 'open',
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
-    answer: () => readStatus(options),
+    answer: ({ client }) => readStatus(options, shownBy(client.seesValues, options.hash)),
   });
 
-async function readStatus(options: ConsoleOptions): Promise<Status> {
+async function readStatus(options: ConsoleOptions, shown: Shown): Promise<Status> {
   const { clock, version, live, statistics } = options;
-  const { findings: found, ...attention } = describeAttention(options, live);
+  const { findings: found, ...attention } = describeAttention(options, live, shown);
   const facts = {
     version,
     startedAt: rfc3339(live.startedAtMs),

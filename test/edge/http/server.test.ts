@@ -179,7 +179,6 @@ describe('/json', () => {
     expect(answer).toMatchObject({ status: 400, type: plainText, reason });
     expect(answer.body).toBe(`Bad Request: ${answer.reason}\n`);
   });
-  });
 
   test('gives the reason in printable ASCII for any request', async () => {
     const answer = await post('/json', '{"domain": "demo", "x\\n\\u00e9": 1}');
