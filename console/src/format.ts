@@ -35,7 +35,7 @@ export function bytes(value: number): string {
 
 /** A latency: `0.42 ms`. */
 export const millis = (value: number): string =>
-  value === 0 ? '–' : value < 10 ? `${value.toFixed(2)}\u00a0ms` : `${whole.format(value)}\u00a0ms`;
+  value === 0 ? '–' : value < 10 ? `${value.toFixed(2)} ms` : `${whole.format(value)} ms`;
 
 const spans = [
   ['d', 86_400_000],

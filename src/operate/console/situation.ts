@@ -89,7 +89,7 @@ function lost({ lastMinute, undecidedBy, store }: SituationFacts): readonly Clau
 /** Requests that were answered without their counters. */
 function guessed({ lastMinute, store }: SituationFacts): readonly Clause[] {
   if (lastMinute.degraded === 0) return [];
-  const text = `${shareText(lastMinute.degraded, offeredOf(lastMinute))} of the last minute were decided without their counters`;
+  const text = `${shareText(lastMinute.degraded, offeredOf(lastMinute))} of the last minute ${be(lastMinute.degraded)} decided without their counters`;
   const why = isAway(store) ? `${nameOf(store.description)} does not answer` : 'the store, or this process, was late';
   return [degraded(text, `${why}: on_store_failure and on_overload of the rules decide meanwhile`)];
 }
@@ -123,7 +123,7 @@ function ruleTroubles({ pending, problems, source }: Status['rules']): readonly 
 function refusals({ lastMinute, refusing }: SituationFacts): readonly Clause[] {
   if (lastMinute.refused === 0) return [];
   const by = refusing === undefined ? '' : `, most by ${refusing}`;
-  const problem = `${shareText(lastMinute.refused, offeredOf(lastMinute))} of the last minute were refused${by}`;
+  const problem = `${shareText(lastMinute.refused, offeredOf(lastMinute))} of the last minute ${be(lastMinute.refused)} refused${by}`;
   return [{ level: 'calm', problem }];
 }
 
@@ -180,6 +180,8 @@ const isAway = ({ isUp, openCircuits }: Status['store']): boolean => isUp === fa
 const nameOf = (description: string): string =>
   description.startsWith('in Redis') ? 'Redis' : description.startsWith('in memcached') ? 'memcached' : 'the store';
 
+const be = (requests: number): string => (requests === 1 ? 'was' : 'were');
+
 /** `438 of 920 requests (48 %)`. */
 const shareText = (part: number, all: number): string =>
   `${count(part)} of ${counted(all, 'request')} (${percent(part, all)} %)`;
@@ -201,7 +203,7 @@ export function incidentText(
   const parts = [
     ...(wasStoreAway ? [`${nameOf(store)} was away`] : []),
     ...(undecided > 0 ? [`${shareText(undecided, offered)} got no decision: ${reasonText(by)}`] : []),
-    ...(guesses > 0 ? [`${shareText(guesses, offered)} were decided without their counters`] : []),
+    ...(guesses > 0 ? [`${shareText(guesses, offered)} ${be(guesses)} decided without their counters`] : []),
   ];
   return parts.join(', and ');
 }
