@@ -80,23 +80,15 @@ function* refusals({ refused, refusedClients, refusingRules, since }: LiveSnapsh
 const nameOfStore = (description: string): string =>
   description.startsWith('in Redis') ? 'Redis' : description.startsWith('in memcached') ? 'memcached' : 'the store';
 
-const reasons: Readonly<Record<string, string>> = {
-  overload: 'this service has more calls than it can answer in time',
-  late: 'their answers come too late',
-  cancelled: 'their callers give up first',
-  in_flight: 'too many calls are in flight',
-  other: 'see the log of the service',
-};
-
-function* failures({ store, undecidedBy, since }: LiveSnapshot): Iterable<Clause> {
+/** The findings about proxies have the reasons. */
+function* failures({ store, since }: LiveSnapshot): Iterable<Clause> {
   const name = nameOfStore(store.description);
   const isDown = store.isUp === false;
   const failing = recentRate('undecided');
   const degraded = recentRate('degraded');
   if (failing > 0) {
-    const byRate = Object.entries(undecidedBy).sort(([, one], [, other]) => other - one);
-    const why = byRate.map(([reason]) => reasons[reason] ?? `${name} does not answer`);
-    const text = `${count(failing)} calls/s fail since ${shortTime(since.undecided ?? 0)}: ${why.join(', ')}`;
+    const why = isDown ? `: ${name} does not answer` : '';
+    const text = `${count(failing)} calls/s fail since ${shortTime(since.undecided ?? 0)}${why}`;
     yield { severity: 'bad', text };
   }
   if (degraded > 0) {

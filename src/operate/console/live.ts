@@ -20,8 +20,6 @@ export interface LiveSnapshot extends HealthFacts {
   readonly startedAtMs: number;
   readonly rates: ServiceRates;
   readonly since: Since;
-  /** Requests per second without a decision, by reason, over the last ten seconds. */
-  readonly undecidedBy: Readonly<Record<string, number>>;
   /** Rules that were hit in the last second; leaves out names that the reader may not see. */
   readonly active: readonly RuleRates[];
   /** Over the last minute. */
@@ -131,7 +129,6 @@ export class Live {
       startedAtMs: this.startedAtMs,
       rates: this.service.last,
       since: this.service.since(nowMs),
-      undecidedBy: this.service.undecidedBy(),
       ...healthFacts(this.#options),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),

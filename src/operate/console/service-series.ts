@@ -21,9 +21,6 @@ const OUTAGE_QUIET_MS = 15_000;
 
 const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
 
-/** Seconds over which the reasons for undecided requests are averaged. */
-const RECENT_SECONDS = 10;
-
 type Counts = ReturnType<typeof pickCounts>;
 
 /** The series of the whole service over the last minute, ten minutes, hour and day. */
@@ -36,8 +33,6 @@ export class ServiceSeries {
     ['undecided', new Episode(OUTAGE_QUIET_MS)],
   ] as const;
   #counts: Partial<Counts> = {};
-  /** Requests without a decision so far by reason, now and in each of the last seconds, the oldest first. */
-  #undecided: readonly Readonly<Record<string, number>>[] = [];
   #durations: DurationTotals | undefined;
   #last = { passed: 0, refused: 0, degraded: 0, undecided: 0, unmatched: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
 
@@ -49,7 +44,6 @@ export class ServiceSeries {
   /** Counts made before the series begin are not part of them. */
   begin(statistics: Statistics): void {
     this.#counts = pickCounts(statistics);
-    this.#undecided = [{ ...statistics.undecided }];
   }
 
   /** Call once a second. */
@@ -67,7 +61,6 @@ export class ServiceSeries {
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
       lagMs: Math.round(lagMs * 10) / 10,
     };
-    this.#undecided = [...this.#undecided.slice(-RECENT_SECONDS), { ...statistics.undecided }];
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
@@ -81,14 +74,6 @@ export class ServiceSeries {
       return sinceMs === undefined ? [] : [[field, sinceMs] as const];
     });
     return Object.fromEntries(known);
-  }
-
-  /** Requests without a decision per second by reason, over the last ten seconds; only reasons that occurred. */
-  undecidedBy(): Readonly<Record<string, number>> {
-    const [first = {}] = this.#undecided;
-    const now = Object.entries(this.#undecided.at(-1) ?? {});
-    const rates = now.map(([reason, count]) => [reason, (count - (first[reason] ?? 0)) / RECENT_SECONDS] as const);
-    return Object.fromEntries(rates.filter(([, rate]) => rate > 0));
   }
 
   /** Requests of the last minute, including those since the last step. */

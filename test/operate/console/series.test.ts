@@ -173,13 +173,6 @@ test('requests are counted by their outcome, of which each has one', () => {
   Object.assign(statistics.undecided, { store: 20, late: 10 });
   series.gather(statistics, durations, { lagMs: 0, nowMs: NOW_MS });
   expect(series.last).toMatchObject({ passed: 3, refused: 2, degraded: 3, undecided: 30, unmatched: 0 });
-  expect(series.undecidedBy()).toEqual({ store: 2, late: 1 });
   expect(series.since(NOW_MS)).toEqual({ refused: NOW_MS, degraded: NOW_MS, undecided: NOW_MS });
   expect(series.requestsOfMinute(statistics)).toBe(38);
-  const after = (seconds: number): typeof series => {
-    for (let at = 0; at < seconds; at++) series.gather(statistics, durations, { lagMs: 0, nowMs: NOW_MS });
-    return series;
-  };
-  expect(after(9).undecidedBy()).toEqual({ store: 2, late: 1 });
-  expect(after(1).undecidedBy()).toEqual({});
 });
