@@ -49,17 +49,14 @@ export function renderStatus(status: Status, paint: Paint): string {
   ].join('\n');
 }
 
-function facts({ lastMinute, undecided, store, rules, overrides, candidate, memory, background, ...more }: Status) {
-  const { passed, refused, undecided: lost, degraded } = lastMinute;
-  const reasons = Object.entries(undecided).filter(([, requests]) => requests > 0);
-  const lostText = reasons.map(([reason, requests]) => `${reason} ${count(requests)}`).join(', ');
+function facts({ lastMinute, store, rules, overrides, candidate, memory, background, ...more }: Status) {
+  const { passed, refused, undecided, degraded } = lastMinute;
   const { atMs, workers } = more;
   return [
     [
       'requests',
-      `${count(passed)} passed, ${count(refused)} refused, ${count(degraded)} decided without counters, ${count(lost)} undecided in the last minute`,
+      `${count(passed)} passed, ${count(refused)} refused, ${count(degraded)} decided without counters, ${count(undecided)} undecided in the last minute`,
     ],
-    ...(lostText === '' ? [] : [['', `undecided since the start: ${lostText}`]]),
     ['store', storeText(store)],
     ['rules', rulesText(rules, atMs)],
     ['overrides', `${overrides.count}${overrides.nextEnd === undefined ? '' : `, the next ends ${overrides.nextEnd}`}`],
