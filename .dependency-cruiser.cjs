@@ -7,7 +7,7 @@ const order = {
   'src/engine/rules': 'read overlay time match compile reload',
   'src/lab': 'record sketches mapping',
   'src/edge': 'rls overload grpc http',
-  'src/operate': 'answers observe candidate findings usage admin console',
+  'src/operate': 'answers observe candidate findings admin console',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };
@@ -29,7 +29,7 @@ const packageOf = {
   '^luxon$': '^src/engine/rules/time/',
   '^(pino|pino-pretty|hot-shots|re2js)$': '^src/operate/observe/',
   '^@opentelemetry': '^src/parts/tracing/',
-  '^pg$': '^src/operate/usage/',
+  '^pg$': '^src/parts/usage/',
   '^csv-parse': '^src/parts/replay/readers/',
   '^pure-rand$': '^src/parts/simulate/',
   '^commander$': '^src/(cli|parts)/',

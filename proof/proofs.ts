@@ -157,6 +157,12 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./judge/run.ts'),
     },
+    llm: {
+      about:
+        'What calls to language models are charged behind a real Envoy, while clients, upstreams and processes fail.',
+      needsBuild: true,
+      load: () => import('./llm/run.ts'),
+    },
     famous: {
       about: 'What the published limits of well-known services admit of seeded traces.',
       load: () => import('./famous/run.ts'),

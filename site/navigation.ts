@@ -64,6 +64,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/chaos',
       'results/explore',
       'results/soak',
+      'results/llm',
       'results/overload',
       'results/burst',
       'results/attack',

@@ -5,10 +5,8 @@ import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
 import { addCompletionCommand } from './commands/completion.ts';
-import { addForgetCommand } from './commands/forget.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addStatusCommand } from './commands/status.ts';
-import { addUsageCommand } from './commands/usage.ts';
 import { version } from './process/process.ts';
 
 /** The parts of the process that the program uses. */
@@ -28,8 +26,6 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
   addAskCommand(program, surroundings);
   addStatusCommand(program, surroundings);
   addAdminCommands(program, surroundings);
-  addUsageCommand(program, surroundings);
-  addForgetCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
   program
     .command('version')

@@ -27,6 +27,8 @@ import { addReplayCommand } from './replay/command.ts';
 import { addSimulateCommand } from './simulate/command.ts';
 import { addSitesCommand } from './sites/command.ts';
 import { siteOperations } from './sites/operations.ts';
+import { addUsageCommands } from './usage/command.ts';
+import { openUsageOperations } from './usage/operations.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports this file and nothing else of them. A
@@ -51,6 +53,7 @@ export const commands: Parts<(program: Command, surroundings: ReplaySurroundings
   replay: addReplayCommand,
   advise: addAdviseCommand,
   envoy: addEnvoyCommands,
+  usage: addUsageCommands,
   guard: addGuardCommands,
   simulate: addSimulateCommand,
 };
@@ -104,4 +107,5 @@ export const operatorParts: Parts<OpenOperatorPart> = {
   candidate: candidateOperations,
   advise: adviceOperations,
   guard: offenderOperations,
+  usage: openUsageOperations,
 };

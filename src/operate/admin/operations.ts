@@ -7,7 +7,6 @@ import { overrideOperations } from './override-operations.ts';
 import { pageSize } from './parameters.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
 import { sessionOperations } from './session-operations.ts';
-import { usageOperations } from './usage-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
 /**
@@ -35,7 +34,6 @@ export function adminOperations(
     ...overrideOperations(options),
     ...ruleTextOperations(options),
     ...sessionOperations(options),
-    ...usageOperations(options),
     ...more,
   ];
   return operations;

@@ -13,7 +13,6 @@ import type { SitesReport } from '../observe/site-counts.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { Audit } from './audit.ts';
@@ -109,8 +108,6 @@ export interface AdminOptions extends Responders {
   readonly findings: Pick<Findings, 'list'>;
   /** The names of counters. */
   readonly counters: Counters;
-  /** Undefined: this instance keeps no usage. */
-  readonly usage: Pick<UsageStore, 'report' | 'forget'> | undefined;
   /** Requests that all processes received in the last minute. */
   readonly requestsOfMinute: () => Promise<number>;
 }

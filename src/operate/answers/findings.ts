@@ -10,6 +10,7 @@ const findingKind = oneOf(
   'placeholder_values',
   'cardinality_jump',
   'hits_beyond_bound',
+  'reservations_lapsed',
   'undecided',
 );
 export type FindingKind = ValueOf<typeof findingKind>;

@@ -1,10 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
 import type { MissedBy } from '../../edge/rls/service.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
-import { inOnePiece } from '../../engine/backends/key.ts';
+import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
+import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
+import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
@@ -50,6 +52,17 @@ export interface BoundedCalls extends Pick<PairedCalls, 'domain' | 'rule' | 'pla
   counted: string;
 }
 
+/** Reservations of one counter, of which some were not committed within their ttl. */
+export interface LapsedCounter extends Pick<PairedCalls, 'domain' | 'rule' | 'place' | 'example'> {
+  readonly key: CounterKey;
+  readonly isCharged: boolean;
+  readonly sinceMs: number;
+  readonly hits: Slots;
+  readonly lapses: Slots;
+  /** Made since the lapse before, the lapsed ones included. */
+  readonly made: Slots;
+}
+
 /** Requests of one proxy that got no decision, by the reason that `weir_undecided_total` names. */
 export interface UndecidedCalls extends Pick<EmptyCalls, 'by' | 'calls' | 'sinceMs'> {
   readonly reason: MissedBy | 'store' | 'overload' | 'other';
@@ -85,6 +98,7 @@ export interface EvidenceReport {
   readonly calls: readonly EmptyCalls[];
   readonly pairs: readonly PairedCalls[];
   readonly bounded: readonly BoundedCalls[];
+  readonly lapsed: readonly LapsedCounter[];
   readonly undecided: readonly UndecidedCalls[];
   readonly traffic: readonly ProxyTraffic[];
   /** A descriptor for each of its shapes, by `nameIn`. */
@@ -117,6 +131,7 @@ export class Evidence {
   readonly #calls = new Map<string, EmptyCalls>();
   readonly #pairs = new Map<string, PairedCalls>();
   readonly #bounded = new Map<string, BoundedCalls>();
+  readonly #lapsed = new Map<CounterKey, LapsedCounter>();
   readonly #undecided = new Map<string, UndecidedCalls>();
   readonly #traffic = new Map<string, KeptTraffic>();
   readonly #examples = new Map<string, readonly Entry[]>();
@@ -137,7 +152,15 @@ export class Evidence {
 
   /** Forgets all of it. */
   clear(): void {
-    const named = [this.#calls, this.#pairs, this.#bounded, this.#undecided, this.#traffic, this.#examples];
+    const named = [
+      this.#calls,
+      this.#pairs,
+      this.#bounded,
+      this.#lapsed,
+      this.#undecided,
+      this.#traffic,
+      this.#examples,
+    ];
     for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
   }
 
@@ -198,6 +221,18 @@ export class Evidence {
     known.counted = showCount(limit, counted);
   };
 
+  /** Call when reservations have lapsed. */
+  lapsed({ key, domain, entries, rule: { path, place } }: KnownCounter, { limit, hits, count, made }: Lapse): void {
+    const known = ensure(this.#lapsed, key, MAX_PAIRS, () => ({
+      ...{ key, domain, rule: path, place, example: keptEntries(entries), isCharged: limit.onLapse === 'charge' },
+      ...{ sinceMs: this.#clock(), hits: newSlots(), lapses: newSlots(), made: newSlots() },
+    }));
+    if (!known) return;
+    addTo(known.hits, hits);
+    addTo(known.lapses, count);
+    addTo(known.made, made);
+  }
+
   /** Call every ten seconds. */
   rotate(): void {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
@@ -205,6 +240,7 @@ export class Evidence {
     this.#requests = 0;
     for (const kept of [this.#calls, this.#bounded, this.#undecided] as const)
       shiftAll<{ readonly calls: Slots }>(kept, ({ calls }) => [calls]);
+    shiftAll(this.#lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
     shiftAll(this.#committed, (commits) => [commits]);
     shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
     for (const { shapes, keys } of this.#traffic.values()) {
@@ -221,6 +257,7 @@ export class Evidence {
       calls: [...this.#calls.values()],
       pairs: [...this.#pairs.values()],
       bounded: [...this.#bounded.values()],
+      lapsed: [...this.#lapsed.values()],
       undecided: [...this.#undecided.values()],
       traffic: Array.from(this.#traffic.values(), sumRecent),
       examples: this.#examples,

@@ -8,6 +8,7 @@ import {
   type BoundedCalls,
   type EmptyCalls,
   type EvidenceReport,
+  type LapsedCounter,
   nameIn,
   type PairedCalls,
   type ProxyTraffic,
@@ -41,6 +42,8 @@ const MIN_CHECKS = 20;
 const MIN_IDLE_RELEASES = 10;
 const MIN_REQUESTS = 100;
 const MIN_VALUES = 50;
+const MIN_LAPSES = 3;
+const MIN_LAPSED_PART = 0.1;
 /** The part of the requests with a descriptor that another proxy never sends. */
 const MIN_PART = 0.2;
 
@@ -58,6 +61,7 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     reports.flatMap((report) => report.undecided),
     undecidedId,
   );
+  const lapsed = reports.flatMap((report) => report.lapsed);
   const committed = new Set(reports.flatMap((report) => report.committed));
   const examples = new Map(reports.flatMap((report) => [...report.examples]));
   return [
@@ -71,6 +75,7 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     ...traffic.flatMap(judgeValues),
     ...reports.flatMap((report) => report.jumps).map(judgeJump),
     ...reports.flatMap((report) => report.bounded).map(judgeBounded),
+    ...[...groupBy(lapsed, ({ key }) => key).values()].flatMap(judgeLapsed),
   ];
 }
 
@@ -253,6 +258,28 @@ const judgeBounded = (one: BoundedCalls): Judged => ({
   configuration: `hits_addend in rate_limits of Envoy, or cost of agentgateway, for ${listKeys(one.example)}: whether a client or an upstream can choose the value that it is read from`,
   example: one.example,
 });
+
+/** What several processes have seen of one counter. A client that breaks off now and then is no mistake. */
+function judgeLapsed(all: readonly LapsedCounter[]): readonly Judged[] {
+  const count = (of: 'hits' | 'lapses' | 'made'): number => all.reduce((total, one) => total + sum(one[of]), 0);
+  const lapses = count('lapses');
+  const [first] = all;
+  if (!first || lapses < MIN_LAPSES || lapses < MIN_LAPSED_PART * count('made')) return [];
+  const { domain, rule, isCharged, example } = first;
+  return [
+    {
+      kind: 'reservations_lapsed',
+      id: first.key,
+      sinceMs: Math.min(...all.map(({ sinceMs }) => sinceMs)),
+      domain,
+      rule,
+      proxy: UNKNOWN_PROXY,
+      problem: `${lapses} of ${count('made')} reservations of one key of ${shownRule(first)} were not committed within their ttl in the last minute: ${count('hits')} hits ${isCharged ? 'stay charged as they were reserved, whatever was used' : 'were freed, and what was used is not charged'}`,
+      configuration: `the entry of rate_limits of Envoy with apply_on_stream_done for ${listKeys(example)}: whether Envoy finds the usage in each kind of answer, and whether clients break off before it arrives`,
+      example,
+    },
+  ];
+}
 
 const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
 

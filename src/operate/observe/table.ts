@@ -119,7 +119,7 @@ export const reservationRows = {
   ),
   lapsed: counter(
     'weir_reservations_lapsed_hits_total',
-    'Hits whose reservations were not committed within their ttl, noticed with the next request of the counter; with on_lapse: free they are not charged.',
+    'Hits whose reservations were not committed within their ttl; with on_lapse: free they are not charged.',
   ),
   late: counter(
     'weir_reservations_late_total',
@@ -139,7 +139,7 @@ const connectionErrorCodes: readonly string[] = [
 ];
 
 /** Upper bounds of the buckets of store calls, in milliseconds; the last bucket has none. */
-const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000] as const;
+export const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 100, 250, 1_000] as const;
 
 /** The bucket of a store call. */
 export const storeCallBucket = (ms: number): string => String(storeCallBounds.find((bound) => ms <= bound) ?? 'longer');

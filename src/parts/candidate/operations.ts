@@ -33,7 +33,7 @@ const MAX_SHOWN_ERRORS = 200;
 const START_MS = 10_000;
 
 /** Operations on rules that are tried on live traffic. */
-export const candidateOperations: OpenOperatorPart = (options, settings, { records, background }) => {
+export const candidateOperations = ((options, settings, { records, background }) => {
   const { candidate } = options;
   const isShared = settings.rules.candidate.path === undefined && settings.counters.store.kind !== 'memcache'; // which keeps no records
   const sent = new CandidateRecords(isShared ? records : memoryRecords(), candidate);
@@ -44,7 +44,7 @@ export const candidateOperations: OpenOperatorPart = (options, settings, { recor
     }),
     ...(isShared && { close: follow(sent, background) }),
   };
-};
+}) satisfies OpenOperatorPart;
 
 /** Instances on one store follow the same candidate, except those with files for it. @returns a function that ends it */
 function follow(sent: CandidateRecords, background: Background): () => void {

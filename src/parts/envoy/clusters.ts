@@ -5,6 +5,7 @@ import {
   check,
   type Finding,
   isTyped,
+  listedTexts,
   objectsIn,
   right,
   type UncheckedObject,
@@ -18,9 +19,8 @@ type HostAddress = { readonly host: string; readonly port: number } | { readonly
 /** Connects to a host from this machine. @returns the reason why the host cannot be reached */
 export type HostProbe = (address: HostAddress) => Promise<string | undefined>;
 
-/** Maximum number of hosts that are probed from this machine, and that a finding names. */
+/** Maximum number of hosts that are probed from this machine. */
 const MAX_PROBED = 20;
-const MAX_NAMED = 5;
 
 /**
  * Reports whether Envoy can reach a cluster, from Envoy's counters or, if these are inconclusive, by connecting to the
@@ -50,10 +50,10 @@ export async function examineCluster(name: string, clusters: unknown, probe: Hos
       ? ''
       : `; unknown for ${unknown}: Envoy's counters do not show it, and no connection was tried from here`;
   if (failures.length > 0)
-    return wrong(`cluster ${name}: ${failures.length} of ${all} cannot be reached: ${listed(failures)}${note}`);
+    return wrong(`cluster ${name}: ${failures.length} of ${all} cannot be reached: ${listedTexts(failures)}${note}`);
   const untried = [...probed.keys()].filter(({ connections }) => connections === 0);
   if (untried.length === 0) return right(`cluster ${name} has ${all}${note}`);
-  const names = listed(untried.map((host) => host.name));
+  const names = listedTexts(untried.map((host) => host.name));
   return right(
     `cluster ${name} has ${all}; Envoy has not connected to ${names} yet, but ${untried.length === 1 ? 'it' : 'they'} can be reached from here${note}`,
   );
@@ -126,11 +126,6 @@ function whyUnreachable(host: Host, fromHere: string | undefined): string | unde
   return requests > 0 && answered === 0
     ? `connects, but answered none of ${requests} requests: is this Weir's gRPC port?`
     : undefined;
-}
-
-function listed(items: readonly string[]): string {
-  const more = items.length - MAX_NAMED;
-  return items.slice(0, MAX_NAMED).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
 const TIMEOUT_MS = 2_000;

@@ -1,11 +1,10 @@
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { gatewayPolicy } from './gateway-policy.ts';
-import type { Kind } from './kinds.ts';
 import { type DescriptorShape, type ExpectedShapes, expectedShapes, minTtlMs } from './shapes.ts';
 import { type GrpcTarget, grpcCluster, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface ConfigurationOptions extends GrpcTarget {
-  readonly kind: Kind;
+  readonly kind: 'envoy' | 'istio' | 'envoy-gateway';
   readonly timeoutMs: number;
 }
 

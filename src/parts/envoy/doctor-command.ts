@@ -26,11 +26,12 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
       guarded(fail, async ({ envoy, rules: path, target, ...access }: DoctorFlags) => {
         const { probeAddress } = await import('./clusters.ts');
         const { examine } = await import('./doctor.ts');
+        const { STATS_PAGE } = await import('./stats.ts');
         const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
-        const stats = await readJson(envoy, '/stats?format=json&filter=ratelimit', 'stats');
+        const stats = await readJson(envoy, STATS_PAGE, 'stats');
         const paint = paintFor(isTerminal, env.NO_COLOR);
         const findings = [
           ...(await examine({ configDump, clusters, stats, probe: probeAddress }, rules)),

@@ -1,3 +1,4 @@
+import { groupBy } from '../../base/group.ts';
 import { NearestTexts } from '../../base/nearest.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
@@ -5,18 +6,19 @@ import { missingName } from '../../engine/rules/read/requirement.ts';
 import type { LimitItem } from '../../lab/mapping/actions.ts';
 import { examineAddresses } from './client-address.ts';
 import { examineCluster, examineHealthChecks, type HostProbe } from './clusters.ts';
-import { asObject, asObjects, check, type Finding, right, wrong } from './dump.ts';
+import { check, type Finding, listedTexts, right, wrong } from './dump.ts';
 import { type RouteCalls, routeCalls } from './model.ts';
 import { canMatch, type DescriptorShape, expectedShapes, isShapeOf, minTtlMs, servesRequirement } from './shapes.ts';
+import { examineStats } from './stats.ts';
 
 interface EnvoyDumps {
   /** `/config_dump` of Envoy's admin interface. */
   readonly configDump: unknown;
   /** `/clusters?format=json`. */
   readonly clusters: unknown;
-  /** `/stats?format=json`. */
-  readonly stats: unknown;
   readonly probe: HostProbe;
+  /** `STATS_PAGE`; absent: not examined. */
+  readonly stats?: unknown;
 }
 
 /**
@@ -24,7 +26,7 @@ interface EnvoyDumps {
  * requests while Weir does not answer.
  */
 export async function examine(
-  { configDump, clusters: clusterDump, stats, probe }: EnvoyDumps,
+  { configDump, clusters: clusterDump, probe, stats }: EnvoyDumps,
   rules: RuleTree,
 ): Promise<readonly Finding[]> {
   const calls = routeCalls(configDump);
@@ -48,18 +50,10 @@ export async function examine(
     findings.push(...examineSlots(own, rules, domain), ...examineCommits(own, rules, domain));
     findings.push(...examineRequirements(own, rules, domain));
   }
-  findings.push(...examineAddresses(configDump), ...examineUndecided(stats));
+  findings.push(...examineAddresses(configDump));
+  if (stats !== undefined)
+    findings.push(...examineStats(stats, unique(calls.flatMap(({ filter }) => filter.cluster ?? []))));
   return unique(findings);
-}
-
-/** Says how many requests got no decision, if any. */
-function examineUndecided(stats: unknown): readonly Finding[] {
-  const all = asObjects(asObject(stats).stats);
-  const count = (what: string): number =>
-    all.reduce((sum, { name, value }) => (String(name).endsWith(`.${what}`) ? sum + Number(value) : sum), 0);
-  const errors = count('error');
-  const text = `calls of Envoy that failed or were not answered in time: ${errors}; requests that passed without a decision: ${count('failure_mode_allowed')}; weir status, or weir doctor --target, has the reasons of the last minutes`;
-  return errors === 0 ? [] : [check(text)];
 }
 
 const isCalling = ({ silence }: RouteCalls): boolean => silence === undefined;
@@ -100,30 +94,17 @@ function examineFilter(domain: string, filter: RouteCalls['filter'], rules: Rule
   ];
 }
 
-/** Maximum number of places that a finding names. */
-const MAX_NAMED = 5;
-
-function listed(calls: readonly RouteCalls[]): string {
-  const places = calls.map(({ listener, place }) => `listener ${listener}, ${place}`);
-  const more = places.length - MAX_NAMED;
-  return places.slice(0, MAX_NAMED).join('; ') + (more > 0 ? ` and ${more} more` : '');
-}
-
-/** Groups by a text. */
-function grouped<T>(items: readonly T[], textOf: (item: T) => string): ReadonlyMap<string, readonly T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) groups.set(textOf(item), [...(groups.get(textOf(item)) ?? []), item]);
-  return groups;
-}
+const listed = (calls: readonly RouteCalls[]): string =>
+  listedTexts([...new Set(calls.map(({ listener, place }) => `listener ${listener}, ${place}`))], '; ');
 
 /** Names the routes that never call, and filters that call for no route. */
 function* examineSilence(calls: readonly RouteCalls[]): Iterable<Finding> {
-  for (const [filter, own] of grouped(
+  for (const [filter, own] of groupBy(
     calls,
     ({ listener, filter: { domain } }) => `listener ${listener}, domain ${domain}`,
   )) {
     const isIdle = !own.some(isCalling);
-    for (const [silence, places] of grouped(own, ({ silence: why }) => why ?? '')) {
+    for (const [silence, places] of groupBy(own, ({ silence: why }) => why ?? '')) {
       if (silence === '') continue;
       if (isIdle) yield wrong(`${filter}: Envoy requests no decisions: ${silence}`);
       else if (places.some(({ isSwitchedOff }) => isSwitchedOff)) yield check(`no call: ${silence}: ${listed(places)}`);
@@ -143,8 +124,8 @@ function* examineCalls(calls: readonly RouteCalls[]): Iterable<Finding> {
     ];
     return `calls with ${parts.join('; ')} in domain ${one.domain}`;
   };
-  for (const [said, own] of grouped(calls.filter(isCalling), text)) yield right(`${listed(own)}: ${said}`);
-  for (const [problem, own] of grouped(
+  for (const [said, own] of groupBy(calls.filter(isCalling), text)) yield right(`${listed(own)}: ${said}`);
+  for (const [problem, own] of groupBy(
     calls.filter(isCalling).flatMap((one) => problemsOf(one).map((found) => ({ found, one }))),
     ({ found }) => JSON.stringify(found),
   )) {
@@ -165,9 +146,7 @@ const shapeText = (shape: DescriptorShape): string =>
 function problemsOf(calls: RouteCalls): readonly Finding[] {
   const { items, ownHits } = calls;
   const early = items.filter(({ isLate }) => !isLate);
-  const twice = early.filter(
-    (one, at) => early.findIndex((other) => isRepeated(one, other)) < at && (one.isUnconditional || hasNoMatcher(one)),
-  );
+  const twice = early.filter(({ actions }, at) => early.findIndex((other) => other.actions === actions) < at);
   return [
     ...items
       .filter(({ hits }) => hits !== undefined && !ownHits)
@@ -189,11 +168,6 @@ function problemsOf(calls: RouteCalls): readonly Finding[] {
     ...items.filter(({ isLate }) => isLate).flatMap((item) => changeProblem(item, calls)),
   ];
 }
-
-const isRepeated = (one: LimitItem, other: LimitItem): boolean =>
-  shapeText(one.shape) === shapeText(other.shape) && one.headers.join() === other.headers.join();
-
-const hasNoMatcher = ({ shape }: LimitItem): boolean => shape.every(({ value }) => value === undefined);
 
 /** Formats that always are a number of hits. */
 const SAFE_FORMAT = /^%(RESPONSE_CODE|RESPONSE_DURATION|DURATION|ATTEMPT_COUNT)%$/;
@@ -290,7 +264,7 @@ function examineSlots(calls: readonly RouteCalls[], rules: RuleTree, domain: str
 /** Checks that the usage of requests is reported, by any of the descriptors that can do so. */
 function examineCommits(calls: readonly RouteCalls[], rules: RuleTree, domain: string): readonly Finding[] {
   const { commits } = expectedShapes(rules, domain);
-  return [...grouped(commits, (shape) => shapeText(shape.slice(0, -1)))].flatMap(([reserved, ends]) => {
+  return [...groupBy(commits, (shape) => shapeText(shape.slice(0, -1)))].flatMap(([reserved, ends]) => {
     const [[...first] = []] = ends;
     const takers = calls.filter((one) => sends(one, first.slice(0, -1), false));
     const missing = takers.filter((one) => !ends.some((shape) => sends(one, shape, true)));

@@ -36,3 +36,11 @@ export interface Finding {
 export const right = (text: string): Finding => ({ verdict: 'right', text });
 export const wrong = (text: string): Finding => ({ verdict: 'wrong', text });
 export const check = (text: string): Finding => ({ verdict: 'check', text });
+
+/** Maximum number of items that a finding names. */
+const MAX_NAMED = 5;
+
+export function listedTexts(texts: readonly string[], separator = ', '): string {
+  const more = texts.length - MAX_NAMED;
+  return texts.slice(0, MAX_NAMED).join(separator) + (more > 0 ? ` and ${more} more` : '');
+}

@@ -2,8 +2,10 @@ import { type Command, Option } from 'commander';
 import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, guarded } from '../../cli/commands/client.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { envoyConfiguration } from './configuration.ts';
 import { addDoctor } from './doctor-command.ts';
-import { type Kind, kinds } from './kinds.ts';
+
+type Kind = Parameters<typeof envoyConfiguration>[2]['kind'];
 
 /** Default addresses of Weir. In a pod, `localhost` is the proxy, so Istio gets the chart's Service. */
 const defaultAddresses: Readonly<Record<Kind, string>> = {
@@ -25,7 +27,7 @@ function addPrinting(program: Command, { print, fail }: Surroundings): void {
     .description('Print a configuration that makes a proxy send the descriptors that rule files expect.')
     .argument('<path>', 'rule file or directory')
     .option('--domain <domain>', 'domain of the rules, if there are several')
-    .addOption(new Option('--for <kind>', 'what to configure').choices(kinds).default('envoy'))
+    .addOption(new Option('--for <kind>', 'what to configure').choices(Object.keys(defaultAddresses)).default('envoy'))
     .option(
       '--grpc <host:port>',
       `gRPC address of Weir (default: ${defaultAddresses.envoy}; for istio ${defaultAddresses.istio})`,

@@ -1,8 +1,8 @@
 import { dump } from 'js-yaml';
 import { algorithmFor, namedAlgorithm } from '../../engine/holds/limits.ts';
-import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
-import type { Level, Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
+import { rulesBelow } from './shapes.ts';
 import { headerName } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry. For any value, each value has its own limit. */
@@ -64,7 +64,7 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
   const root = rules.domains.get(domain)?.root;
   if (rules.domains.get(domain)?.requirements)
     notes.push('require is left out: no rule of a policy selects what is missing');
-  if (root) visit(root, [], add);
+  if (root) for (const { rule, nodes } of rulesBelow(root, 'parents')) add(rule, nodes);
   notes.push(...conflicts(limits));
   if (limits.length > MAX_RULES)
     notes.push(`A policy may have at most ${MAX_RULES} rules, this one has ${limits.length}: split it.`);
@@ -102,19 +102,6 @@ function conflicts(rules: readonly PolicyRule[]): readonly string[] {
       (path) => `The path ${path} is compared with its query: requests with another query are not counted.`,
     ),
   ];
-}
-
-function visit(
-  level: Level,
-  above: readonly Condition[],
-  add: (rule: Rule, conditions: readonly Condition[]) => void,
-): void {
-  for (const { key, value, node } of placedNodes(level)) {
-    if (level.required?.counts({ key: key.text, value: value.text })) continue;
-    const conditions = [...above, { key, value, node }];
-    if (node.rule) add(node.rule, conditions);
-    if (node.children) visit(node.children, conditions, add);
-  }
 }
 
 /** The selectors that together express the conditions. @throws NotExpressible */

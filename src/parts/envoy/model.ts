@@ -22,6 +22,12 @@ export interface LimitFilter {
   readonly isEnforced: boolean;
 }
 
+/** An item of `rate_limits`. */
+interface SentItem extends LimitItem {
+  /** Equal for items that send the same descriptor. */
+  readonly actions: string;
+}
+
 /** How the requests of one route reach a rate limit service through one filter. */
 export interface RouteCalls {
   readonly listener: string;
@@ -35,7 +41,7 @@ export interface RouteCalls {
   readonly isSwitchedOff: boolean;
   /** Whether `hits_addend` of the list has an effect. */
   readonly ownHits: boolean;
-  readonly items: readonly LimitItem[];
+  readonly items: readonly SentItem[];
   /** Timeout of the request to the upstream; Infinity without one. */
   readonly timeoutMs: number;
   /** The headers of a request after the route has changed them; late descriptors are built from these. */
@@ -293,11 +299,12 @@ const isZero = (percent: unknown): boolean =>
   typeof percent === 'object' && Number(asObject(asObject(percent).default_value).numerator ?? 0) === 0;
 
 /** Reads an item of `rate_limits`, whose unknown parts are ignored. */
-function readItem(item: UncheckedObject, readers: ReturnType<typeof readersOf>): LimitItem {
+function readItem(item: UncheckedObject, readers: ReturnType<typeof readersOf>): SentItem {
   const problems = new Problems();
   const block = parseBlock('config_dump', JSON.stringify(item), { problems, compile: compileRegExp });
   if (!block) throw new Error(`expected an item of rate_limits, got ${JSON.stringify(item)}`);
-  return readLimitItem(block, readers, (own) => readExpression(own, readers));
+  const read = readLimitItem(block, readers, (own) => readExpression(own, readers));
+  return { ...read, actions: JSON.stringify(item.actions) };
 }
 
 /** Reads the extension `expr`; the values of other expressions than headers and saved headers are unknown. */

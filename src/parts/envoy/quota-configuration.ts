@@ -1,8 +1,7 @@
-import { placedNodes } from '../../engine/rules/match/level.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
-import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import { isConstant } from './shapes.ts';
+import { isConstant, rulesBelow } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface QuotaConfigurationOptions extends GrpcTarget {
@@ -26,23 +25,9 @@ export function quotaConfiguration(rules: RuleTree, domain: string, options: Quo
     else notes.add(`# ${rule.path} is left out: ${why}.\n`);
   };
   const root = rules.domains.get(domain)?.root;
-  if (root) walk(root, [], add);
+  if (root) for (const { rule, nodes } of rulesBelow(root, 'children')) add(nodes, rule); // deeper ones are narrower
   const filter = quotaFilter(domain, [...matchers].join(''), options.proxy);
   return [...notes].join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options);
-}
-
-/** Visits deeper rules first, since they are narrower. */
-function walk(
-  level: Level,
-  above: readonly BucketPair[],
-  add: (pairs: readonly BucketPair[], rule: Rule) => void,
-): void {
-  for (const { key, value, node } of placedNodes(level)) {
-    if (level.required?.counts({ key: key.text, value: value.text })) continue; // no bucket id selects what is missing
-    const pairs = [...above, { key, value }];
-    if (node.children) walk(node.children, pairs, add);
-    if (node.rule) add(pairs, node.rule);
-  }
 }
 
 /** The reason why the filter cannot count the rule's requests, or undefined if it can. */

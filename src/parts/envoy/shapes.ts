@@ -1,7 +1,7 @@
 import { limitsInFlight, measures } from '../../engine/holds/limits.ts';
 import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
-import type { Level, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { type EntryShape, everyRequest } from '../../lab/mapping/actions.ts';
 
@@ -94,6 +94,23 @@ export function minTtlMs({ rules }: RuleTree, domain: string): number | undefine
     .filter((rule) => rule.domain === domain)
     .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limitsInFlight(limit) ? [limit.windowMs] : [])));
   return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
+}
+
+/** Rules with the nodes on their paths, except for what counts missing keys. @param first  on each path */
+export function* rulesBelow(
+  level: Level,
+  first: 'parents' | 'children',
+  above: readonly PlacedNode[] = [],
+): Iterable<{ readonly rule: Rule; readonly nodes: readonly PlacedNode[] }> {
+  for (const placed of placedNodes(level)) {
+    const { key, value, node } = placed;
+    if (level.required?.counts({ key: key.text, value: value.text })) continue;
+    const nodes = [...above, placed];
+    const own = node.rule ? [{ rule: node.rule, nodes }] : [];
+    if (first === 'parents') yield* own;
+    if (node.children) yield* rulesBelow(node.children, first, nodes);
+    if (first === 'children') yield* own;
+  }
 }
 
 /** Keys whose values a route sets, not a request. */

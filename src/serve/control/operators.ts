@@ -20,9 +20,10 @@ import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
+import type { OperatorPart } from './part.ts';
 
 interface OperatorSources
-  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage'>,
+  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings'>,
     Pick<ControlStart, 'localToken'> {
   readonly core: ControlCore;
   readonly responders: Responders;
@@ -84,8 +85,12 @@ export function openOperators(
       prometheus: settings.prometheus && new PrometheusHistory({ ...settings.prometheus, clock }),
       self: () => ({ ...facts(), atMs: clock(), isThis: true }),
     });
-    const parts = Object.values(operatorParts).map((open) => open(options, settings, { records, background }));
-    for (const part of parts) add({ close: () => part.close?.() });
+    const parts: OperatorPart[] = [];
+    for (const open of Object.values(operatorParts)) {
+      const part = await open(options, settings, { ...context, records });
+      add({ close: () => part.close?.() });
+      parts.push(part);
+    }
     const more = [...ofConsole, ...parts.flatMap((part) => part.operations)];
     const explains = parts.flatMap((part) => part.explained ?? []);
     return {

@@ -44,21 +44,15 @@ export function openOps(
   context: ProcessContext,
 ) {
   const { rules, hash } = core;
-  const { ask, askOne, refresh, figures } = responders;
+  const { ask, refresh, figures } = responders;
   const refreshed = shareRuns(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
     const state = context.background.add('findings', 'comparing what proxies send with the rules');
     const findings = add(new Findings({ collect, clock: context.clock, every, state }));
-    const isInMemory = settings.counters.store.kind === 'memory';
-    const usage =
-      settings.usage &&
-      add(await (await import('./usage.ts')).openUsage(settings.usage, { ask, askOne, core, isInMemory }, context));
     const sources = { core, responders, statistics, metrics, refreshed, findings, standing, ...start };
-    const { operations, options, facts } = add(
-      await openOperators(settings, { ...sources, usage: usage?.store }, context),
-    );
+    const { operations, options, facts } = add(await openOperators(settings, sources, context));
     const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context));
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {

@@ -16,9 +16,13 @@ export interface OperatorPart extends Partial<Part> {
   readonly facts?: () => Promise<Partial<InstanceFacts>>;
 }
 
-interface Kept extends Pick<ProcessContext, 'background'> {
+interface OperatorContext extends ProcessContext {
   /** What operators have changed, in the store of all instances if it can keep that. */
   readonly records: Records;
 }
 
-export type OpenOperatorPart = (options: AdminOptions, settings: Settings, kept: Kept) => OperatorPart;
+export type OpenOperatorPart = (
+  options: AdminOptions,
+  settings: Settings,
+  context: OperatorContext,
+) => OperatorPart | Promise<OperatorPart>;

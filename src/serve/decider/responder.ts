@@ -14,6 +14,8 @@ import {
   type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
+import { runningClock } from '../../engine/backends/lateness.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
@@ -84,7 +86,11 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         await core.shareHashKey();
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);
-        if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+        observeLapses(core, serviceObserver);
+        if (!store.memory)
+          store.ledger.meterWith(
+            createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)),
+          );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
@@ -94,6 +100,17 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
+  });
+}
+
+/** Reports reservations that lapse; those that no request notices are counted, too. */
+function observeLapses({ store, decider, evidence }: DeciderCore, { lapsed }: Pick<ServiceObserver, 'lapsed'>): void {
+  store.ledger.lapses?.listen((lapse) => {
+    const rules = decider.rules();
+    const counter = rules && findCounter(rules, lapse.key, decider);
+    if (!counter) return;
+    if (lapse.isUnnoticed) lapsed(counter, lapse.hits);
+    evidence.lapsed(counter, lapse);
   });
 }
 

@@ -6,6 +6,7 @@ const by = { proxy: '127.0.0.1' } as ProxyTraffic['by']; // no more is known of 
 const reportOf = (traffic: Partial<ProxyTraffic>, calls: EvidenceReport['calls'] = []): EvidenceReport => ({
   calls,
   pairs: [],
+  lapsed: [],
   traffic: [{ domain: 'shop', by, requests: 200, shapes: new Map(), keys: new Map(), ...traffic }],
   examples: new Map(),
   jumps: [],

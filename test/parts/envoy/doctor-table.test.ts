@@ -21,7 +21,7 @@ descriptors: [{ key: user, rate_limit: { algorithm: in_flight, requests_per_unit
 /** The doctor's findings about an Envoy with one row of the table, except for what concerns its cluster. */
 async function findings(row: FilterRow, rules: typeof RATES): Promise<readonly string[]> {
   const configDump = { configs: [{ static_listeners: [{ listener: listenerOf(row, 1, 'x') }] }] };
-  const found = await examine({ configDump, clusters: {}, stats: {}, probe: async () => undefined }, rules);
+  const found = await examine({ configDump, clusters: {}, probe: async () => undefined }, rules);
   return found.map(({ verdict, text }) => `${verdict} ${text}`).filter((line) => !line.startsWith('wrong cluster rls'));
 }
 
@@ -158,8 +158,52 @@ test('an Envoy with only the filter for connections calls once for each connecti
     descriptors: [{ entries: [{ key: 'user', value: '%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%' }] }],
   };
   const listener = { name: 'tcp', filter_chains: [{ filters: [{ typed_config: config }] }] };
-  const dumps = { configDump: { configs: [{ static_listeners: [{ listener }] }] }, clusters: {}, stats: {} };
+  const dumps = { configDump: { configs: [{ static_listeners: [{ listener }] }] }, clusters: {} };
   const found = await examine({ ...dumps, probe: async () => undefined }, RATES);
   expect(found.map(({ text }) => text)).toContain('listener tcp, each connection: calls with user in domain d');
   expect(found.filter(({ verdict }) => verdict === 'wrong')).toEqual([]);
+});
+
+const perRoute = (...rate_limits: readonly object[]) => ({
+  '@type': 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute',
+  rate_limits,
+});
+
+test('a matcher of an exact path is pointed out, and one descriptor with equal matchers twice is wrong', async () => {
+  const login = {
+    header_value_match: {
+      descriptor_key: 'path',
+      descriptor_value: 'login',
+      headers: [{ name: ':path', string_match: { exact: '/login' } }],
+    },
+  };
+  const limits = perRoute({ actions: [login] }, { actions: [login] });
+  const row = { title: 'x', route: { typed_per_filter_config: { 'envoy.filters.http.ratelimit': limits } } };
+  expect(await mistakes(row, RATES)).toEqual([
+    `wrong path=login is sent twice, so each request counts twice: ${AT}`,
+    `check path=login matches a path exactly: requests with a query are not counted: ${AT}`,
+  ]);
+});
+
+test('a policy with a shared rule, which has a filter and a domain of its own, is right', async () => {
+  const rules = rulesFrom(
+    'domain: d\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 2 } }]',
+    'domain: shared\ndescriptors: [{ key: tenant, rate_limit: { unit: day, requests_per_unit: 2 } }]',
+  );
+  const header = (name: string) => ({
+    actions: [{ request_headers: { header_name: `x-${name}`, descriptor_key: name } }],
+  });
+  const type = 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit';
+  const service = { grpc_service: { envoy_grpc: { cluster_name: 'rls' } } };
+  const row = {
+    title: 'x',
+    before: [{ name: 'shared', typed_config: { '@type': type, domain: 'shared', rate_limit_service: service } }],
+    route: {
+      typed_per_filter_config: {
+        'envoy.filters.http.ratelimit': perRoute(header('user')),
+        shared: perRoute(header('tenant')),
+      },
+    },
+  };
+  expect(await mistakes(row, rules)).toEqual([]);
 });

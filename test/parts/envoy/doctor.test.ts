@@ -61,7 +61,7 @@ test('a cluster without a listening host is wrong, before and after Envoy has tr
     expect(await fetchStatus(envoy)).toBe(500);
     const after = await examined(envoy);
     expect(after.stdout).toContain(
-      'check  calls of Envoy that failed or were not answered in time: 1; requests that passed without a decision: 0; ',
+      'and 1 of 1 without a decision since its start: 0 of these passed, 1 were refused; ',
     );
     expect(ofCluster(after)).toEqual([
       expect.stringMatching(

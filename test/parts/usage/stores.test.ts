@@ -2,8 +2,8 @@ import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { FileUsage } from '../../../src/operate/usage/files.ts';
-import { PostgresUsage } from '../../../src/operate/usage/postgres.ts';
+import { FileUsage } from '../../../src/parts/usage/files.ts';
+import { PostgresUsage } from '../../../src/parts/usage/postgres.ts';
 import {
   MAX_SUM,
   reportPasses,
@@ -12,7 +12,7 @@ import {
   type UsageRow,
   type UsageStore,
   UsageSums,
-} from '../../../src/operate/usage/usage-store.ts';
+} from '../../../src/parts/usage/usage-store.ts';
 import { type Postgres, startPgBouncer, startPostgres } from '../../helpers/postgres.ts';
 import fc from '../../helpers/property.ts';
 

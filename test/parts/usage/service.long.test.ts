@@ -1,4 +1,4 @@
-import { chargeWithFaults } from '../../proof/chaos/usage.ts';
+import { chargeWithFaults } from '../../../proof/chaos/usage.ts';
 
 test('usage equals the counters while workers, the control process, the instance and Redis are killed', async () => {
   const found = await chargeWithFaults({ charges: 3_000, keys: 50, faultMs: 300 });

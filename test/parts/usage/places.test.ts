@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { startCluster } from '../helpers/redis-topologies.ts';
+import { startCluster } from '../../helpers/redis-topologies.ts';
 import { ask, closing, folder, postgres, redis, settled, start, usageOf } from './used-service.ts';
 
 const places: Readonly<Record<string, () => Promise<Readonly<Record<string, string>>>>> = {

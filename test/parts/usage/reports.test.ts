@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { usageOperations } from '../../../src/operate/admin/usage-operations.ts';
+import { usageOperations } from '../../../src/parts/usage/operations.ts';
 
 /** A service whose reports end when the test lets them. */
 function open() {

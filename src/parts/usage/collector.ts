@@ -8,7 +8,7 @@ import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { WorkState } from '../observe/work-state.ts';
+import type { WorkState } from '../../operate/observe/work-state.ts';
 import type { UsageRow, UsageStore } from './usage-store.ts';
 
 interface CollectorOptions {

@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { MAIN } from '../helpers/weir.ts';
+import { MAIN } from '../../helpers/weir.ts';
 import { ask, folder, redis, settled, start, untilReported, usageOf } from './used-service.ts';
 
 test('usage of a budget is shown as money, beside hits', async () => {

@@ -5,10 +5,10 @@ import { Client } from 'pg';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { UsageSource } from '../../../src/engine/backends/usage.ts';
 import { Background } from '../../../src/operate/observe/work-state.ts';
-import { UsageCollector } from '../../../src/operate/usage/collector.ts';
-import { FileUsage } from '../../../src/operate/usage/files.ts';
-import { PostgresUsage } from '../../../src/operate/usage/postgres.ts';
-import type { UsageStore } from '../../../src/operate/usage/usage-store.ts';
+import { UsageCollector } from '../../../src/parts/usage/collector.ts';
+import { FileUsage } from '../../../src/parts/usage/files.ts';
+import { PostgresUsage } from '../../../src/parts/usage/postgres.ts';
+import type { UsageStore } from '../../../src/parts/usage/usage-store.ts';
 import { type Postgres, startPostgres } from '../../helpers/postgres.ts';
 
 let folder: string;

@@ -1,20 +1,18 @@
 import { every } from '../../base/clock.ts';
 import type { UsageAside, UsagePage, UsageSource } from '../../engine/backends/usage.ts';
-import type { Responders } from '../../operate/admin/options.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
 import type { MethodCall } from '../../operate/admin/remote-records.ts';
-import { UsageCollector } from '../../operate/usage/collector.ts';
-import { FileUsage } from '../../operate/usage/files.ts';
-import type { UsageStore } from '../../operate/usage/usage-store.ts';
+import type { ProcessContext } from '../../serve/parts/process-context.ts';
+import { CannotStart, openParts, type Part, start } from '../../serve/parts/start-up.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ProcessContext } from '../parts/process-context.ts';
-import { CannotStart, openParts, type Part, start } from '../parts/start-up.ts';
-import type { ControlCore } from './core.ts';
+import { UsageCollector } from './collector.ts';
+import { FileUsage } from './files.ts';
+import type { UsageStore } from './usage-store.ts';
 
 /** Package that usage in PostgreSQL needs in addition: an optional peer dependency. */
 const PACKAGE = 'pg';
 
-interface UsageContext extends Pick<Responders, 'ask' | 'askOne'> {
-  readonly core: Pick<ControlCore, 'rules' | 'hash'>;
+interface UsageSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'rules' | 'hash'> {
   /** The counters are in the memory of each decider. */
   readonly isInMemory: boolean;
 }
@@ -26,7 +24,7 @@ interface UsageContext extends Pick<Responders, 'ask' | 'askOne'> {
  */
 export function openUsage(
   { at, ...settings }: NonNullable<Settings['usage']>,
-  { ask, askOne, core, isInMemory }: UsageContext,
+  { isInMemory, ask, askOne, rules, hash }: UsageSources,
   { clock, log, background }: ProcessContext,
 ): Promise<Part & { readonly store: UsageStore }> {
   return openParts(async (add) => {
@@ -35,8 +33,8 @@ export function openUsage(
       ...settings,
       sources: askDeciders({ ask, askOne, isInMemory }),
       store,
-      rules: core.rules.book.rules,
-      hash: core.hash,
+      rules,
+      hash,
       clock,
       onDeleted: (what) => log.warn(what),
       onForeign: (name) => log.error(`usage leaves out ${name}, which no instance of Weir has written`),
@@ -53,7 +51,7 @@ async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessC
   const { url } = at;
   if (url === undefined)
     return start('USAGE_DIR', `${at.directory} cannot be used`, () => FileUsage.open(at.directory));
-  const { PostgresUsage } = await import('../../operate/usage/postgres.ts').catch((error: NodeJS.ErrnoException) => {
+  const { PostgresUsage } = await import('./postgres.ts').catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new CannotStart(
       `USAGE_URL: the client of PostgreSQL is not installed: npm install ${PACKAGE} (${error.message})`,
@@ -64,7 +62,7 @@ async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessC
 }
 
 /** Usage in Redis is asked of one decider, and that in memory of each. */
-function askDeciders({ ask, askOne, isInMemory }: Omit<UsageContext, 'core'>): UsageSource {
+function askDeciders({ ask, askOne, isInMemory }: Pick<UsageSources, 'ask' | 'askOne' | 'isInMemory'>): UsageSource {
   /** @returns what each source has returned */
   const call = async (message: MethodCall<UsageSource>): Promise<readonly unknown[]> => {
     const question = { kind: 'usage', call: message } as const;

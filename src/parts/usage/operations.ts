@@ -4,13 +4,25 @@ import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import type { ForgottenUsage, UsageAnswer } from '../answers/usage.ts';
-import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from '../usage/usage-store.ts';
-import { type ApiOperation, operation } from './api.ts';
-import type { AdminOptions } from './options.ts';
-import { type ChangeBody, changeBody, onlyDomain, onlyRule, pageSize, refuseHashes, text, time } from './parameters.ts';
-import { ApiProblem } from './problem.ts';
-import { shownBy, shownEntries } from './shown.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import {
+  type ChangeBody,
+  changeBody,
+  onlyDomain,
+  onlyRule,
+  pageSize,
+  refuseHashes,
+  text,
+  time,
+} from '../../operate/admin/parameters.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
+import type { ForgottenUsage, UsageAnswer } from '../../operate/answers/usage.ts';
+import type { OpenOperatorPart, OperatorPart } from '../../serve/control/part.ts';
+import type { ProcessContext } from '../../serve/parts/process-context.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from './usage-store.ts';
 
 /** More would not fit into the memory of this process together with the sums of a report. */
 const MAX_ROWS = 100_000;
@@ -22,8 +34,29 @@ const MAX_REPORTS = 4;
 /** Intervals of collection after which usage that was counted is kept. */
 const MAX_INTERVALS = 2;
 
+interface UsageOptions extends AdminOptions {
+  /** Undefined: this instance keeps no usage. */
+  readonly usage: Pick<UsageStore, 'report' | 'forget'> | undefined;
+}
+
+/** Keeps usage, if the settings ask for it, and adds the operations on it. */
+export const openUsageOperations: OpenOperatorPart = (options, settings, context) => {
+  const { usage } = settings;
+  if (!usage) return { operations: usageOperations({ ...options, usage: undefined }) };
+  return keepUsage(usage, { ...options, isInMemory: settings.counters.store.kind === 'memory' }, context);
+};
+
+async function keepUsage(
+  settings: NonNullable<Settings['usage']>,
+  options: AdminOptions & { readonly isInMemory: boolean },
+  context: ProcessContext,
+): Promise<OperatorPart> {
+  const { store, close } = await (await import('./open.ts')).openUsage(settings, options, context);
+  return { operations: usageOperations({ ...options, usage: store }), close };
+}
+
 /** Operations on what customers have used. */
-export function usageOperations(options: AdminOptions): readonly ApiOperation[] {
+export function usageOperations(options: UsageOptions): readonly ApiOperation[] {
   const turns = new Turns();
   return [
     operation('GET /api/v1/usage', {
@@ -135,7 +168,7 @@ function refuseFailed(error: Error): never {
 const noUsage = (): ApiProblem => new ApiProblem(404, 'this instance keeps no usage: set USAGE_DIR or USAGE_URL');
 
 async function forget(
-  { usage: store, audit, hash, settings }: AdminOptions,
+  { usage: store, audit, hash, settings }: UsageOptions,
   who: string,
   { domain: name, descriptor: entries, reason: why }: ChangeBody,
 ): Promise<ForgottenUsage> {

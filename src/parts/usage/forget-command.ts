@@ -1,8 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import {
+  command,
+  onDescriptor,
+  type Reasoned,
+  type ServiceFlags,
+  type Surroundings,
+  withReason,
+} from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded } from '../../cli/commands/client.ts';
 import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { command, onDescriptor, type Reasoned, type ServiceFlags, type Surroundings, withReason } from './admin.ts';
-import { CommandFailed, callApi, guarded } from './client.ts';
 
 /** Time beyond that in which usage is collected. */
 const MARGIN_MS = 1_000;

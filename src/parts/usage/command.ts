@@ -1,11 +1,12 @@
 import { type Command, Option } from 'commander';
 import { parseTime } from '../../base/times.ts';
+import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from '../../cli/commands/client.ts';
+import type { Paint } from '../../cli/commands/paint.ts';
 import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
-import type { reportUsage } from '../../operate/admin/usage-operations.ts';
 import type { UsageAnswer } from '../../operate/answers/usage.ts';
-import { command, count, type ServiceFlags, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, guarded, show, type Target } from './client.ts';
-import type { Paint } from './paint.ts';
+import { addForgetCommand } from './forget-command.ts';
+import type { reportUsage } from './operations.ts';
 
 interface UsageFlags extends ServiceFlags {
   readonly csv: boolean;
@@ -27,8 +28,14 @@ const SENT_ROWS = 100_000;
 /** Many rows take seconds to sum up and send. */
 const TIMEOUT_MS = 120_000;
 
+/** Adds the commands that report usage, and delete that of a key. */
+export function addUsageCommands(program: Command, surroundings: Surroundings): void {
+  addUsageCommand(program, surroundings);
+  addForgetCommand(program, surroundings);
+}
+
 /** Adds the command that reports admitted hits by domain, rule and key. */
-export function addUsageCommand(program: Command, surroundings: Surroundings): void {
+function addUsageCommand(program: Command, surroundings: Surroundings): void {
   const { clock, print, fail } = surroundings;
   command(program, 'usage', 'report what each key has used')
     .description(
@@ -97,8 +104,8 @@ async function readFiles(
   query: Parameters<typeof reportUsage>[1],
   clock: Surroundings['clock'],
 ): Promise<UsageAnswer> {
-  const { FileUsage } = await import('../../operate/usage/files.ts');
-  const { reportUsage: report } = await import('../../operate/admin/usage-operations.ts');
+  const { FileUsage } = await import('./files.ts');
+  const { reportUsage: report } = await import('./operations.ts');
   return report({ store: FileUsage.reading(directory), clock }, query).catch((error: Error) => {
     throw new CommandFailed(error.message);
   });
