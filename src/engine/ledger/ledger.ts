@@ -205,8 +205,7 @@ export class Ledger {
   /** The answer to a request that is known to be refused, without the backends; undefined if it is not. */
   recall(request: readonly Debit[], spend: Spend): Entries | undefined {
     if (!this.#policies || !this.#keepsRefusals) return undefined;
-    const isRefused = request.some((debit) => debit.blocks && this.#remembered?.recall(debit) !== undefined);
-    return isRefused ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
+    return request.some(this.#isRecalled) ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
   }
 
   /** Takes the hits of a receipt back, once. */
@@ -316,14 +315,13 @@ export class Ledger {
    */
   #isRefusedInSilence(request: readonly Debit[], nowMs: number): boolean {
     if (!this.#debts) return false;
-    let isRefused = false;
-    for (const debit of request) {
-      if (!this.#keepsRefusals && debit.policy.onStoreFailure !== 'local') return false;
-      isRefused ||=
-        debit.blocks && this.#backends.isSilent(debit, nowMs) && this.#remembered?.recall(debit) !== undefined;
-    }
-    return isRefused;
+    for (const debit of request)
+      if (this.#backends.isSilent(debit, nowMs) && this.#isRecalled(debit))
+        return this.#keepsRefusals || request.every(({ policy }) => policy.onStoreFailure === 'local');
+    return false;
   }
+
+  readonly #isRecalled = (debit: Debit): boolean => debit.blocks && this.#remembered?.recall(debit) !== undefined;
 
   /** A refusal that needs no call, from the deny cache or in a burst. */
   #findRefusal(debit: Debit, { receipts }: RunOptions): LedgerEntry | undefined {
