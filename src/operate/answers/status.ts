@@ -32,6 +32,7 @@ const workName = oneOf(
   'overrides',
   'candidate',
   'statistics',
+  'traces',
   'findings',
   'sites',
 );
