@@ -62,8 +62,8 @@ const steps: readonly Mutants[] = [
     ['windowStartAt(limit, known, Math.max(nowMs, known));', 'windowStartAt(limit, known, nowMs);'],
   ]),
   ...compiled('algorithms/fixed-window', 'a calendar', [
-    ['if (startMs < first) return', 'return'],
-    ['if (atMs >= last) return last', 'return last'],
+    ['if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0;', 'return startMs;'],
+    ['atMs >= startMs && atMs < (limit.boundaries[2] ?? 0)', 'true'],
   ]),
   ...compiled('holds/reservation', 'reservations that lapse into a log', [
     ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],

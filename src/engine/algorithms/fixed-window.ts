@@ -133,20 +133,22 @@ const windowEnd = (limit: WindowNumbers, startMs: number): number =>
 
 /** Beyond the boundaries, windows have the length of the nearest one. */
 function boundaryBefore(limit: WindowNumbers, atMs: number): number {
+  const startMs = limit.boundaries[1] ?? 0;
+  if (atMs >= startMs && atMs < (limit.boundaries[2] ?? 0)) return startMs; // most often
   const first = limit.boundaries[0] ?? 0;
   if (atMs < first) {
-    const lengthMs = (limit.boundaries[1] ?? 0) - first;
+    const lengthMs = startMs - first;
     return first - Math.ceil((first - atMs) / lengthMs) * lengthMs;
   }
   const last = limit.boundaries[3] ?? 0;
   const lengthMs = last - (limit.boundaries[2] ?? 0);
   if (atMs >= last) return last + Math.floor((atMs - last) / lengthMs) * lengthMs;
-  for (let at = 2; at > 0; at--) if (atMs >= (limit.boundaries[at] ?? 0)) return limit.boundaries[at] ?? 0;
-  return first;
+  return atMs < startMs ? first : (limit.boundaries[2] ?? 0);
 }
 
 /** The end of the window that begins at a boundary. */
 function boundaryAfter(limit: WindowNumbers, startMs: number): number {
+  if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0; // most often
   const first = limit.boundaries[0] ?? 0;
   if (startMs < first) return startMs + (limit.boundaries[1] ?? 0) - first;
   for (let at = 1; at < 4; at++) if (startMs < (limit.boundaries[at] ?? 0)) return limit.boundaries[at] ?? 0;
@@ -182,6 +184,10 @@ function parseAnchored(
   return { ...numbers, ...anchored, algorithm: 'fixed_window', alignment: dated?.calendar ?? 'epoch', counter };
 }
 
+/** With the boundaries around the counter's window: the clock may have run back since. */
+const numbersOf = (limit: FixedWindowLimit, state: State | undefined, nowMs: number): WindowNumbers =>
+  numbers(limit, Math.max(nowMs, knownStart(state)));
+
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
   ...windowed,
@@ -201,6 +207,8 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   },
   leaseMs: (untilResetMs) => untilResetMs,
   ...stepped({ compiled: compiled.fixed_window, numbers, step, refund }),
+  step: (limit, state, nowMs, hits, charge) => step(numbersOf(limit, state, nowMs), state, nowMs, hits, charge),
+  refund: (limit, state, nowMs, hits, atMs) => refund(numbersOf(limit, state, nowMs), state, nowMs, hits, atMs),
   describe(limit, [startMs = 0, count = 0], nowMs, outcome) {
     const { hits, accepted, charged } = outcome;
     const atMs = Math.max(nowMs, startMs);
