@@ -78,8 +78,9 @@ interface Reservations extends HoldList {
   innerReport: State;
   /** Start of the current window; 0 if reservations do not end with a window. */
   startMs: number;
-  /** Hits of reservations that have lapsed since the last step. */
+  /** Hits of reservations that have lapsed since the last step, and how many these are. */
   lapsed: number;
+  lapses: number;
   /** The number of reservations that count, which `held` is the sum of; those made before `sinceMs` do not. */
   count: number;
   sinceMs: number;
@@ -161,13 +162,15 @@ function writeInner(list: Reservations): void {
  * negative hits, and a settled one with 0 hits, so that late and repeated commits are recognized.
  * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, the number of
  * reservations, when the first of them was made and the last expires, when the requested hits can be reserved at the
- * latest, the hits that have lapsed since the last step; then the counter's own report.
+ * latest, the hits that have lapsed since the last step, in how many reservations, the usage that the step adds; then
+ * the counter's own report.
  *
  * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
  * charged to the window of its own time. A lapsed reservation is charged by the next step, unless the window in which
- * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step.
+ * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step. A
+ * charge of 0 hits by nobody does nothing else.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -179,7 +182,7 @@ export function step(limit: ReservationNumbers, list: Reservations, nowMs: numbe
   const own = lapse(limit, list, nowMs, charge);
   const next: Step = stepInner(limit, own.inner, nowMs, hits, charge);
   keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
-  return finishStep(limit, own, nowMs, charge, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, own, nowMs, charge, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 /** Takes back a commit's hits, or a reservation. What has lapsed is left to the next step. */
@@ -200,7 +203,7 @@ export function refund(
     const next: Step = stepInner(limit, list.inner, nowMs, 0, false);
     keepInner(limit, list, next.state, next.ttlMs, next.report ?? next.state);
   }
-  return finishStep(limit, list, nowMs, false, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, list, nowMs, false, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
@@ -218,13 +221,13 @@ function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, h
     const alone: Step = stepInner(limit, inner, nowMs, Math.min(required, MAX_COUNT), false);
     if (!alone.accepted) {
       keepInner(limit, own, alone.state, alone.ttlMs, alone.report ?? alone.state);
-      return finishStep(limit, own, nowMs, charge, false, [REFUSED_ALONE, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+      return finishStep(limit, own, nowMs, charge, false, [REFUSED_ALONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
     let freeMs = freeAtMs(limit, own, inner, nowMs, required, place, ownHits);
     if (isFull) freeMs = Math.max(freeMs, own[own.live + 2] ?? 0); // the first to expire
     keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
     const refused = isFull ? FULL : REFUSED;
-    return finishStep(limit, own, nowMs, charge, false, [refused, 0, 0, 0, 0, 0, 0, 0, freeMs, 0]);
+    return finishStep(limit, own, nowMs, charge, false, [refused, 0, 0, 0, 0, 0, 0, 0, freeMs, 0, 0, 0]);
   }
   keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
   const event = hits === 0 ? PEEKED : RESERVED;
@@ -233,7 +236,7 @@ function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, h
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, hits, untilMs, Math.max(nowMs, startMs), nowMs);
   }
-  return finishStep(limit, own, nowMs, charge, true, [event, hits, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, own, nowMs, charge, true, [event, hits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
@@ -243,7 +246,8 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
   const kept = place < 0 ? 0 : (own[place + 1] ?? 0);
   const untilMs = place < 0 ? 0 : (own[place + 2] ?? 0);
   const reserved = Math.max(kept, -kept);
-  const event = place < 0 ? UNKNOWN : reserved === 0 ? REPEATED : untilMs <= nowMs ? LATE : COMMITTED;
+  const unknown = limit.commits === 0 && used === 0 ? PEEKED : UNKNOWN; // a charge of 0 hits only settles
+  const event = place < 0 ? unknown : reserved === 0 ? REPEATED : untilMs <= nowMs ? LATE : COMMITTED;
   const isReserved = event === COMMITTED || event === LATE;
   const most = limit.clips === 1 && isReserved ? reserved : used;
   const charged = event === REPEATED ? 0 : Math.min(used, most);
@@ -256,7 +260,21 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, 0, nowMs, nowMs, nowMs);
   }
-  return finishStep(limit, own, nowMs, charge, true, [event, reserved, charged, overrun, 0, 0, 0, 0, 0, 0]);
+  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0; // counted as used when it lapsed
+  return finishStep(limit, own, nowMs, charge, true, [
+    event,
+    reserved,
+    charged,
+    overrun,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    -corrected,
+  ]);
 }
 
 /** Whether a reservation that lapsed at this time counts in the counter. */
@@ -275,12 +293,17 @@ function isLapseCharged(limit: ReservationNumbers, list: Reservations, nowMs: nu
 function lapse(limit: ReservationNumbers, list: Reservations, nowMs: number, charge: Charge): Reservations {
   const length = list.length;
   let lapsed = 0;
+  let lapses = 0;
   for (let at = list.live; at < length; at += SIZE) {
     if ((list[at + 2] ?? 0) > nowMs) break;
-    if (isLapsed(limit, list, at, nowMs)) lapsed += list[at + 1] ?? 0;
+    if (isLapsed(limit, list, at, nowMs)) {
+      lapsed += list[at + 1] ?? 0;
+      lapses++;
+    }
   }
   const own = lapsed > 0 && charge === false ? copyOf(limit, list, nowMs) : list;
   own.lapsed = lapsed;
+  own.lapses = lapses;
   if (lapsed > 0) chargeLapsed(limit, own, nowMs);
   dropBefore(own, nowMs - limit.ttlMs);
   return own;
@@ -327,7 +350,7 @@ function keepInner(limit: ReservationNumbers, list: Reservations, state: State, 
   list.startMs = windowStartIn(limit, state);
 }
 
-/** @param report  event, hits reserved, charged and overrun, and, as the last but one, when hits become free */
+/** @param report  event, hits reserved, charged and overrun; when hits become free; the usage besides those charged */
 function finishStep(
   limit: ReservationNumbers,
   list: Reservations,
@@ -342,7 +365,10 @@ function finishStep(
   report[5] = list.count;
   report[6] = list.firstMadeMs;
   report[7] = list.lastMs;
+  const usage = (report[2] ?? 0) + (report[11] ?? 0) + (limit.chargesLapsed === 1 ? list.lapsed : 0);
   report[9] = charge ? list.lapsed : 0;
+  report[10] = charge ? list.lapses : 0;
+  report[11] = charge ? usage : 0;
   const inner = list.innerReport;
   const count = inner.length;
   for (let at = 0; at < count; at++) report[OWN_NUMBERS + at] = inner[at] ?? 0;
