@@ -22,10 +22,11 @@ export function drawSteps(limit: Limit, seed: number, count: number): readonly D
   const below = (bound: number): number => Math.floor(random() * bound);
   const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)] as T; // in range
   const capacity = fullCapacity(limit);
+  const lifeMs = limit.algorithm === 'reservation' ? limit.ttlMs : limit.windowMs;
   const charged: number[] = [START_MS];
   let nowMs = START_MS;
   return Array.from({ length: count }, () => {
-    const lifeEndMs = (charged[below(charged.length)] ?? 0) + limit.windowMs; // of hits that were charged then
+    const lifeEndMs = (charged[below(charged.length)] ?? 0) + lifeMs; // of hits that were charged then
     nowMs += oneOf([
       Math.max(lifeEndMs - nowMs, 0),
       0,
