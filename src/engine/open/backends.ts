@@ -35,7 +35,7 @@ export async function openBackends(options: CounterOptions, context: BackendCont
   }
   if ('memcached' in store) {
     const { openMemcachedBackend } = await import('./memcached.ts');
-    return openMemcachedBackend(store, options, context);
+    return openMemcachedBackend(store, context);
   }
   return { backends: { main: store.backend }, description: 'in a store of the caller' };
 }

@@ -1,21 +1,15 @@
 import { MemcachedBackend } from '../backends/memcached/backend.ts';
-import { referenceCounters } from '../backends/memcached/reference.ts';
 import { type MemcachedServers, openServers } from '../backends/memcached/servers.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
-import { type CounterOptions, InvalidOptions, keyOptions, type MemcachedStore } from './options.ts';
+import { InvalidOptions, type MemcachedStore } from './options.ts';
 
 /** @throws InvalidOptions  an address is malformed, or a certificate file cannot be read */
-export async function openMemcachedBackend(
-  store: MemcachedStore,
-  options: CounterOptions,
-  context: BackendContext,
-): Promise<OpenBackends> {
+export async function openMemcachedBackend(store: MemcachedStore, context: BackendContext): Promise<OpenBackends> {
   const { clock, monotonicMs, lateness } = context;
   const { memcached: servers } = store;
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  const foreign = keyOptions(options).kind === 'reference' ? referenceCounters : undefined;
-  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, { lateness, foreign });
+  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, lateness);
   return { backends: { main }, description: `in memcached at ${names}` };
 }
 

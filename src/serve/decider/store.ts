@@ -71,6 +71,8 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
         return logRefusal(event.reason, 'refuses calls');
       case 'cannot_count':
         return logRefusal(event.reason, 'cannot be counted in');
+      case 'counts_windows_only':
+        return logSeldom(event.reason, () => log.warn(`${server} counts fixed windows only: ${event.reason}`));
       case 'accepts_calls':
         if (isRefusalLogged) log.warn(`${server} accepts calls again`);
         isRefusalLogged = false;

@@ -6,6 +6,7 @@ import { type Counter, type CounterKey, createCounterKeys } from '../../../src/e
 import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
 import { createMemcachedClient } from '../../../src/engine/backends/memcached/client.ts';
 import { openServers } from '../../../src/engine/backends/memcached/servers.ts';
+import { findWindow } from '../../../src/engine/backends/memcached/windows.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { referenceCounters } from '../../../src/engine/backends/redis/reference/counters.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
@@ -131,7 +132,23 @@ test.each(limits)('the state of a $counter counter in Redis has the format recor
   await opened.close();
 });
 
-test.each(limits.filter((limit) => !algorithmFor(limit).state.keepsEntries))(
+/** Whether memcached has a count for each window. */
+const isCounted = (limit: Limit): boolean =>
+  findWindow({ ...counterOf(limit), limit }, { nowMs: START_MS, dateMs: START_MS }) !== undefined;
+
+test('the count of a window in memcached is decimal, under a key that names the start of the window', async () => {
+  for (const limit of limits.filter(isCounted)) {
+    const { backend, bytes, close } = await onMemcached();
+    const operation = operationOf(counterOf(limit), limit, 3, true);
+    await backend.run([operation], each);
+    await backend.run([operation], each);
+    const startMs = algorithmFor(limit).step(limit, undefined, clock(), 1, true).state[0];
+    expect(String(await bytes(`${operation.key}|${startMs}`))).toBe('6');
+    await close();
+  }
+});
+
+test.each(limits.filter((limit) => !algorithmFor(limit).state.keepsEntries && !isCounted(limit)))(
   'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();
