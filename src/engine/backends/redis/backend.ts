@@ -362,8 +362,10 @@ export class RedisBackend implements Backend {
     const { nowMs, replies } = await this.#plain.run(requests, slot, (what, { blocks, kind }) => {
       if (what instanceof Error) return this.#unavailable(describeError(what));
       const reason = `${what} needs a script: ${this.#limitation}`;
-      if (blocks && kind === 'spend') this.#lacked = reason;
-      this.#probe?.refused(); // it may run by now
+      if (blocks && kind === 'spend') {
+        this.#lacked = reason;
+        this.#probe?.refused(); // it may run by now
+      }
       return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
     });
     this.#checkClock(slot, nowMs, calledAtMs);

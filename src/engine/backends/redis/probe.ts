@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { epochWindow } from '../../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from '../backend.ts';
@@ -60,7 +61,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   /** @returns  why not even fixed windows can be counted */
   const limitCounts = async (reason: string | undefined): Promise<string | undefined> => {
     try {
-      await limitTo(reason, keys(limit, 'plain', []));
+      await limitTo(reason, keys(limit, randomUUID(), []));
     } catch (error) {
       return describeError(error);
     }

@@ -141,6 +141,12 @@ describe.each(places)('behind %s', (name, start) => {
     }
     const reason = `token_bucket needs a script: ${store.limitation()}`;
     expect(replies).toMatchObject([{ code: 'UNAVAILABLE', reason: `redis: ${reason}` }, { code: 'OK' }]);
+    const window = spend(fixedWindowOf(5, unitMs.DAY), 'window');
+    const asked = [run(store, bucket), run(store, window), run(store, bucket), run(store, window)];
+    const codes = (await Promise.all(asked)).map(([reply]) => reply);
+    expect(codes).toMatchObject([{ code: 'UNAVAILABLE' }, { hitsBefore: 1 }, {}, { hitsBefore: 2 }]);
+    await run(store, bucket); // alone
+    expect(await run(store, window)).toMatchObject([{ hitsBefore: 3 }]);
     expect(limited).toEqual([store.limitation()]);
     expect(store.health()).toEqual({ ready: false, reason });
   });
