@@ -139,7 +139,7 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/site-share.lua',
-    tests: ['test/edge/sites/twins'],
+    tests: ['test/parts/sites/twins'],
     changes: [
       ['math.min(math.max(rows[row + 1], limit[10]), rows[row])', 'math.max(rows[row + 1], limit[10])'],
       ['slot_ms == share.slot_ms + SLOT_MS and share.offered or 0', 'share.offered'],
@@ -195,13 +195,13 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/fair-share.ts',
-    tests: ['test/operate/candidate/trial'],
+    tests: ['test/parts/candidate/trial'],
     only: 'changed share',
     changes: [['refillMs: rememberedMs,', '']],
   },
   {
-    file: 'src/lab/replay/engine.ts',
-    tests: ['test/lab/shares'],
+    file: 'src/parts/replay/engine.ts',
+    tests: ['test/parts/replay/shares'],
     only: 'replay says',
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
@@ -521,13 +521,14 @@ const server: readonly Mutants[] = [
     tests: ['test/h2/grpc/unary-call'],
     changes: [
       ['elapsedMs > this.#head.timeoutMs || this.#isGone', 'this.#isGone'],
-      ["missed(this.#isGone ? 'cancelled' : 'late');\n    if", "missed('late');\n    if"],
+      ["missed(this.#isGone ? 'cancelled' : 'late', this);\n    if", "missed('late', this);\n    if"],
     ],
   },
   {
     file: 'src/h2/bounds/call-queue.ts',
-    tests: ['test/h2/bounds/call-queue'],
+    tests: ['test/h2/bounds/call-queue', 'test/h2/bounds/overloaded-queue'],
     changes: [
+      ['!isInTime && !connection.hasMuchInput', '!isInTime'],
       ['call.dueAtMs < other.dueAtMs', 'call.dueAtMs > other.dueAtMs'],
       ['if (calls.length > 0) this.#turns.add(calls);', ''],
     ],
@@ -628,8 +629,8 @@ const edges: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/edge/rlqs/buckets.ts',
-    tests: ['test/edge/rlqs/demand', 'test/edge/rlqs/buckets'],
+    file: 'src/parts/quotas/buckets.ts',
+    tests: ['test/parts/quotas/demand', 'test/parts/quotas/buckets'],
     changes: [['elapsedMs < MIN_ELAPSED_MS', 'elapsedMs < 0']],
   },
 ];

@@ -10,6 +10,8 @@ const findingKind = oneOf(
   'placeholder_values',
   'cardinality_jump',
   'hits_beyond_bound',
+  'reservations_lapsed',
+  'undecided',
 );
 export type FindingKind = ValueOf<typeof findingKind>;
 
@@ -19,7 +21,6 @@ const finding = fields(
     kind: findingKind,
     since: time,
     confirmed: time,
-    domain: text,
     /** Name of the proxy: a header that it sends, or its address. */
     proxy: text,
     problem: text,
@@ -29,6 +30,7 @@ const finding = fields(
     example: entries,
   },
   {
+    domain: text,
     /** Path of the rule. */
     rule: text,
     /** Address and port of a connection of the proxy. */

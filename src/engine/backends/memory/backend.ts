@@ -67,7 +67,7 @@ export function createMemoryBackend(
   const meter = (operation: Operation, decision: CounterDecision, nowMs: number): Decision => {
     const { code, reservation } = decision;
     if (operation.metered)
-      usage?.add(operation.key, usedHits(operation, code === 'OK', reservation?.charged ?? 0), nowMs);
+      usage?.add(operation.key, usedHits(operation, code === 'OK', reservation?.usage ?? 0), nowMs);
     return decision;
   };
   const runOne = (operation: Operation, nowMs: number): Decision => {

@@ -381,8 +381,13 @@ export class RedisBackend implements Backend {
     const counted = await this.#windows.count(windows, slot);
     this.#checkClock(slot, counted.nowMs, calledAtMs);
     return replyFrom(requests, windows, counted, async (alone, error) => {
-      if (isForScript(error)) return this.#runScript(alone, slot);
-      return alone.map(() => [this.#unavailable(describeError(error))]);
+      if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
+      if (!isOverwritten(error)) return this.#runScript(alone, slot);
+      this.#listener?.doubted?.();
+      const known = alone.map(({ operations }) => this.#recall(operations));
+      const unknown = alone.filter((_, at) => !known[at]);
+      const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
+      return known.map((replies) => replies ?? counted.shift() ?? []);
     });
   }
 
@@ -524,6 +529,9 @@ const separate = (request: BatchRequest): readonly BatchRequest[] =>
 /** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
 const isForScript = ({ message }: Error): boolean =>
   /^(ERR|WRONGTYPE|NOPERM|MOVED|ASK|TRYAGAIN|CLUSTERDOWN) /.test(message);
+
+/** Whether another program's value is in the place of a counter. */
+const isOverwritten = ({ message }: Error): boolean => message.startsWith('WRONGTYPE');
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
 
