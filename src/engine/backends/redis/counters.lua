@@ -144,21 +144,21 @@ end
 
 local SURE_MS = 100 -- a counter that is found this long after its window began belongs to it
 
--- The state of a window from its count. One that has lost its expiry gets that of the present window: with `is_spent`,
--- when the new count is stored, which saves reading the expiry.
+-- The state of a window from its count. One that has lost its expiry gets that of the present window; with `is_spent`
+-- only when its limit is reached, since reading it costs a sixth of a hit.
 local function read_count(key, text, limit, now_ms, is_spent)
   local count = #text <= 20 and text:match('^%-?%d+$') and tonumber(text)
   if not count then
     return nil -- another program's value
   end
   count = math.min(math.max(count, 0), MAX_COUNT)
-  if is_spent then
+  if is_spent and count < limit.numbers[1] then
     if not limit.start_ms then
       local _, _, ttl_ms = limit.algorithm.step(limit.numbers, nil, now_ms, 1, true)
       limit.start_ms = limit.algorithm.start_before(limit.numbers, now_ms + ttl_ms)
     end
     if now_ms - limit.start_ms >= SURE_MS then
-      return { limit.start_ms, count, is_assumed = true }
+      return { limit.start_ms, count }
     end
   end
   local left_ms = call('PTTL', key)
@@ -187,7 +187,7 @@ end
 -- be about to add some by INCRBY, which would create it without an expiry.
 local function write_count(key, before, state, now_ms, ttl_ms)
   local text = string.format('%.0f', state[2])
-  if before and not before.is_assumed and (before[1] == state[1] or state[2] == 0) then
+  if before and (before[1] == state[1] or state[2] == 0) then
     call('SET', key, text, 'KEEPTTL')
   elseif ttl_ms > 0 then
     call('SET', key, text, 'PXAT', string.format('%.0f', now_ms + ttl_ms))

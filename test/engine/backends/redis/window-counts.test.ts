@@ -129,6 +129,15 @@ test('a counter without an expiry gets one from the first instance that sees it'
   }
 });
 
+test('a script gives a counter without an expiry one, before it could refuse for longer than a window', async () => {
+  const store = await openStore();
+  const hits = ['a', 'b', 'c'].map((name) => spend(fixedWindowOf(5, HOUR), name)); // more than plain commands count
+  for (const { key } of hits) await operator.set(key, '4');
+  expect(await run(store, ...hits)).toMatchObject(hits.map(() => ({ code: 'OK', hitsBefore: 4 })));
+  expect(await run(store, ...hits)).toMatchObject(hits.map(() => ({ code: 'OVER_LIMIT', hitsBefore: 5 })));
+  for (const { key } of hits) expect(await operator.pttl(key)).toBeGreaterThan(0);
+});
+
 test('a counter is not deleted by a reset, so that another instance adds to a key with an expiry', async () => {
   const [one, other] = [await openStore(), await openStore()];
   const hit = spend(fixedWindowOf(5, HOUR), 'reset', 4);
