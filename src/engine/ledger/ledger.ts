@@ -46,10 +46,10 @@ export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
 /** Measures some of the calls to the backends. */
 export interface StoreMeter {
-  /** Begins a call. @returns its start on the meter's clock, or undefined if the call is not measured */
-  begin(): number | undefined;
+  /** Begins a call. @returns what reads its duration, or undefined if the call is not measured */
+  begin(): (() => number) | undefined;
   /** A measured call has ended. */
-  end(operations: readonly Operation[], begunMs: number): void;
+  end(operations: readonly Operation[], stop: () => number): void;
 }
 
 /** What a ledger owns. */
@@ -366,13 +366,13 @@ export class Ledger {
     if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
     const isNoted = (this.#backends.publishes || this.#remembered !== undefined) && operations.some(mayMakeRoom);
     if (isNoted) this.#noteChanges(operations, false);
-    const begunMs = this.#meter?.begin();
+    const stop = this.#meter?.begin();
     const replies = this.#trace
       ? this.#trace(() => this.#backends.run(operations, how))
       : this.#backends.run(operations, how);
-    if (!isNoted && begunMs === undefined) return replies;
+    if (!isNoted && stop === undefined) return replies;
     return after(replies, (all) => {
-      if (begunMs !== undefined) this.#meter?.end(operations, begunMs);
+      if (stop !== undefined) this.#meter?.end(operations, stop);
       if (isNoted) this.#noteChanges(operations, true);
       return all;
     });
