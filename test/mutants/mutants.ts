@@ -63,7 +63,6 @@ const steps: readonly Mutants[] = [
   ]),
   ...compiled('algorithms/fixed-window', 'a calendar', [
     ['if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0;', 'return startMs;'],
-    ['atMs >= startMs && atMs < (limit.boundaries[2] ?? 0)', 'true'],
   ]),
   ...compiled('holds/reservation', 'reservations that lapse into a log', [
     ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],
@@ -78,7 +77,6 @@ const steps: readonly Mutants[] = [
   ...compiled('holds/concurrency', 'by hold times', [
     ['if (isUsed) estimate.age++;', ''],
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
-    ['Math.floor((7 * baselineUs + latencyUs) / 8)', 'latencyUs'],
   ]),
   ...compiled('holds/allocation', 'an allocation', [
     ['before + hitsToFit(hits) <= limit.size', 'before <= limit.size'],
