@@ -22,21 +22,18 @@ local function format_of(count)
   return format
 end
 
--- Packs the numbers from place `numbers.first`, or without the first `numbers.dropped`, or all of them; or those of all lists in `numbers.lists`.
+-- Packs the numbers without the first `numbers.dropped`; those of the lists in `numbers.before` come before them.
 local function pack_numbers(numbers)
-  local from, to = numbers.dropped and numbers.dropped + 1 or numbers.first or 1, #numbers
-  if numbers.lists then
-    local packed = {}
-    for i = 1, #numbers.lists do
-      packed[i] = pack_numbers(numbers.lists[i])
-    end
-    return table.concat(packed)
-  elseif to == from + 1 then
-    return pack('<dd', numbers[from], numbers[to])
-  elseif to - from < CHUNK then
-    return pack(format_of(to - from + 1), unpack(numbers, from, to))
+  local from, to, before = (numbers.dropped or 0) + 1, #numbers, ''
+  for i = 1, numbers.before and #numbers.before or 0 do
+    before = before .. pack_numbers(numbers.before[i])
   end
-  local parts = {}
+  if to == from + 1 then
+    return before .. pack('<dd', numbers[from], numbers[to])
+  elseif to - from < CHUNK then
+    return before .. pack(format_of(to - from + 1), unpack(numbers, from, to))
+  end
+  local parts = { before }
   for first = from, to, CHUNK do
     local last = math.min(first + CHUNK - 1, to)
     parts[#parts + 1] = pack(format_of(last - first + 1), unpack(numbers, first, last))
