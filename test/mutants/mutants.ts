@@ -229,7 +229,7 @@ const scripts: readonly Mutants[] = [
     changes: [
       ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
       ['before === 0 ? !wasSet : leftMs < 0', 'before === 0 && !wasSet'],
-      ['if (!isFirstHit(limit)) this.#know(key, endMs);', ''],
+      ['if (!instead && !isFirstHit(limit)) this.#know(key, endMs);', ''],
     ],
   },
   {

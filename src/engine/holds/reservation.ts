@@ -542,6 +542,10 @@ export const reservation: Counting<ReservationLimit> = {
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
   longestMemoryMs: (limit) => limit.ttlMs + lapseMemoryMs(limit),
   hasHolders: true,
+  heldAt({ inner }) {
+    const { first, last, unit } = rateFor(inner).heldAt(inner);
+    return { first: OWN_NUMBERS + first, last: OWN_NUMBERS + last, unit };
+  },
   account(limit, state, nowMs) {
     const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
     return { terms: [showCount(limit, used - held), `${showCount(limit, held)} on hold`], used };
