@@ -371,7 +371,7 @@ const ledger: readonly Mutants[] = [
     tests: ['test/engine/ledger/debts', 'test/engine/ledger/overload'],
     changes: [
       ["policy.onOverload !== 'error' && isRateLimit(limit)", "policy.onOverload !== 'error'"],
-      ['if (!isDone && isKept) this.#debts.giveBack(debit, false);', ''],
+      ['if (!isDone && isKept) this.#options.debts.giveBack(debit, false);', ''],
     ],
   },
   {

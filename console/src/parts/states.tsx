@@ -88,8 +88,8 @@ function Store() {
           ? (['warn', 'Slow'] as const)
           : (['good', 'Up'] as const);
   const latencies = [
-    ...(lastMinute ? [`last minute: p50 ${millis(lastMinute.p50Ms)}, p99 ${millis(lastMinute.p99Ms)}`] : []),
-    ...(lastDay ? [`last day: p50 ${millis(lastDay.p50Ms)}, p99 ${millis(lastDay.p99Ms)}`] : []),
+    ...(lastMinute ? [`p50 ${millis(lastMinute.p50Ms)}, p99 ${millis(lastMinute.p99Ms)} now`] : []),
+    ...(lastDay ? [`p50 ${millis(lastDay.p50Ms)}, p99 ${millis(lastDay.p99Ms)} in a day`] : []),
   ];
   return (
     <OneState name="Store" is={is} word={word}>
