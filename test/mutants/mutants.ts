@@ -244,7 +244,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/requests.lua',
     tests: [twins],
-    only: 'requests that are sent together',
+    only: 'by several that are sent together',
     changes: [
       ['hit.blocks and not result.accepted', 'not result.accepted'],
       ['states[key] = packed and batch.unpack(packed) or nil', ''],

@@ -15,6 +15,7 @@ import { openReady } from '../../../helpers/connection.ts';
 import {
   anyAnchoredLimit,
   anyLimit,
+  anyLimitOf,
   anyTransfer,
   fixedWindowOf,
   inFlightOf,
@@ -226,16 +227,22 @@ async function inRedis(requests: readonly Request[], nowMs: number) {
 /**
  * No windows that begin with their first hit: conformance.ts tests which hit that is after a refund within a request.
  */
-const anySteadyLimit = anyLimit.filter((limit) => {
+const isSteady = (limit: Limit): boolean => {
   const own = counted(limit);
   return !('alignment' in own && own.alignment === 'first_hit');
-});
+};
+const anySteadyLimit = anyLimit.filter(isSteady);
 
-test('requests that are sent together', async () => {
-  const batches = fc.tuple(anySchedule(fc.oneof(anySteadyLimit, anyAnchoredLimit)), fc.integer({ min: 1, max: 12 }));
+const anyMixed = fc.oneof(anySteadyLimit, anyAnchoredLimit);
+const kinds = Object.entries(anyLimitOf) as [string, fc.Arbitrary<Limit>][]; // each of its own kind
+test.each([
+  ...kinds.map(([name, any]) => [name, any.filter(isSteady), 40] as const),
+  ['several', anyMixed, 150] as const,
+])('requests by %s that are sent together', async (_, limit, numRuns) => {
+  const batches = fc.tuple(anySchedule(limit), fc.integer({ min: 1, max: 12 }));
   await fc.assert(
     fc.asyncProperty(batches, ([{ limits, calls }, size]) => compare(limits, calls, size)),
-    { numRuns: 300 },
+    { numRuns },
   );
 });
 
