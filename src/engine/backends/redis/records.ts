@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../backend.ts';
-import type { RedisConnection } from './connect.ts';
+import { isQuiet, type RedisConnection } from './connect.ts';
 import { answered } from './reason.ts';
 
 /** Stores operators' records in Redis, under separate keys. */
@@ -40,6 +40,7 @@ export class RedisRecords {
   }
 
   async nowMs(): Promise<number> {
+    if (isQuiet(this.#redis)) throw new StoreUnavailable('redis: a proxy does not tell the time');
     return Number((await answered(this.#redis.time()))[0]) * 1_000;
   }
 
