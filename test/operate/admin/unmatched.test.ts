@@ -39,6 +39,13 @@ const reported: readonly (readonly [
     { reason: 'no_domain', level: 0, why: expect.stringContaining("the nearest is 'productpage-ratelimit'") },
   ],
   [
+    'a mistyped key, where one value has a rule of its own',
+    '{domain: d, descriptors: [{key: customer, value: alice, rate_limit: {unit: minute, requests_per_unit: 1}}, {key: customer, rate_limit: {unit: minute, requests_per_unit: 5}}]}',
+    'd',
+    ['custmer=ann'],
+    { reason: 'no_such_key', why: expect.stringMatching(/the nearest is d\.customer$/) },
+  ],
+  [
     'a key in other capitals',
     '{domain: d, descriptors: [{key: PATH, value: /productpage, rate_limit: {unit: minute, requests_per_unit: 1}}]}',
     'd',
