@@ -35,12 +35,15 @@ interface Group {
   readonly list: UnmatchedDescriptor[];
 }
 
-/** Groups descriptors that fail to match for the same reason, whatever their other values. */
+/** Numbers, and ids in hexadecimal digits. */
+const NUMBERS = /[0-9a-f]{8,}|\d+/g;
+
+/** Groups descriptors that fail to match for the same reason, whatever their other values, and the numbers in this one. */
 function groupsOf(all: readonly UnmatchedDescriptor[]): readonly Group[] {
   const groups = new Map<string, Group>();
   for (const one of all) {
     const { domain, entries, reason, level = 0 } = one;
-    const value = reason === 'no_such_key' ? undefined : entries[level - 1]?.value;
+    const value = reason === 'no_such_key' ? undefined : entries[level - 1]?.value.replace(NUMBERS, '#');
     const name = JSON.stringify([domain, reason, level, value, entries.map(({ key }) => key)]);
     const group = groups.get(name) ?? { name, first: one, list: [] };
     groups.set(name, group);

@@ -67,7 +67,7 @@ test('without a token, a browser on this machine can read everything, and shows 
   expect(await page.getByRole('navigation').getByRole('link', { name: 'Sites' }).count()).toBe(0);
 });
 
-test('a typo is listed once, however many users have it', async () => {
+test('a typo, and a path without a rule, are listed once, however many users and numbers they have', async () => {
   const weir = await startWeir({ USE_STATSD: 'false' });
   try {
     for (const user of ['a', 'b', 'c']) await send(weir, 'demo', [['usr', user]]);
@@ -78,6 +78,9 @@ test('a typo is listed once, however many users have it', async () => {
     await page.getByRole('link', { name: 'Which ones, and why' }).click();
     await page.getByText('and 2 more with the same keys').waitFor();
     expect(await page.getByRole('row').count()).toBe(2); // with the head
+    for (const item of [1, 2, 3, 40]) await send(weir, 'demo', [['path', `/items/${item}`]]);
+    await page.getByText('and 3 more with the same keys').waitFor();
+    expect(await page.getByRole('row').count()).toBe(3);
   } finally {
     await weir.stop();
   }
