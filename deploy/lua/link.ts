@@ -5,14 +5,22 @@ import ts from 'typescript';
 /** A step, and the declarations that it uses, as the text of one file. */
 export interface Linked {
   readonly text: string;
-  /** The numbers of a limit, in the order of their declaration; a list of further ones has the suffix `[]`. */
+  /**
+   * The numbers of a limit, in the order of their declaration; a list of further ones has the suffix `[]`, and the limit
+   * of another algorithm `{}`.
+   */
   readonly fields: readonly string[];
+  /** The same for other variables whose type is a record of numbers, by their names. */
+  readonly records: Readonly<Record<string, readonly string[]>>;
   /** The functions that the script calls, of those in `entries`. */
   readonly entries: readonly string[];
 }
 
 /** The functions of a row's file that run in Redis. `open` prepares a long state for several steps. */
-const entries = ['open', 'step', 'refund'];
+const entries = ['open', 'step', 'refund', 'startBefore'];
+
+/** What other parts of a script define: see `outside` in to-lua.ts. */
+const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots']);
 
 /** A source file, with what it declares at its top and imports, by name. */
 interface Source {
@@ -27,15 +35,15 @@ export function link(path: string): Linked | undefined {
   const own = readSource(path, sources);
   const exported = entries.filter((name) => own.declared.get(name)?.getText().startsWith('export '));
   if (!exported.includes('step')) return undefined;
-  const used = new Set<ts.Statement>();
+  const used = new Map<ts.Statement, string>();
   for (const name of exported) reach(name, own, used);
   // each file after those that it imports
   const statements = [...sources.values()].flatMap(({ file }) => file.statements.filter((one) => used.has(one)));
   const names = statements.flatMap(namesIn);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Error(`${path}: two declarations have the name ${twice}; rename one`);
-  const text = `${statements.map(textOf).join('\n')}\nexport { ${exported.join(', ')} };\n`;
-  return { text, fields: listFields(own), entries: exported };
+  const text = `${statements.map((one) => used.get(one)).join('\n')}\nexport { ${exported.join(', ')} };\n`;
+  return { text, fields: listFields(own), records: listRecords(statements), entries: exported };
 }
 
 /** The text of a declaration, with a comment behind it. */
@@ -71,18 +79,46 @@ function namesIn(statement: ts.Statement): readonly string[] {
 }
 
 /** Adds a declaration, and those that it uses, directly or not. */
-function reach(name: string, source: Source, used: Set<ts.Statement>): void {
+function reach(name: string, source: Source, used: Map<ts.Statement, string>): void {
   const { declared, imported } = source;
   const elsewhere = imported.get(name);
+  if (foreign.has(name)) return;
   if (elsewhere) return reach(name, elsewhere, used);
   const statement = declared.get(name);
   if (!statement || used.has(statement)) return;
-  used.add(statement);
+  const place = findPlace(statement, source);
+  used.set(statement, place === undefined ? textOf(statement) : `const ${name} = ${place};`);
+  if (place !== undefined) return;
   const visit = (node: ts.Node): void => {
     if (ts.isIdentifier(node) && isUse(node)) reach(node.text, source, used);
     node.forEachChild(visit);
   };
   visit(statement);
+}
+
+/** The value of `const NAME = list.indexOf('text')`. */
+function findPlace(statement: ts.Statement, source: Source): number | undefined {
+  const [, list, text] = /^(?:export )?const \w+ = (\w+)\.indexOf\('(\w+)'\);/.exec(statement.getText()) ?? [];
+  if (list === undefined || text === undefined) return undefined;
+  const place = listTexts(list, source).indexOf(text);
+  if (place < 0) throw new Error(`${list} must have '${text}'`);
+  return place;
+}
+
+/** The texts of a list, or of the names of a record by `Object.keys`. */
+function listTexts(name: string, { declared, imported }: Source): readonly string[] {
+  const elsewhere = imported.get(name);
+  if (elsewhere) return listTexts(name, elsewhere);
+  const statement = declared.get(name);
+  const [one] = statement && ts.isVariableStatement(statement) ? statement.declarationList.declarations : [];
+  let value = one?.initializer;
+  while (value && (ts.isAsExpression(value) || ts.isSatisfiesExpression(value))) value = value.expression;
+  if (value && ts.isArrayLiteralExpression(value))
+    return value.elements.filter(ts.isStringLiteral).map(({ text }) => text);
+  if (value && ts.isObjectLiteralExpression(value))
+    return value.properties.map((member) => member.name?.getText() ?? '');
+  const [record] = value && ts.isCallExpression(value) ? value.arguments : [];
+  return record ? listTexts(record.getText(), { declared, imported } as Source) : [];
 }
 
 /** Whether an identifier is no name of a member or of a new variable. */
@@ -98,15 +134,37 @@ function isUse(node: ts.Identifier): boolean {
 }
 
 /** The members of the type of the first argument of `step`. */
-function listFields({ declared }: Source): readonly string[] {
+function listFields({ declared, imported }: Source): readonly string[] {
   const step = declared.get('step');
   const limit = step && ts.isFunctionDeclaration(step) ? step.parameters[0] : undefined;
   const type = limit?.type?.getText() ?? '';
-  const statement = declared.get(type);
+  const statement = declared.get(type) ?? imported.get(type)?.declared.get(type);
   if (limit?.name.getText() !== 'limit' || !statement || !ts.isInterfaceDeclaration(statement))
     throw new Error(`the first argument of step must be limit, an interface of numbers, got ${limit?.getText()}`);
-  return statement.members.map((member) => {
-    const isList = ts.isPropertySignature(member) && member.type?.getText() === 'readonly number[]';
-    return `${member.name?.getText()}${isList ? '[]' : ''}`;
+  return fieldsOf(statement);
+}
+
+const suffixes: Readonly<Record<string, string>> = { number: '', 'readonly number[]': '[]', 'number[]': '[]' };
+
+const fieldsOf = ({ members }: ts.InterfaceDeclaration): readonly string[] =>
+  members.map((member) => {
+    const type = ts.isPropertySignature(member) ? member.type?.getText() : undefined;
+    return `${member.name?.getText()}${suffixes[type ?? ''] ?? '{}'}`;
   });
+
+/** The fields of variables whose types have names that end with `Numbers`, but those of limits. */
+function listRecords(statements: readonly ts.Statement[]): Readonly<Record<string, readonly string[]>> {
+  const types = new Map(
+    statements.filter(ts.isInterfaceDeclaration).map((one) => [one.name.text, fieldsOf(one)] as const),
+  );
+  const records: Record<string, readonly string[]> = {};
+  const visit = (node: ts.Node): void => {
+    const type = ts.isParameter(node) || ts.isVariableDeclaration(node) ? node.type?.getText() : undefined;
+    const fields = type?.endsWith('Numbers') ? types.get(type) : undefined;
+    const name = ts.isParameter(node) || ts.isVariableDeclaration(node) ? node.name.getText() : '';
+    if (fields && !/^_?limit$/.test(name)) records[name] = fields;
+    node.forEachChild(visit);
+  };
+  for (const statement of statements) visit(statement);
+  return records;
 }

@@ -34,10 +34,46 @@ declare const $multi: (<T extends unknown[]>(...values: T) => LuaMultiReturn<T>)
   readonly __tstlExtension: 'MultiFunction' };
 `;
 
+/** What a step calls that other parts of a script define: its name there, and its declaration. */
+const outside: Readonly<Record<string, readonly [lua: string, declare: (step: string) => string]>> = {
+  rates: [
+    'algorithms',
+    (step) => `interface RateLimit { readonly windowMs: number }
+interface LimitList extends ReadonlyArray<number> { readonly inner: RateLimit }
+interface Rate {
+  readonly step: (this: void, limit: RateLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge) => ${step};
+  readonly refund: (this: void, limit: RateLimit, state: State | undefined, nowMs: number, hits: number, at: number) => ${step};
+}
+declare const rates: readonly Rate[];
+`,
+  ],
+  stepSlots: [
+    'in_flight',
+    (step) =>
+      `declare function stepSlots(limit: readonly number[], holds: State, nowMs: number, hits: number, charge: Charge): ${step};\n`,
+  ],
+  refundSlots: [
+    'in_flight_refund',
+    (step) =>
+      `declare function refundSlots(limit: readonly number[], holds: State, nowMs: number, hits: number, chargedAtMs: number): ${step};\n`,
+  ],
+};
+
+const outsideOf = (text: string): readonly string[] =>
+  Object.keys(outside).filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+
+const declareOutside = (text: string, step: string): string =>
+  outsideOf(text)
+    .map((name) => outside[name]?.[1](step))
+    .join('');
+
+const STEP_VALUES = 'LuaMultiReturn<[boolean, State, number, State?]>';
+
 /** Compiles a step to functions with these names, as the dispatcher calls them. @throws if it leaves the subset */
 export function compile(name: string, linked: Linked): Compiled {
-  check(name, linked.text);
-  const source = EXTENSIONS + shorten({ ...linked, text: inline(linked.text) });
+  check(name, linked.text + declareOutside(linked.text, 'Step').replaceAll('readonly number[]', 'object'));
+  const source =
+    EXTENSIONS + declareOutside(linked.text, STEP_VALUES) + shorten({ ...linked, text: inline(linked.text) });
   const { transpiledFiles, diagnostics } = tstl.transpileVirtualProject({ [NAME]: source }, options);
   const messages = diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
   const body = transpiledFiles[0]?.lua ?? '';
@@ -71,16 +107,17 @@ function inline(text: string): string {
     const value = one?.initializer;
     if (!one || !value) continue;
     if (ts.isArrowFunction(value)) bodies.set(one.name.getText(), value);
-    else if (/^-?[\d_]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
+    else if (/^-?[\d_.]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
     else continue;
-    edits.push([statement.pos, text.indexOf('\n', statement.end), '']);
+    edits.push([statement.getStart(), text.indexOf('\n', statement.end), '']);
   }
   const write = (node: ts.Node, values: ReadonlyMap<string, string>): string => {
     const body = ts.isCallExpression(node) ? bodies.get(node.expression.getText()) : undefined;
     if (ts.isCallExpression(node) && body) {
       const given = node.arguments.map((argument) => write(argument, values));
       const inner = body.parameters.map(({ name }, at) => [name.getText(), given[at] ?? ''] as const);
-      return `(${write(body.body, new Map([...constants, ...inner]))})`;
+      const written = write(body.body, new Map([...constants, ...inner]));
+      return ts.isCallExpression(body.body) ? written : `(${written})`; // (a call) is one value in Lua
     }
     const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
     if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
@@ -110,15 +147,22 @@ const edited = (text: string, edits: readonly Edit[]): string =>
 type Edit = readonly [from: number, to: number, text: string];
 
 /** The same text, in which a limit is a list of its numbers, a step several values, and loops count as Lua's do. */
-function shorten({ text, fields }: Linked): string {
+function shorten({ text, fields, records }: Linked): string {
   const file = ts.createSourceFile(NAME, text, ts.ScriptTarget.ESNext, true);
   const edits: Edit[] = [];
+  const lists: Linked['records'] = { ...records, limit: fields };
+  const steps = new Set(Array.from(text.matchAll(/const (\w+): Step =/g), ([, name]) => name));
   const visit = (node: ts.Node): void => {
     if (ts.isForStatement(node)) edits.push(...countLikeLua(node));
     else if (ts.isReturnStatement(node) && node.expression && ts.isObjectLiteralExpression(node.expression))
       edits.push(...returnValues(node.expression));
-    else if (ts.isPropertyAccessExpression(node)) edits.push(...readPlace(node, fields));
-    else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node));
+    else if (ts.isVariableDeclaration(node)) edits.push(...declareValues(node));
+    else if (ts.isCallExpression(node)) edits.push(...listValues(node, records));
+    else if (ts.isPropertyAccessExpression(node) && steps.has(node.expression.getText()))
+      edits.push([node.expression.end, node.name.getStart(), '_']);
+    else if (ts.isPropertyAccessExpression(node)) edits.push(...readPlace(node, lists[node.expression.getText()]));
+    else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node, fields));
+    else if (ts.isObjectLiteralExpression(node)) edits.push(...writeList(node, records));
     node.forEachChild(visit);
   };
   visit(file);
@@ -156,10 +200,50 @@ function returnValues({ properties, parent }: ts.ObjectLiteralExpression): reado
   ];
 }
 
+/** `const next: Step = …` as one constant for each value: `next_state` for `next.state`. */
+function declareValues({ name, type, initializer }: ts.VariableDeclaration): readonly Edit[] {
+  if (type?.getText() !== 'Step' || !initializer) return [];
+  const names = ['accepted', 'state', 'ttlMs', 'report'].map((member) => `${name.getText()}_${member}`);
+  return [[name.getStart(), type.end, `[${names.join(', ')}]`]];
+}
+
+/** `const inner: SomeNumbers = { windowMs: 1, children: [] }` as `[1]`. */
+function writeList(
+  { properties, parent }: ts.ObjectLiteralExpression,
+  records: Readonly<Record<string, readonly string[]>>,
+): readonly Edit[] {
+  const fields = ts.isVariableDeclaration(parent) && parent.type ? records[parent.name.getText()] : undefined;
+  if (!fields) return [];
+  const names = properties.map((property) => property.name?.getText());
+  if (names.join() !== fields.map((field) => field.replace('[]', '')).join())
+    throw new Error(`${parent.getText()} must have ${fields.join(', ')}, in this order`);
+  return [
+    [properties.pos - 1, properties.pos, '['],
+    ...properties.flatMap((property, at): readonly Edit[] => {
+      if (!ts.isPropertyAssignment(property)) return [];
+      if (fields[at]?.endsWith('[]')) return [[properties[at - 1]?.end ?? 0, property.end, '']];
+      return [[property.getStart(), property.initializer.getStart(), '']];
+    }),
+    [parent.end - 1, parent.end, ']'],
+  ];
+}
+
+/** `Object.values(inner)` as `inner`. */
+function listValues(
+  { expression, arguments: [record], end }: ts.CallExpression,
+  records: Readonly<Record<string, readonly string[]>>,
+): readonly Edit[] {
+  if (expression.getText() !== 'Object.values' || !record || !records[record.getText()]) return [];
+  return [
+    [expression.getStart(), record.getStart(), ''],
+    [record.end, end, ''],
+  ];
+}
+
 /** `limit.windowMs` as `limit[1]`, `limit.children[at]` as `limit[3 + at]`. */
-function readPlace(node: ts.PropertyAccessExpression, fields: readonly string[]): readonly Edit[] {
+function readPlace(node: ts.PropertyAccessExpression, fields: readonly string[] | undefined): readonly Edit[] {
   const { expression, name, parent } = node;
-  if (expression.getText() !== 'limit') return [];
+  if (!fields || fields.includes(`${name.text}{}`)) return [];
   const at = fields.indexOf(name.text);
   if (at >= 0) return [[expression.end, node.end, `[${at}]`]];
   const first = fields.indexOf(`${name.text}[]`);
@@ -168,12 +252,14 @@ function readPlace(node: ts.PropertyAccessExpression, fields: readonly string[])
 }
 
 /** The type of a limit is a list, and a function that returns a step returns several values. */
-function renameType({ parent, typeName, end }: ts.TypeReferenceNode): readonly Edit[] {
+function renameType({ parent, typeName, end }: ts.TypeReferenceNode, fields: readonly string[]): readonly Edit[] {
   const from = typeName.getStart();
-  if (ts.isParameter(parent) && parent.name.getText() === 'limit') return [[from, end, 'readonly number[]']];
+  const list = fields.some((field) => field.endsWith('{}')) ? 'LimitList' : 'readonly number[]';
+  if (ts.isParameter(parent) && /^_?limit$/.test(parent.name.getText())) return [[from, end, list]];
+  if (typeName.getText().endsWith('Numbers')) return [[from, end, 'number[]']];
   const isReturned = ts.isFunctionDeclaration(parent) && parent.type?.getStart() === from;
   const isStep = isReturned && typeName.getText() === 'Step';
-  return isStep ? [[from, end, 'LuaMultiReturn<[boolean, State, number, State?]>']] : [];
+  return isStep ? [[from, end, STEP_VALUES]] : [];
 }
 
 /** Joins the constants of places, which count from 1 in Lua, and drops the module's frame. */
@@ -186,19 +272,23 @@ const tidy = (lua: string): string =>
     .replace(/, 1 do$/gm, ' do');
 
 /** The functions under the names that the dispatcher calls. */
-function wrap(name: string, { entries }: Linked, body: string): string {
+function wrap(name: string, { entries, fields, text }: Linked, body: string): string {
   const keepsOpen = entries.includes('open');
+  const inner = fields.findIndex((field) => field.endsWith('{}'));
+  const readInner = inner < 0 ? '' : `  limit.inner = limit.inner or { unpack(limit, ${inner + 1}) }\n`;
   const makeFunction = (step: string, last: string): string =>
     keepsOpen
       ? `function(limit, state, now_ms, hits, ${last})
-  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
+${readInner}  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
 end`
       : step;
-  return `local ${name}, ${name}_refund
+  const names = [name, `${name}_refund`, ...(entries.includes('startBefore') ? [`${name}_start_before`] : [])];
+  const foreign = outsideOf(text).map((one) => `local ${one} = ${outside[one]?.[0]}\n`);
+  return `local ${names.join(', ')}
 do
-${body}
+${foreign.join('')}${body}
 ${name} = ${makeFunction('step', 'charge')}
 ${name}_refund = ${makeFunction('refund', 'charged_at_ms')}
-end
+${names[2] ? `${names[2]} = startBefore\n` : ''}end
 `;
 }

@@ -10,6 +10,7 @@ import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { createStoreBudget } from './ledger/store-budget.ts';
 import { openCounters } from './open/backends.ts';
+import { createLimitation } from './open/limitation.ts';
 import { checkOptions, counterOptions, rules } from './open/option-shapes.ts';
 import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
@@ -103,7 +104,7 @@ export interface Engine {
 export async function createEngine(given: EngineOptions): Promise<Engine> {
   checkOptions(given, shape);
   const options = { ...given, clock: given.clock ?? Date.now };
-  const traits = storeTraits(options);
+  const traits = { ...storeTraits(options), limitation: createLimitation(options) };
   const store = await openStore(options);
   try {
     const rules = await openRules(options.rules, traits);

@@ -17,7 +17,7 @@ export const faults: readonly Fault[] = [
   {
     what: 'the last hit that fits is refused',
     file: 'src/engine/algorithms/fixed-window.ts',
-    change: ['hits < 0 || after <= windowSize(limit)', 'hits < 0 || after < windowSize(limit)'],
+    change: ['hits < 0 || after <= limit.capacity', 'hits < 0 || after < limit.capacity'],
   },
   {
     what: 'each value has statistics of its own',

@@ -11,7 +11,7 @@ import { loadText } from '../helpers/rules.ts';
 const page = readFileSync(fileURLToPath(new URL('../../docs/algorithms.md', import.meta.url)), 'utf8');
 const yamlBlocks = Array.from(page.matchAll(/^```yaml\n(.*?)^```/gms), ([, text = '']) => text);
 
-/** A store on a clock that the test sets; test/engine/algorithms/twins.test.ts shows that Redis answers the same. */
+/** A store on a clock that the test sets; test/engine/lua/compiled.test.ts shows that Redis answers the same. */
 function make(): { readonly store: Backend; setClock(nowMs: number): void } {
   let nowMs = 0;
   return {

@@ -132,10 +132,11 @@ const steps: readonly Limit['algorithm'][] = [
   'leaky_bucket',
 ];
 
-/** The numbers of a limit in that script, which has no tick in those of leaky buckets. */
+/** The numbers of a limit in that script: leaky buckets have no tick, and calendars no phase. */
 function previousArgs(limit: Limit, nowMs: number): readonly number[] {
   const numbers = algorithmFor(limit).scriptArgs(limit, nowMs);
-  return limit.algorithm === 'leaky_bucket' ? numbers.toSpliced(3, 1) : numbers;
+  const isCalendar = limit.algorithm === 'fixed_window' && typeof limit.alignment !== 'string';
+  return isCalendar || limit.algorithm === 'leaky_bucket' ? numbers.toSpliced(3, 1) : numbers;
 }
 
 /** The Redis script of the previous build, and one call of it with one operation. */

@@ -22,10 +22,11 @@ export function drawSteps(limit: Limit, seed: number, count: number): readonly D
   const below = (bound: number): number => Math.floor(random() * bound);
   const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)] as T; // in range
   const capacity = fullCapacity(limit);
+  const lifeMs = limit.algorithm === 'reservation' ? limit.ttlMs : limit.windowMs;
   const charged: number[] = [START_MS];
   let nowMs = START_MS;
   return Array.from({ length: count }, () => {
-    const lifeEndMs = (charged[below(charged.length)] ?? 0) + limit.windowMs; // of hits that were charged then
+    const lifeEndMs = (charged[below(charged.length)] ?? 0) + lifeMs; // of hits that were charged then
     nowMs += oneOf([
       Math.max(lifeEndMs - nowMs, 0),
       0,
@@ -53,9 +54,32 @@ export function drawSteps(limit: Limit, seed: number, count: number): readonly D
     const charge = oneOf([true, true, true, true, false, 'regardless'] as const);
     const holder = hasHolders(limit) ? below(9) : 0;
     const share = isShared(limit) && { slotShare: { children: [1 + below(4), 9 + below(3)].slice(0, below(3)) } };
+    const commit = limit.algorithm === 'reservation' && { commits: below(3) === 0 };
+    const outcome = limit.algorithm === 'adaptive' && {
+      status: oneOf([0, 0, 200, 404, 503]),
+      threshold: oneOf([100, 60]),
+    };
     charged.splice(below(8), 1, nowMs);
-    return { nowMs, hits: isRefund ? Math.abs(hits) : hits, charge, chargedAtMs, claim: { holder, ...share } };
+    const claim = { holder, ...share, ...commit, ...outcome };
+    return { nowMs, hits: isRefund ? Math.abs(hits) : hits, charge, chargedAtMs, claim };
   });
+}
+
+/** Draws requests in flight that last longer as there are more of them; some fail, and some releases are lost. */
+export function drawLoad(seed: number, requests: number): readonly Drawn[] {
+  const random = randomOf(seed);
+  const steps: Drawn[] = [];
+  let nowMs = START_MS;
+  for (let holder = 1; holder <= requests; holder++) {
+    nowMs += Math.floor(random() * 20) + (random() < 0.005 ? 15_000 : 0);
+    const isFailing = holder % 900 > 800 ? 0.3 : 0.01;
+    const status = random() < isFailing ? 503 : ([0, 200, 404][Math.floor(random() * 3)] ?? 0);
+    const heldMs = Math.floor((holder % 400 > 250 ? 400 : 100) * (0.5 + random()));
+    const common = { charge: true, chargedAtMs: undefined } as const;
+    steps.push({ ...common, nowMs, hits: 1, claim: { holder } });
+    if (random() < 0.98) steps.push({ ...common, nowMs: nowMs + heldMs, hits: -1, claim: { holder, status } });
+  }
+  return steps.toSorted((one, other) => one.nowMs - other.nowMs);
 }
 
 /** Runs steps one after another, from an empty counter. */

@@ -122,6 +122,24 @@ export const prometheus = (): Promise<string> => prometheusTool('prometheus');
 export const nginx = (): Promise<string> =>
   extractedTool('nginx', { folder: 'nginx', path: 'usr/sbin/nginx', aptPackage: 'nginx', what: 'NGINX' });
 
+/** Path of nutcracker, which is twemproxy. */
+export const twemproxy = (): Promise<string> =>
+  extractedTool('nutcracker', {
+    folder: 'twemproxy',
+    path: 'usr/sbin/nutcracker',
+    aptPackage: 'nutcracker',
+    what: 'twemproxy 0.5',
+  });
+
+/** Path of HAProxy. */
+export const haproxy = (): Promise<string> =>
+  extractedTool('haproxy', {
+    folder: 'haproxy',
+    path: 'usr/sbin/haproxy',
+    aptPackage: ['haproxy', 'liblua5.3-0', 'libopentracing-c-wrapper0', 'libopentracing1'],
+    what: 'HAProxy 2.6 or later',
+  });
+
 const prometheusTool = (name: string): Promise<string> =>
   extractedTool(name, {
     folder: 'promtool',
@@ -135,7 +153,8 @@ interface ExtractedTool {
   readonly folder: string;
   /** In the package. */
   readonly path: string;
-  readonly aptPackage: string;
+  /** With libraries that it needs, which are found below `usr/lib`. */
+  readonly aptPackage: string | readonly string[];
   readonly what: string;
 }
 
@@ -149,7 +168,7 @@ async function extractedTool(name: string, { folder: own, path, aptPackage, what
   await install(folder, async (into) => {
     const why = `${name} is not on PATH: install ${what}; apt-get could not download it`;
     await mkdir(into);
-    await runInstaller(why, ['apt-get', 'download', aptPackage], into);
+    await runInstaller(why, ['apt-get', 'download', ...[aptPackage].flat()], into);
     for (const file of await readdir(into)) await runInstaller(why, ['dpkg-deb', '--extract', file, '.'], into);
   });
   return binary;

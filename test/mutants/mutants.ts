@@ -21,7 +21,7 @@ export function applyChange(text: string, [from, to]: Change): string {
   return `${before}${to}${after}`;
 }
 
-const twins = 'test/engine/algorithms/twins';
+const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
@@ -57,6 +57,27 @@ const steps: readonly Mutants[] = [
     ['Math.min(parts[at] ?? 0, hits)', 'hits'],
   ]),
   ...compiled('algorithms/window', 'parts with an anchor', [['(atMs + phaseMs) % windowMs', 'atMs % windowMs']]),
+  ...compiled('algorithms/fixed-window', 'a fixed window', [
+    ['hits < 0 || after <= limit.capacity', 'hits < 0 || after < limit.capacity'],
+    ['windowStartAt(limit, known, Math.max(nowMs, known));', 'windowStartAt(limit, known, nowMs);'],
+  ]),
+  ...compiled('algorithms/fixed-window', 'a calendar', [
+    ['if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0;', 'return startMs;'],
+  ]),
+  ...compiled('holds/reservation', 'reservations that lapse into a log', [
+    ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],
+    ['untilMs <= nowMs ? LATE : COMMITTED', 'untilMs < nowMs ? LATE : COMMITTED'],
+    ['limit.clips === 1 && isReserved ? reserved : used', 'used'],
+    ['lapsed > 0 && charge === false ? copyOf(limit, list, nowMs) : list', 'list'],
+  ]),
+  ...compiled('holds/adaptive', 'adaptive slots that children share', [
+    ['(limit.holder === ANONYMOUS ? -1 : -MAX_COUNT)', '-1'],
+    ['next.accepted || report[6] === CEILING', 'next.accepted'],
+  ]),
+  ...compiled('holds/concurrency', 'by hold times', [
+    ['if (isUsed) estimate.age++;', ''],
+    ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
+  ]),
   ...compiled('holds/allocation', 'an allocation', [
     ['before + hitsToFit(hits) <= limit.size', 'before <= limit.size'],
   ]),
@@ -79,8 +100,7 @@ const algorithms: readonly Mutants[] = [
     file: 'src/engine/algorithms/fixed-window.ts',
     tests: ['test/engine/algorithms/fixed-window', 'test/engine/algorithms/refund', 'test/engine/ledger/refusals'],
     changes: [
-      ['hits < 0 || after <= windowSize(limit)', 'hits < 0 || after < windowSize(limit)'],
-      ['Math.max(nowMs, known));', 'nowMs);'],
+      ['hits < 0 || after <= limit.capacity', 'hits < 0 || after < limit.capacity'],
       ['chargedAtMs >= startMs ? -hits : 0', '-hits'],
       ['hits <= 1 && windowSize(limit) > 0', 'hits <= 2 && windowSize(limit) > 0'],
     ],
@@ -109,33 +129,9 @@ const algorithms: readonly Mutants[] = [
 
 const scripts: readonly Mutants[] = [
   {
-    file: 'src/engine/algorithms/fixed-window.lua',
-    tests: [twins],
-    only: 'about fixed_window',
-    changes: [['hits < 0 or after <= limit[1]', 'hits < 0 or after < limit[1]']],
-  },
-  {
     file: 'src/engine/holds/reservation.ts',
     tests: ['test/engine/holds/reservation'],
-    changes: [['      left -= gone;\n', '']],
-  },
-  {
-    file: 'src/engine/holds/reservation.ts',
-    tests: [twins],
-    only: 'about reservation',
-    changes: [["event === 'repeated' ? 0 : Math.min(used, most)", 'Math.min(used, most)']],
-  },
-  {
-    file: 'src/engine/holds/reservation.lua',
-    tests: [operations],
-    only: 'end of its reservation',
-    changes: [['entries[own + 2] <= now_ms and LATE', 'entries[own + 2] < now_ms and LATE']],
-  },
-  {
-    file: 'src/engine/holds/reservation.lua',
-    tests: [twins],
-    only: 'about reservation',
-    changes: [['event == REPEATED and 0 or math.min(used, most)', 'math.min(used, most)']],
+    changes: [['else low = middle + 1;', 'else low = end;']],
   },
   {
     file: 'src/engine/holds/site-share.lua',
@@ -233,7 +229,7 @@ const scripts: readonly Mutants[] = [
     changes: [
       ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
       ['before === 0 ? !wasSet : leftMs < 0', 'before === 0 && !wasSet'],
-      ['if (!isFirstHit(limit)) this.#know(key, endMs);', ''],
+      ['if (!instead && !isFirstHit(limit)) this.#know(key, endMs);', ''],
     ],
   },
   {
@@ -248,7 +244,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/requests.lua',
     tests: [twins],
-    only: 'about requests that are sent together',
+    only: 'requests that are sent together',
     changes: [
       ['hit.blocks and not result.accepted', 'not result.accepted'],
       ['states[key] = packed and batch.unpack(packed) or nil', ''],
@@ -375,7 +371,7 @@ const ledger: readonly Mutants[] = [
     tests: ['test/engine/ledger/debts', 'test/engine/ledger/overload'],
     changes: [
       ["policy.onOverload !== 'error' && isRateLimit(limit)", "policy.onOverload !== 'error'"],
-      ['if (!isDone && isKept) this.#debts.giveBack(debit, false);', ''],
+      ['if (!isDone && isKept) this.#options.debts.giveBack(debit, false);', ''],
     ],
   },
   {

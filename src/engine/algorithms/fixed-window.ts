@@ -1,3 +1,4 @@
+import { compiled } from '../lua/compiled.ts';
 import {
   type Algorithm,
   type AnchoredWindows,
@@ -12,6 +13,7 @@ import {
   type State,
   type Step,
 } from './limit.ts';
+import { stepped } from './stepped.ts';
 import { listAnchor, type MayBeAnchored, phaseName, windowed, windowSize, windowStart, writeAnchor } from './window.ts';
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or on a date. */
@@ -34,8 +36,37 @@ export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
   readonly alignment: Alignment;
 }
 
+/** The alignments of `WindowNumbers`. */
+const FIRST_HIT = 1;
+const CALENDAR = 2;
+
+interface WindowNumbers {
+  /** Hits that fit, including the soft ones. */
+  readonly capacity: number;
+  readonly windowMs: number;
+  /** 0: windows begin on multiples of their length. */
+  readonly alignment: number;
+  readonly phaseMs: number;
+  /** Of a calendar: four boundaries around the caller's clock (ms since the epoch). */
+  readonly boundaries: readonly number[];
+}
+
+const NO_BOUNDARIES: readonly number[] = [];
+
+function numbers(limit: FixedWindowLimit, nowMs: number): WindowNumbers {
+  const { alignment, windowMs, phaseMs = 0 } = limit;
+  const isCalendar = typeof alignment !== 'string';
+  return {
+    capacity: windowSize(limit),
+    windowMs,
+    alignment: isCalendar ? CALENDAR : alignment === 'first_hit' ? FIRST_HIT : 0,
+    phaseMs,
+    boundaries: isCalendar ? alignment.around(nowMs) : NO_BOUNDARIES,
+  };
+}
+
 /**
- * Fixed window: counts hits from one boundary to the next, then starts again. Twin of fixed-window.lua.
+ * Fixed window: counts hits from one boundary to the next, then starts again.
  * State: window start (ms since the epoch), count.
  *
  * Refused hits are counted too, as envoyproxy/ratelimit does: 7 hits at 15 of 20 are refused whole and leave 22. Up to
@@ -46,35 +77,82 @@ export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
  *                most those spent
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const [knownStartMs = 0, knownCount = 0] = state ?? [];
-  const known = knownCount > 0 ? knownStartMs : 0; // a count of 0 is equivalent to no counter
-  const [startsMs, endMs] = windowAt(limit, known, Math.max(nowMs, known));
+export function step(
+  limit: WindowNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
+  const known = knownStart(state);
+  const startsMs = windowStartAt(limit, known, Math.max(nowMs, known));
   const startMs = Math.max(startsMs, known);
-  const before = known === startMs ? knownCount : 0;
+  const before = state && known === startMs ? (state[1] ?? 0) : 0;
   const after = Math.min(Math.max(before + hits, 0), MAX_COUNT);
-  const accepted = hits < 0 || after <= windowSize(limit);
+  const accepted = hits < 0 || after <= limit.capacity;
   const count = charge ? after : before;
-  return { accepted, state: [startMs, count], ttlMs: count === 0 ? 0 : endMs - nowMs };
+  return { accepted, state: [startMs, count], ttlMs: count === 0 ? 0 : windowEnd(limit, startsMs) - nowMs };
 }
 
+/** Only hits of the current window come back. */
+export function refund(
+  limit: WindowNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
+  const known = knownStart(state);
+  const startMs = Math.max(windowStartAt(limit, known, Math.max(nowMs, known)), known);
+  const next: Step = step(limit, state, nowMs, chargedAtMs >= startMs ? -hits : 0, true);
+  return { accepted: true, state: next.state, ttlMs: next.ttlMs };
+}
+
+/** The start of the window that ends at a time. */
+export function startBefore(limit: WindowNumbers, endMs: number): number {
+  return limit.alignment === FIRST_HIT ? endMs - limit.windowMs : windowStartAt(limit, 0, endMs - 1);
+}
+
+/** 0 for a new counter, to which a count of 0 is equivalent. */
+const knownStart = (state: State | undefined): number => (state && (state[1] ?? 0) > 0 ? (state[0] ?? 0) : 0);
+
 /**
- * Start and end of the window that contains a moment. A window that began with its first hit continues until its end.
+ * The start of the window that contains a moment. A window that began with its first hit continues until its end.
  *
  * @param knownStartMs  start of the counter's window; 0 for a new counter
  */
-function windowAt(
-  { alignment, windowMs, phaseMs = 0 }: FixedWindowLimit,
-  knownStartMs: number,
-  atMs: number,
-): readonly [number, number] {
-  if (typeof alignment !== 'string') {
-    const [, startMs, endMs] = alignment.around(atMs);
-    return [startMs, endMs];
+function windowStartAt(limit: WindowNumbers, knownStartMs: number, atMs: number): number {
+  if (limit.alignment === CALENDAR) return boundaryBefore(limit, atMs);
+  if (limit.alignment === FIRST_HIT)
+    return knownStartMs > 0 && atMs < knownStartMs + limit.windowMs ? knownStartMs : atMs;
+  return windowStart(atMs, limit.windowMs, limit.phaseMs);
+}
+
+const windowEnd = (limit: WindowNumbers, startMs: number): number =>
+  limit.alignment === CALENDAR ? boundaryAfter(limit, startMs) : startMs + limit.windowMs;
+
+/** Beyond the boundaries, windows have the length of the nearest one. */
+function boundaryBefore(limit: WindowNumbers, atMs: number): number {
+  const startMs = limit.boundaries[1] ?? 0;
+  if (atMs >= startMs && atMs < (limit.boundaries[2] ?? 0)) return startMs; // most often
+  const first = limit.boundaries[0] ?? 0;
+  if (atMs < first) {
+    const lengthMs = startMs - first;
+    return first - Math.ceil((first - atMs) / lengthMs) * lengthMs;
   }
-  let startMs = windowStart(atMs, windowMs, phaseMs);
-  if (alignment === 'first_hit') startMs = knownStartMs > 0 && atMs < knownStartMs + windowMs ? knownStartMs : atMs;
-  return [startMs, startMs + windowMs];
+  const last = limit.boundaries[3] ?? 0;
+  const lengthMs = last - (limit.boundaries[2] ?? 0);
+  if (atMs >= last) return last + Math.floor((atMs - last) / lengthMs) * lengthMs;
+  return atMs < startMs ? first : (limit.boundaries[2] ?? 0);
+}
+
+/** The end of the window that begins at a boundary. */
+function boundaryAfter(limit: WindowNumbers, startMs: number): number {
+  if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0; // most often
+  const first = limit.boundaries[0] ?? 0;
+  if (startMs < first) return startMs + (limit.boundaries[1] ?? 0) - first;
+  for (let at = 1; at < 4; at++) if (startMs < (limit.boundaries[at] ?? 0)) return limit.boundaries[at] ?? 0;
+  return startMs + (limit.boundaries[3] ?? 0) - (limit.boundaries[2] ?? 0);
 }
 
 function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | undefined {
@@ -106,6 +184,10 @@ function parseAnchored(
   return { ...numbers, ...anchored, algorithm: 'fixed_window', alignment: dated?.calendar ?? 'epoch', counter };
 }
 
+/** With the boundaries around the counter's window: the clock may have run back since. */
+const numbersOf = (limit: FixedWindowLimit, state: State | undefined, nowMs: number): WindowNumbers =>
+  numbers(limit, Math.max(nowMs, knownStart(state)));
+
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
   ...windowed,
@@ -124,10 +206,14 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone };
   },
   leaseMs: (untilResetMs) => untilResetMs,
-  step,
+  ...stepped({ compiled: compiled.fixed_window, numbers, step, refund }),
+  step: (limit, state, nowMs, hits, charge) => step(numbersOf(limit, state, nowMs), state, nowMs, hits, charge),
+  refund: (limit, state, nowMs, hits, atMs) => refund(numbersOf(limit, state, nowMs), state, nowMs, hits, atMs),
   describe(limit, [startMs = 0, count = 0], nowMs, outcome) {
     const { hits, accepted, charged } = outcome;
-    const [, endMs] = windowAt(limit, startMs, Math.max(nowMs, startMs));
+    const atMs = Math.max(nowMs, startMs);
+    const own = numbers(limit, atMs);
+    const endMs = windowEnd(own, windowStartAt(own, startMs, atMs));
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: charged ? Math.max(count - hits, 0) : count,
@@ -138,10 +224,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
       delayMs: 0,
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
-  },
-  refund(limit, state, nowMs, hits, chargedAtMs) {
-    const [startMs = 0] = step(limit, state, nowMs, 0, false).state;
-    return { ...step(limit, state, nowMs, chargedAtMs >= startMs ? -hits : 0, true), accepted: true };
   },
   refusalHoldsMs(limit, { decision, hits, charged }) {
     if (charged) return decision.durationUntilResetMs; // refused hits are counted, too
@@ -154,15 +236,6 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   movable: ({ alignment, anchor, requestsPerUnit }) =>
     alignment === 'epoch' && anchor === undefined ? requestsPerUnit : undefined,
   windows: ({ alignment }) => (typeof alignment === 'string' ? alignment : 'calendar'),
-  startBefore: (limit, endMs) =>
-    limit.alignment === 'first_hit' ? endMs - limit.windowMs : windowAt(limit, 0, endMs - 1)[0],
+  startBefore: (limit, endMs) => startBefore(numbers(limit, endMs - 1), endMs),
   state: { version: 2, length: 2 },
-  script: new URL('./fixed-window.lua', import.meta.url),
-  scriptArgs(limit, nowMs) {
-    const { alignment, windowMs, phaseMs = 0 } = limit;
-    const capacity = windowSize(limit);
-    if (alignment === 'epoch') return phaseMs === 0 ? [capacity, windowMs, 0] : [capacity, windowMs, 0, phaseMs];
-    if (alignment === 'first_hit') return [capacity, windowMs, 1];
-    return [capacity, windowMs, 2, ...alignment.around(nowMs)];
-  },
 };

@@ -32,6 +32,10 @@ export const DEFAULT_ALGORITHM: RateName = 'fixed_window';
 /** The names of all algorithms, in the order of the table. */
 export const rateNames = Object.keys(algorithms) as readonly RateName[]; // exactly the table's keys
 
+export type Rate = Algorithm<RateLimit>;
+
+/** The rows by their places: what steps that count beside an algorithm call. */
+export const rates: readonly Rate[] = Object.values(algorithms as Readonly<Record<RateName, Rate>>); // each of its own kind
+
 /** The row of a limit's algorithm. */
-export const rateFor = ({ algorithm }: RateLimit): Algorithm<RateLimit> =>
-  algorithms[algorithm] as Algorithm<RateLimit>; // the row of the limit's own kind
+export const rateFor = ({ algorithm }: RateLimit): Rate => algorithms[algorithm] as Rate; // the row of the limit's own kind

@@ -5,6 +5,8 @@ import type { Charge, State, Step } from './limit.ts';
 export interface Opened extends Array<number> {
   /** How many of the first numbers do not count any more. */
   dropped: number;
+  /** Lists of a state that come before this one. */
+  before?: readonly State[];
 }
 
 /** The functions of an algorithm that also run in Redis, from their compiled form, on the numbers `N` of a limit. */
@@ -41,23 +43,31 @@ export function steppedOpen<L, N extends object, S extends Opened, C = never>(
   source: Source<L, N, S, C> & { open(limit: N, list: number[], nowMs: number): S },
 ): Stepped<L, C> {
   const { compiled, numbers, open } = source;
-  const close = (opened: S, result: Step): Step =>
-    opened.dropped === 0 ? result : { ...result, state: opened.slice(opened.dropped) };
   return {
     script: compiled,
     step(limit, state, nowMs, hits, charge, claim) {
       const own = numbers(limit, nowMs, claim);
       const opened = open(own, state ? state.slice() : [], nowMs);
-      return close(opened, source.step(own, opened, nowMs, hits, charge));
+      return close(source.step(own, opened, nowMs, hits, charge));
     },
     refund(limit, state, nowMs, hits, chargedAtMs, claim) {
       const own = numbers(limit, nowMs, claim);
       const opened = open(own, state ? state.slice() : [], nowMs);
-      return close(opened, source.refund(own, opened, nowMs, hits, chargedAtMs));
+      return close(source.refund(own, opened, nowMs, hits, chargedAtMs));
     },
     scriptArgs: (limit, nowMs, claim) => listNumbers(compiled.fields, numbers(limit, nowMs, claim)),
   };
 }
+
+/** The step, with its state as one list. */
+function close(result: Step): Step {
+  const { dropped, before } = result.state as Opened; // those of `open`
+  if (dropped === 0 && !before) return result;
+  const first = (before ?? []).flatMap((list) => closed(list));
+  return { ...result, state: first.concat(result.state.slice(dropped)) };
+}
+
+const closed = (list: State): State => list.slice((list as Opened).dropped ?? 0); // it may be one
 
 /** The numbers of a limit in the order in which scripts read them. */
 function listNumbers(fields: readonly string[], numbers: object): readonly number[] {

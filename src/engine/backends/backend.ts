@@ -209,6 +209,8 @@ export interface Backend {
   /** Undefined if other instances cannot be notified. Subscribes on the first call. */
   invalidations?(listener: InvalidationListener): Invalidations;
   health(): BackendHealth;
+  /** Why only fixed windows can be counted, on single counters; undefined if all can, or if it is not known yet. */
+  limitation?(): string | undefined;
   close(): Promise<void>;
 }
 

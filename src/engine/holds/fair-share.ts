@@ -618,6 +618,7 @@ export const fairShare: Counting<FairShareLimit> = {
     if (isKept) giveBack(numbers, levels, hits, chargedAtMs);
     return finishStep(numbers, levels, { state, nowMs, judgement: ACCEPTED, isKept });
   },
+  heldAt: ({ windowMs }) => ({ first: 3, last: 3, unit: windowMs }),
   draw: () => ({ kind: 'level' }),
   isActiveChild: (state, nowMs, _child, limit) => isActiveChild(limit, state, nowMs),
   state: { hasNodes: true, version: 2 },

@@ -61,9 +61,6 @@ export function insertHold(holds: HoldList, size: number, holder: number, hits: 
   return place;
 }
 
-/** Comes before the scripts of limits whose hits have holders. @internal */
-export const holdListScript = new URL('./hold-list.lua', import.meta.url);
-
 /** The index of the first hold that expires after a time. @param first  index of the first hold */
 export function firstAfter(atMs: number, holds: State, size: number, first = 0): number {
   let at = first;
@@ -75,11 +72,4 @@ export function firstAfter(atMs: number, holds: State, size: number, first = 0):
 export function findHold(holder: number, holds: State, size: number, first = 0): number | undefined {
   for (let at = first; at < holds.length; at += size) if (holds[at] === holder) return at;
   return undefined;
-}
-
-/** Inserts after holds that expire earlier or at the same time. */
-export function insert(holds: number[], hold: readonly [number, number, number, ...number[]]): void {
-  let at = holds.length;
-  while (at > 0 && (holds[at - hold.length + 2] ?? 0) > hold[2]) at -= hold.length;
-  holds.splice(at, 0, ...hold);
 }

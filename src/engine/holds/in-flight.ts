@@ -47,12 +47,9 @@ export const MAX_HELD_SLOTS = 1_000;
 const PARTS = 64;
 
 /** Numbers in a hold: holder, slots, time of expiry; more in those of a shared limit. */
-export const holdSize = ({ path }: Partial<Sharing>): number => (path ? SHARED_SIZE : 3);
+const holdSize = ({ path }: Partial<Sharing>): number => (path ? SHARED_SIZE : 3);
 
-/** When the last hold of a list expires; 0 if it is empty. */
-export const lastExpiry = (holds: State, size: number): number => holds[holds.length - size + 2] ?? 0;
-
-interface InFlightNumbers extends PathNumbers {
+export interface InFlightNumbers extends PathNumbers {
   readonly slots: number;
   readonly windowMs: number;
   /** `ANONYMOUS` for none. */
@@ -60,7 +57,7 @@ interface InFlightNumbers extends PathNumbers {
   readonly threshold: number;
   readonly depth: number;
   readonly spare: number;
-  readonly children: readonly number[];
+  readonly children: number[];
 }
 
 function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined): InFlightNumbers {
@@ -69,7 +66,7 @@ function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined)
   return { slots: windowSize(limit), windowMs: limit.windowMs, holder, threshold, depth, spare, children };
 }
 
-interface Holds extends HoldList {
+export interface Holds extends HoldList {
   /** The sum of the slots that have expired since the last step that took or released some. */
   expired: number;
 }
@@ -137,6 +134,21 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
   }
   return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
 }
+
+/** What adaptive limits call, whose holds are the list: the first call opens it. */
+export const stepSlots = (limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
+  step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
+
+export const refundSlots = (
+  limit: InFlightNumbers,
+  holds: Holds,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step => refund(limit, openOnce(limit, holds, nowMs), nowMs, hits, chargedAtMs);
+
+const openOnce = (limit: InFlightNumbers, holds: Holds, nowMs: number): Holds =>
+  holds.searches === undefined ? open(limit, holds, nowMs) : holds;
 
 function judgeSlots(limit: InFlightNumbers, holds: Holds, wanted: number): Judgement {
   const shared = openSlots(limit, holds, wanted);

@@ -1,19 +1,13 @@
-import { type RateLimit, rateFor, rateNames } from '../algorithms/index.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  MAX_COUNT,
-  peekedHits,
-  type State,
-  type Step,
-} from '../algorithms/limit.ts';
+import { type Rate, type RateLimit, rateFor, rateNames, rates } from '../algorithms/index.ts';
+import { type AnyLimit, type Charge, MAX_COUNT, peekedHits, type State, type Step } from '../algorithms/limit.ts';
 import { showCount } from '../algorithms/money.ts';
+import { type Opened, steppedOpen } from '../algorithms/stepped.ts';
+import { compiled } from '../lua/compiled.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
 import { type Counting, peek } from './counting.ts';
-import { findHold, firstAfter, insert as insertHold } from './hold-list.ts';
-import { type ReservationEvent, reservationEvents } from './reports.ts';
-import { describeReservation, endsTogether } from './reservation-report.ts';
+import { type HoldList, insertHold, removeHold, searchHold } from './hold-list.ts';
+import { reservationEvents } from './reports.ts';
+import { describeReservation, endsTogether, OWN_NUMBERS } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */
 export const overruns = ['debt', 'clip'] as const;
@@ -34,40 +28,135 @@ export interface ReservationLimit extends AnyLimit {
   readonly estimate?: number | 'p95' | undefined;
 }
 
-/** The input of a step: an operation, and the counter's state. */
-interface StepInput {
-  readonly limit: ReservationLimit;
+/** Maximum number of requests that a counter holds: those with a reservation, then the most recently settled ones. */
+const MAX_RESERVATIONS = 1_000;
+
+/** Numbers in an entry: holder, hits (0 if settled), when it expires or was settled, when it was made. */
+const SIZE = 4;
+
+/** Of sums and times that are not known. */
+const UNKNOWN_MS = -9_007_199_254_740_991;
+
+const PEEKED = reservationEvents.indexOf('peeked');
+const REFUSED = reservationEvents.indexOf('refused');
+const REFUSED_ALONE = reservationEvents.indexOf('refused_alone');
+const RESERVED = reservationEvents.indexOf('reserved');
+const COMMITTED = reservationEvents.indexOf('committed');
+const LATE = reservationEvents.indexOf('late');
+const UNKNOWN = reservationEvents.indexOf('unknown');
+const REPEATED = reservationEvents.indexOf('repeated');
+const GIVEN_BACK = reservationEvents.indexOf('given_back');
+const FULL = reservationEvents.indexOf('full');
+
+interface ReservationNumbers {
+  /** The place of the counter's algorithm. */
+  readonly algorithm: number;
+  /** 1 if reservations end with a window of the counter. */
+  readonly endsWithWindow: number;
+  readonly ttlMs: number;
+  /** 1 if hits beyond those reserved are not charged. */
+  readonly clips: number;
+  /** `ANONYMOUS` for none. */
   readonly holder: number;
-  readonly commits: boolean;
-  readonly row: Algorithm<RateLimit>;
-  readonly state: State;
-  /** State of the counter of charged hits; undefined if nothing has been charged. */
-  readonly inner: State | undefined;
-  readonly entries: ReservationList;
-  /** Hits of reservations that have lapsed since the last step, and how many these are. */
-  readonly lapsed: number;
-  readonly lapses: number;
-  readonly nowMs: number;
-  readonly hits: number;
-  readonly charge: Charge;
+  /** 1 if the hits are those used. */
+  readonly commits: number;
+  /** 1 if lapsed reservations are charged. */
+  readonly chargesLapsed: number;
+  /** How long a lapsed reservation is remembered. */
+  readonly memoryMs: number;
+  /** Hits that must fit for a peek to be accepted. */
+  readonly peekedHits: number;
+  /** The counter's own limit. */
+  readonly inner: RateLimit;
 }
 
-/** The result of a step, except for the state. */
-interface Done {
-  readonly event: ReservationEvent;
-  readonly accepted: boolean;
-  /** Hits reserved, now or before. */
-  readonly reserved?: number;
-  readonly charged?: number;
-  /** Hits used beyond those reserved. */
-  readonly overrun?: number;
-  /** Hits that were counted as used when they lapsed, and are not. */
-  readonly corrected?: number;
-  readonly freeMs?: number;
+interface Reservations extends HoldList {
+  /** State of the counter of charged hits; undefined if nothing has been charged. */
+  inner: State | undefined;
+  /** Of the counter's last step. */
+  innerTtlMs: number;
+  innerReport: State;
+  /** Start of the current window; 0 if reservations do not end with a window. */
+  startMs: number;
+  /** Hits of reservations that have lapsed since the last step, and how many these are. */
+  lapsed: number;
+  lapses: number;
+  /** The number of reservations that count, which `held` is the sum of; those made before `sinceMs` do not. */
+  count: number;
+  sinceMs: number;
+  /** When the first of them to expire was made, and when the last expires; 0 if there is none. */
+  firstMadeMs: number;
+  lastMs: number;
+  /** For each entry the sum of the hits that count up to it, if it is known. */
+  sums: number[] | undefined;
+  /** What the next step begins with, if this is a copy. */
+  kept: Reservations | undefined;
+}
+
+const stepInner = (
+  limit: ReservationNumbers,
+  inner: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step => (rates[limit.algorithm] as Rate).step(limit.inner, inner, nowMs, hits, charge);
+
+/** Whether an entry can still be committed in time. */
+const isOpen = (list: Reservations, at: number, nowMs: number): boolean =>
+  (list[at + 1] ?? 0) > 0 && (list[at + 2] ?? 0) > nowMs;
+
+/** @param startMs  reservations made before this time do not count: their window is over */
+const counts = (list: Reservations, at: number, nowMs: number, startMs: number): boolean =>
+  isOpen(list, at, nowMs) && (list[at + 3] ?? 0) >= startMs;
+
+const ownPlace = (limit: ReservationNumbers, list: Reservations): number =>
+  limit.holder === ANONYMOUS ? -1 : searchHold(list, SIZE, limit.holder);
+
+const windowStartIn = (limit: ReservationNumbers, inner: State): number =>
+  limit.endsWithWindow === 1 ? (inner[0] ?? 0) : 0;
+
+/** How many of the first numbers of a counter's state do not count. */
+const droppedIn = (inner: State): number => (inner as Opened).dropped ?? 0;
+
+export function open(_limit: ReservationNumbers, numbers: number[], _nowMs: number): Reservations {
+  const length = numbers.length;
+  const first = length === 0 ? 0 : 1 + (numbers[0] ?? 0);
+  const list = numbers as Reservations; // it becomes one here
+  list.inner = undefined;
+  if (first > 1) {
+    const inner: number[] = [];
+    for (let at = 1; at < first; at++) inner[at - 1] = numbers[at] ?? 0;
+    list.inner = inner;
+  }
+  list.live = first;
+  list.dropped = first;
+  list.searches = 0;
+  list.sinceMs = UNKNOWN_MS;
+  writeInner(list);
+  return list;
+}
+
+/** Drops entries that expired at this time or before. */
+function dropBefore(list: Reservations, timeMs: number): void {
+  const length = list.length;
+  let live = list.live;
+  while (live < length && (list[live + 2] ?? 0) <= timeMs) live += SIZE;
+  list.live = live;
+  list.dropped = live;
+}
+
+/** Whether an entry has expired without a commit, and is remembered. */
+const isLapsed = (limit: ReservationNumbers, list: Reservations, at: number, nowMs: number): boolean =>
+  (list[at + 1] ?? 0) > 0 && (list[at + 2] ?? 0) + limit.memoryMs > nowMs;
+
+/** What a state has before the entries. */
+function writeInner(list: Reservations): void {
+  const inner = list.inner;
+  list.before = inner === undefined ? [[0]] : [[inner.length - droppedIn(inner)], inner];
 }
 
 /**
- * Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.lua.
+ * Reserve, then commit: a list of reservations beside the counter of another algorithm.
  * State: the length of the counter's own state, that state, then for each reservation its holder, hits, when it expires
  * and when it was made (ms since the epoch); sorted by expiry. A lapsed reservation is kept for one more ttl with
  * negative hits, and a settled one with 0 hits, so that late and repeated commits are recognized.
@@ -87,162 +176,319 @@ interface Done {
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function run(input: StepInput): Step {
-  const { limit, commits, row, inner, entries, nowMs, hits, charge } = input;
-  if (commits || (charge === 'regardless' && hits >= 0)) return commit(input);
-  if (hits >= 0) return reserve(hits === 0 ? { ...input, charge: false } : input);
-  return finishStep(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
-    event: 'given_back',
-    accepted: true,
-  });
+export function step(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
+  if (limit.commits === 1 || (charge === 'regardless' && hits >= 0)) return commit(limit, list, nowMs, hits, charge);
+  if (hits >= 0) return reserve(limit, list, nowMs, hits, hits > 0 && charge);
+  const own = lapse(limit, list, nowMs, charge);
+  const next: Step = stepInner(limit, own.inner, nowMs, hits, charge);
+  keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
+  return finishStep(limit, own, nowMs, charge, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
-
-function reserve(input: StepInput): Step {
-  const { limit, holder, row, inner, entries, nowMs, hits, charge } = input;
-  const { ttlMs } = limit;
-  const peek = row.step(limit.inner, inner, nowMs, 0, false);
-  const moment: Moment = { nowMs, startMs: currentWindowStart(input, peek) };
-  const own = findEntry(entries, holder);
-  const held = onHold(entries, moment, own).hits;
-  const required = hits === 0 ? peekedHits(row) : hits;
-  const tryWith = (others: number): Step =>
-    row.step(limit.inner, inner, nowMs, Math.min(others + required, MAX_COUNT), false);
-  const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries.numbers, own, moment);
-  const isFull = own === undefined && !hasRoom(entries, nowMs);
-  if (!isRenewed && (isFull || !tryWith(held).accepted)) {
-    const alone = tryWith(0);
-    if (!alone.accepted) return finishStep(input, alone, entries, { event: 'refused_alone', accepted: false });
-    const freeMs = freeAtMs(entries, moment, own, (left) => tryWith(left).accepted);
-    const roomMs = isFull ? (entries.numbers[entries.first + 2] ?? 0) : 0; // the first to expire
-    const event = isFull ? 'full' : 'refused';
-    return finishStep(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
-  }
-  if (hits === 0) return finishStep(input, peek, entries, { event: 'peeked', accepted: true });
-  const done: Done = { event: 'reserved', accepted: true, reserved: hits };
-  if (!charge) return finishStep(input, peek, entries, done);
-  const next = copyEntries(entries, own);
-  const untilMs = Math.max(nowMs + ttlMs, own === undefined ? 0 : (entries.numbers[own + 2] ?? 0));
-  insert(next, [holder, hits, untilMs, Math.max(nowMs, moment.startMs)], nowMs);
-  return finishStep(input, peek, { numbers: next, first: 0 }, done);
-}
-
-function commit(input: StepInput): Step {
-  const { limit, holder, commits, row, inner, entries, nowMs, hits, charge } = input;
-  const used = Math.max(hits, 0);
-  const own = commits ? findEntry(entries, holder) : undefined;
-  const kept = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
-  const reserved = Math.abs(kept);
-  const event =
-    own === undefined
-      ? settlesOnly(input)
-        ? 'peeked'
-        : 'unknown'
-      : reserved === 0
-        ? 'repeated'
-        : timely(entries.numbers[own + 2] ?? 0, nowMs);
-  const isReserved = event === 'committed' || event === 'late';
-  const most = limit.onOverrun === 'clip' && isReserved ? reserved : used;
-  const charged = event === 'repeated' ? 0 : Math.min(used, most);
-  const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
-  const isCharged = own !== undefined && kept < 0 && isLapseCharged(input, entries.numbers[own + 2] ?? 0);
-  const owed = event === 'repeated' ? 0 : charged - (isCharged ? reserved : 0);
-  const next = row.step(limit.inner, inner, nowMs, owed, charge ? 'regardless' : false);
-  const corrected = kept < 0 && limit.onLapse === 'charge' ? reserved : 0;
-  const done: Done = { event, accepted: true, reserved, charged, overrun, corrected };
-  if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS)
-    return finishStep(input, next, entries, done);
-  const left = copyEntries(entries, own);
-  insert(left, [holder, 0, nowMs, nowMs], nowMs);
-  return finishStep(input, next, { numbers: left, first: 0 }, done);
-}
-
-/** Whether a commit of nobody only charges what has lapsed. */
-const settlesOnly = ({ commits, hits }: StepInput): boolean => !commits && hits === 0;
-
-const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
-
-/** Whether a reservation that lapsed at this time counts in the counter. */
-const isLapseCharged = (input: StepInput, untilMs: number): boolean =>
-  input.limit.onLapse === 'charge' &&
-  untilMs >= currentWindowStart(input, input.row.step(input.limit.inner, input.inner, input.nowMs, 0, false));
-
-/** Charges what has lapsed since the last step, and leaves out what is too old for a late commit. */
-function lapse(input: StepInput): StepInput {
-  const { limit, row, inner, entries, nowMs } = input;
-  const { numbers } = entries;
-  const first = firstAfter(nowMs - limit.ttlMs, numbers, SIZE, entries.first);
-  const places: number[] = [];
-  for (let at = entries.first; at < numbers.length && (numbers[at + 2] ?? 0) <= nowMs; at += SIZE)
-    if ((numbers[at + 1] ?? 0) > 0) places.push(at);
-  if (places.length === 0) return { ...input, entries: { numbers, first } };
-  const left = numbers.slice(first);
-  let [lapsed, owed] = [0, 0];
-  for (const at of places) {
-    const hits = numbers[at + 1] ?? 0;
-    lapsed += hits;
-    if (isLapseCharged(input, numbers[at + 2] ?? 0)) owed += hits;
-    if (at >= first) left[at - first + 1] = -hits;
-  }
-  const next = owed === 0 ? undefined : row.step(limit.inner, inner, nowMs, Math.min(owed, MAX_COUNT), 'regardless');
-  const counter = next && next.ttlMs > 0 ? next.state : inner;
-  return { ...input, inner: counter, entries: { numbers: left, first: 0 }, lapsed, lapses: places.length };
-}
-
-/** Start of the current window; 0 if reservations do not end with a window. @param peek  of the counter */
-const currentWindowStart = ({ limit }: StepInput, { state }: Step): number =>
-  endsTogether(limit.inner) ? (state[0] ?? 0) : 0;
-
-/** @param next  of the counter */
-function finishStep(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
-  const { limit, nowMs } = input;
-  const { event, accepted, reserved = 0, charged = 0, overrun = 0, corrected = 0, freeMs = 0 } = done;
-  const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: currentWindowStart(input, next) });
-  const inner = next.ttlMs > 0 ? next.state : [];
-  const isRead = input.charge === false;
-  const { lapsed, lapses } = isRead ? NONE_LAPSED : input;
-  const used = isRead ? 0 : charged - corrected + (limit.onLapse === 'charge' ? lapsed : 0);
-  const stays = isRead && input.lapsed > 0; // the next step that may charge does it
-  const kept = stays ? { numbers: input.state, first: 0 } : entries;
-  const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
-  return {
-    accepted,
-    state:
-      stays || isAsBefore(input, inner, entries)
-        ? input.state
-        : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
-    ttlMs: Math.max(next.ttlMs, forgottenAtMs(kept, lapseMemoryMs(limit)) - nowMs, 0),
-    report: [...numbers, freeMs, lapsed, lapses, used, ...(next.report ?? next.state)],
-  };
-}
-
-const NONE_LAPSED = { lapsed: 0, lapses: 0 };
-
-/** Whether these parts equal the input state, so that a long state is not copied for nothing. */
-const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries: ReservationList): boolean =>
-  entries === given &&
-  entries.first === 1 + inner.length &&
-  state[0] === inner.length &&
-  inner.every((number, at) => number === state[1 + at]);
 
 /** Takes back a commit's hits, or a reservation. What has lapsed is left to the next step. */
-function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
-  const { limit, holder, commits, row, inner, entries, nowMs } = input;
-  const done: Done = { event: 'given_back', accepted: true };
-  if (commits) return finishStep(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
-  const own = findEntry(entries, holder);
-  const { numbers } = entries;
-  const isItself = own !== undefined && numbers[own + 1] === hits && numbers[own + 2] === chargedAtMs + limit.ttlMs;
-  const peek = row.step(limit.inner, inner, nowMs, 0, false);
-  return finishStep(input, peek, isItself ? { numbers: copyEntries(entries, own), first: 0 } : entries, done);
+export function refund(
+  limit: ReservationNumbers,
+  list: Reservations,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
+  dropBefore(list, nowMs - limit.memoryMs);
+  if (limit.commits === 1) {
+    const back: Step = (rates[limit.algorithm] as Rate).refund(limit.inner, list.inner, nowMs, hits, chargedAtMs);
+    keepInner(limit, list, back.state, back.ttlMs, back.report ?? back.state);
+  } else {
+    const own = ownPlace(limit, list);
+    if (own >= 0 && list[own + 1] === hits && list[own + 2] === chargedAtMs + limit.ttlMs) remove(list, own, nowMs);
+    const next: Step = stepInner(limit, list.inner, nowMs, 0, false);
+    keepInner(limit, list, next.state, next.ttlMs, next.report ?? next.state);
+  }
+  return finishStep(limit, list, nowMs, false, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-function createInput(limit: ReservationLimit, state: State = [], nowMs: number, claim: Claim = {}): StepInput {
-  const { holder = ANONYMOUS, commits = false } = claim;
-  const first = 1 + (state[0] ?? 0);
-  const inner = first > 1 ? state.slice(1, first) : undefined;
-  const entries = { numbers: state, first: firstAfter(nowMs - lapseMemoryMs(limit), state, SIZE, first) };
-  const row = rateFor(limit.inner);
-  return { limit, holder, commits, row, state, inner, entries, ...NONE_LAPSED, nowMs, hits: 0, charge: false };
+function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
+  const own = lapse(limit, list, nowMs, charge);
+  const inner = own.inner;
+  const now: Step = stepInner(limit, inner, nowMs, 0, false);
+  const startMs = windowStartIn(limit, now.state);
+  sumHolds(own, nowMs, startMs);
+  const place = ownPlace(limit, own);
+  const ownHits = place >= 0 && counts(own, place, nowMs, startMs) ? (own[place + 1] ?? 0) : 0;
+  const required = hits === 0 ? limit.peekedHits : hits;
+  const isRenewed = place >= 0 && hits > 0 && hits <= ownHits;
+  const isFull = place < 0 && !hasRoom(own, nowMs);
+  if (!isRenewed && (isFull || !fits(limit, inner, nowMs, own.held - ownHits + required))) {
+    const alone: Step = stepInner(limit, inner, nowMs, Math.min(required, MAX_COUNT), false);
+    if (!alone.accepted) {
+      keepInner(limit, own, alone.state, alone.ttlMs, alone.report ?? alone.state);
+      return finishStep(limit, own, nowMs, charge, false, [REFUSED_ALONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    let freeMs = freeAtMs(limit, own, inner, nowMs, required, place, ownHits);
+    if (isFull) freeMs = Math.max(freeMs, own[own.live + 2] ?? 0); // the first to expire
+    keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
+    const refused = isFull ? FULL : REFUSED;
+    return finishStep(limit, own, nowMs, charge, false, [refused, 0, 0, 0, 0, 0, 0, 0, freeMs, 0, 0, 0]);
+  }
+  keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
+  const event = hits === 0 ? PEEKED : RESERVED;
+  if (charge) {
+    const untilMs = Math.max(nowMs + limit.ttlMs, place < 0 ? 0 : (own[place + 2] ?? 0));
+    if (place >= 0) remove(own, place, nowMs);
+    add(own, limit.holder, hits, untilMs, Math.max(nowMs, startMs), nowMs);
+  }
+  return finishStep(limit, own, nowMs, charge, true, [event, hits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
+  const own = lapse(limit, list, nowMs, charge);
+  const used = Math.max(hits, 0);
+  const place = limit.commits === 1 ? ownPlace(limit, own) : -1;
+  const kept = place < 0 ? 0 : (own[place + 1] ?? 0);
+  const untilMs = place < 0 ? 0 : (own[place + 2] ?? 0);
+  const reserved = Math.max(kept, -kept);
+  const unknown = limit.commits === 0 && used === 0 ? PEEKED : UNKNOWN; // a charge of 0 hits only settles
+  const event = place < 0 ? unknown : reserved === 0 ? REPEATED : untilMs <= nowMs ? LATE : COMMITTED;
+  const isReserved = event === COMMITTED || event === LATE;
+  const most = limit.clips === 1 && isReserved ? reserved : used;
+  const charged = event === REPEATED ? 0 : Math.min(used, most);
+  const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
+  const isCharged = kept < 0 && isLapseCharged(limit, own, nowMs, untilMs);
+  const owed = charged - (isCharged ? reserved : 0);
+  const next: Step = stepInner(limit, own.inner, nowMs, owed, charge ? 'regardless' : false);
+  keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
+  if (charge && event !== REPEATED && limit.commits === 1 && limit.holder !== ANONYMOUS) {
+    if (place >= 0) remove(own, place, nowMs);
+    add(own, limit.holder, 0, nowMs, nowMs, nowMs);
+  }
+  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0; // counted as used when it lapsed
+  return finishStep(limit, own, nowMs, charge, true, [
+    event,
+    reserved,
+    charged,
+    overrun,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    -corrected,
+  ]);
+}
+
+/** Whether a reservation that lapsed at this time counts in the counter. */
+function isLapseCharged(limit: ReservationNumbers, list: Reservations, nowMs: number, untilMs: number): boolean {
+  if (limit.chargesLapsed === 0) return false;
+  const now: Step = stepInner(limit, list.inner, nowMs, 0, false);
+  return untilMs >= windowStartIn(limit, now.state);
+}
+
+/**
+ * Charges what has lapsed since the last step, and drops what is too old for a late commit. A step without a charge
+ * leaves this to the next one.
+ *
+ * @returns the list, or a copy if the step changes nothing
+ */
+function lapse(limit: ReservationNumbers, list: Reservations, nowMs: number, charge: Charge): Reservations {
+  const length = list.length;
+  let lapsed = 0;
+  let lapses = 0;
+  for (let at = list.live; at < length; at += SIZE) {
+    if ((list[at + 2] ?? 0) > nowMs) break;
+    if (isLapsed(limit, list, at, nowMs)) {
+      lapsed += list[at + 1] ?? 0;
+      lapses++;
+    }
+  }
+  const own = lapsed > 0 && charge === false ? copyOf(limit, list, nowMs) : list;
+  own.lapsed = lapsed;
+  own.lapses = lapses;
+  if (lapsed > 0) chargeLapsed(limit, own, nowMs);
+  dropBefore(own, nowMs - limit.ttlMs);
+  return own;
+}
+
+function chargeLapsed(limit: ReservationNumbers, list: Reservations, nowMs: number): void {
+  const length = list.length;
+  let owed = 0;
+  for (let at = list.live; at < length; at += SIZE) {
+    const untilMs = list[at + 2] ?? 0;
+    if (untilMs > nowMs) break;
+    const hits = list[at + 1] ?? 0;
+    if (isLapsed(limit, list, at, nowMs)) {
+      if (isLapseCharged(limit, list, nowMs, untilMs)) owed += hits;
+      list[at + 1] = -hits;
+    }
+  }
+  if (owed > 0) {
+    const next: Step = stepInner(limit, list.inner, nowMs, Math.min(owed, MAX_COUNT), 'regardless');
+    if (next.ttlMs > 0) list.inner = next.state;
+  }
+}
+
+function copyOf(limit: ReservationNumbers, list: Reservations, nowMs: number): Reservations {
+  const numbers = [0];
+  const inner = list.inner;
+  if (inner !== undefined) {
+    const end = inner.length;
+    for (let at = droppedIn(inner); at < end; at++) numbers[numbers.length] = inner[at] ?? 0;
+    numbers[0] = numbers.length - 1;
+  }
+  const length = list.length;
+  for (let at = list.live; at < length; at++) numbers[numbers.length] = list[at] ?? 0;
+  const copy = open(limit, numbers, nowMs);
+  copy.kept = list;
+  return copy;
+}
+
+/** Keeps the result of the counter's step, unless it is like a new one. */
+function keepInner(limit: ReservationNumbers, list: Reservations, state: State, ttlMs: number, report: State): void {
+  list.inner = ttlMs > 0 ? state : undefined;
+  list.innerTtlMs = ttlMs;
+  list.innerReport = report;
+  list.startMs = windowStartIn(limit, state);
+}
+
+/** @param report  event, hits reserved, charged and overrun; when hits become free; the usage besides those charged */
+function finishStep(
+  limit: ReservationNumbers,
+  list: Reservations,
+  nowMs: number,
+  charge: Charge,
+  accepted: boolean,
+  report: number[],
+): Step {
+  sumHolds(list, nowMs, list.startMs);
+  if (list.lastMs === UNKNOWN_MS) findEnds(list, nowMs, list.startMs);
+  report[4] = list.held;
+  report[5] = list.count;
+  report[6] = list.firstMadeMs;
+  report[7] = list.lastMs;
+  const usage = (report[2] ?? 0) + (report[11] ?? 0) + (limit.chargesLapsed === 1 ? list.lapsed : 0);
+  report[9] = charge ? list.lapsed : 0;
+  report[10] = charge ? list.lapses : 0;
+  report[11] = charge ? usage : 0;
+  const inner = list.innerReport;
+  const count = inner.length;
+  for (let at = 0; at < count; at++) report[OWN_NUMBERS + at] = inner[at] ?? 0;
+  writeInner(list);
+  const state = list.kept ?? list;
+  const length = state.length;
+  const rememberedMs = length > state.live ? (state[length - 2] ?? 0) + limit.memoryMs - nowMs : 0;
+  return { accepted, state, ttlMs: Math.max(list.innerTtlMs, rememberedMs, 0), report };
+}
+
+function fits(limit: ReservationNumbers, inner: State | undefined, nowMs: number, hits: number): boolean {
+  const trial: Step = stepInner(limit, inner, nowMs, Math.min(hits, MAX_COUNT), false);
+  return trial.accepted;
+}
+
+/** Whether another entry can be added: there are few, or the first one can be dropped. */
+const hasRoom = (list: Reservations, nowMs: number): boolean =>
+  list.length - list.live < MAX_RESERVATIONS * SIZE || !isOpen(list, list.live, nowMs);
+
+/** Sums the reservations that count. */
+function sumHolds(list: Reservations, nowMs: number, startMs: number): void {
+  if (list.sinceMs === startMs) return;
+  const length = list.length;
+  let held = 0;
+  let count = 0;
+  for (let at = list.live; at < length; at += SIZE) {
+    if (counts(list, at, nowMs, startMs)) {
+      held += list[at + 1] ?? 0;
+      count++;
+    }
+  }
+  list.held = held;
+  list.count = count;
+  list.sinceMs = startMs;
+  list.lastMs = UNKNOWN_MS;
+  list.sums = undefined;
+}
+
+function findEnds(list: Reservations, nowMs: number, startMs: number): void {
+  const length = list.length;
+  let first = list.live;
+  let last = length - SIZE;
+  while (first < length && !counts(list, first, nowMs, startMs)) first += SIZE;
+  while (last > first && !counts(list, last, nowMs, startMs)) last -= SIZE;
+  list.firstMadeMs = first < length ? (list[first + 3] ?? 0) : 0;
+  list.lastMs = first < length ? (list[last + 2] ?? 0) : 0;
+}
+
+/** Adds an entry to the sums, or subtracts it. */
+function sumEntry(list: Reservations, at: number, by: number, nowMs: number): void {
+  if (list.sinceMs !== UNKNOWN_MS && counts(list, at, nowMs, list.sinceMs)) {
+    list.held += by * (list[at + 1] ?? 0);
+    list.count += by;
+  }
+  list.lastMs = UNKNOWN_MS;
+  list.sums = undefined;
+}
+
+function remove(list: Reservations, place: number, nowMs: number): void {
+  sumEntry(list, place, -1, nowMs);
+  removeHold(list, SIZE, place);
+}
+
+/** Does nothing if the list is full. */
+function add(list: Reservations, holder: number, hits: number, untilMs: number, madeMs: number, nowMs: number): void {
+  if (list.length - list.live >= MAX_RESERVATIONS * SIZE) {
+    if (isOpen(list, list.live, nowMs)) return;
+    list.live += SIZE;
+    list.dropped = list.live;
+  }
+  const place = insertHold(list, SIZE, holder, hits, untilMs);
+  list[place + 3] = madeMs;
+  sumEntry(list, place, 1, nowMs);
+}
+
+/**
+ * Latest time at which enough reservations will have expired for the hits to fit; 0 if there is none.
+ *
+ * @param own      index of an entry to leave out; -1 for none
+ * @param ownHits  its hits that count
+ */
+function freeAtMs(
+  limit: ReservationNumbers,
+  list: Reservations,
+  inner: State | undefined,
+  nowMs: number,
+  hits: number,
+  own: number,
+  ownHits: number,
+): number {
+  const live = list.live;
+  const others = list.held - ownHits;
+  const sums = list.sums ?? sumUp(list, nowMs);
+  const end = sums.length;
+  let low = 0;
+  while (low < end && freedBy(sums, live, low, own, ownHits) === 0) low++;
+  let high = end;
+  let middle = low; // most often the first suffices
+  while (low < high) {
+    if (fits(limit, inner, nowMs, others - freedBy(sums, live, middle, own, ownHits) + hits)) high = middle;
+    else low = middle + 1;
+    middle = Math.floor((low + high) / 2);
+  }
+  return low < end ? (list[live + low * SIZE + 2] ?? 0) : 0;
+}
+
+/** Hits that are free once an entry and those before it have expired. */
+const freedBy = (sums: number[], live: number, entry: number, own: number, ownHits: number): number =>
+  (sums[entry] ?? 0) - (own >= 0 && own <= live + entry * SIZE ? ownHits : 0);
+
+function sumUp(list: Reservations, nowMs: number): number[] {
+  const length = list.length;
+  const sums: number[] = [];
+  let sum = 0;
+  for (let at = list.live; at < length; at += SIZE) {
+    if (counts(list, at, nowMs, list.sinceMs)) sum += list[at + 1] ?? 0;
+    sums[sums.length] = sum;
+  }
+  list.sums = sums;
+  return sums;
 }
 
 /**
@@ -251,6 +497,28 @@ function createInput(limit: ReservationLimit, state: State = [], nowMs: number, 
  */
 const lapseMemoryMs = ({ inner, ttlMs, onLapse }: ReservationLimit): number =>
   onLapse === 'free' ? ttlMs : Math.max(ttlMs, rateFor(inner).longestMemoryMs(inner));
+
+const counted = steppedOpen<ReservationLimit, ReservationNumbers, Reservations, Claim>({
+  compiled: compiled.reservation,
+  numbers: (limit, _nowMs, { holder = ANONYMOUS, commits = false } = {}) => {
+    const { inner, ttlMs, onOverrun, onLapse } = limit;
+    return {
+      algorithm: rateNames.indexOf(inner.algorithm),
+      endsWithWindow: endsTogether(inner) ? 1 : 0,
+      ttlMs,
+      clips: onOverrun === 'clip' ? 1 : 0,
+      holder,
+      commits: commits ? 1 : 0,
+      chargesLapsed: onLapse === 'charge' ? 1 : 0,
+      memoryMs: lapseMemoryMs(limit),
+      peekedHits: peekedHits(rateFor(inner)),
+      inner,
+    };
+  },
+  open,
+  step,
+  refund,
+});
 
 /** The row of reservations: rules have `reserve` beside the algorithm that counts. */
 export const reservation: Counting<ReservationLimit> = {
@@ -274,153 +542,23 @@ export const reservation: Counting<ReservationLimit> = {
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
   longestMemoryMs: (limit) => limit.ttlMs + lapseMemoryMs(limit),
   hasHolders: true,
+  heldAt({ inner }) {
+    const { first, last, unit } = rateFor(inner).heldAt(inner);
+    return { first: OWN_NUMBERS + first, last: OWN_NUMBERS + last, unit };
+  },
   account(limit, state, nowMs) {
     const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
     return { terms: [showCount(limit, used - held), `${showCount(limit, held)} on hold`], used };
   },
   standsAlone: (_limit, _hits, { commits = false }) => commits,
-  step: (limit, state, nowMs, hits, charge, claim) =>
-    run({ ...lapse(createInput(limit, state, nowMs, claim)), hits, charge }),
+  ...counted,
   describe: ({ inner }, report, nowMs, outcome) => describeReservation(inner, report, nowMs, outcome),
-  refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
-    refund(createInput(limit, state, nowMs, claim), hits, chargedAtMs),
   state: {
-    longest: ({ inner }) => (rateFor(inner).state.longest?.(inner) ?? 0) + MAX_RESERVATION_NUMBERS,
+    longest: ({ inner }) => (rateFor(inner).state.longest?.(inner) ?? 0) + MAX_RESERVATIONS * SIZE,
     keepsEntries: true,
   },
-  script: new URL('./reservation.lua', import.meta.url),
-  scriptArgs: (limit, nowMs, { holder = ANONYMOUS, commits = false } = {}) => {
-    const { inner, ttlMs, onOverrun, onLapse } = limit;
-    return [
-      rateNames.indexOf(inner.algorithm) + 1,
-      endsTogether(inner) ? 1 : 0,
-      ttlMs,
-      onOverrun === 'clip' ? 1 : 0,
-      holder,
-      commits ? 1 : 0,
-      onLapse === 'charge' ? 1 : 0,
-      lapseMemoryMs(limit),
-      ...rateFor(inner).scriptArgs(inner, nowMs),
-    ];
-  },
+  scriptArgs: (limit, nowMs, claim) => [
+    ...counted.scriptArgs(limit, nowMs, claim),
+    ...rateFor(limit.inner).scriptArgs(limit.inner, nowMs),
+  ],
 };
-
-/** Maximum number of requests that a counter holds: those with a reservation, then the most recently settled ones. */
-const MAX_RESERVATIONS = 1_000;
-
-/** Numbers in an entry: holder, hits (0 if settled), when it expires or was settled, when it was made. */
-const SIZE = 4;
-
-/** Maximum number of integers in a list of reservations. */
-const MAX_RESERVATION_NUMBERS = MAX_RESERVATIONS * SIZE;
-
-/** The reservations that count now. */
-interface OnHold {
-  readonly hits: number;
-  readonly count: number;
-  /** When the first of them to expire was made, and when the last expires; 0 if there is none. */
-  readonly firstMadeMs: number;
-  readonly lastMs: number;
-}
-
-/** A view of the reservations in a state, without a copy. */
-interface ReservationList {
-  readonly numbers: State;
-  /** The index of the first entry. */
-  readonly first: number;
-}
-
-/** The times that determine whether an entry counts. */
-interface Moment {
-  readonly nowMs: number;
-  /** Reservations made before this time do not count: their window is over. */
-  readonly startMs: number;
-}
-
-/** When the list may be dropped. */
-const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): number =>
-  numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
-
-const findEntry = ({ numbers, first }: ReservationList, holder: number): number | undefined =>
-  holder === ANONYMOUS ? undefined : findHold(holder, numbers, SIZE, first);
-
-/** Whether an entry can still be committed in time. */
-const isOpen = (entries: State, at: number, nowMs: number): boolean =>
-  (entries[at + 1] ?? 0) > 0 && (entries[at + 2] ?? 0) > nowMs;
-
-const counts = (entries: State, at: number, { nowMs, startMs }: Moment): boolean =>
-  isOpen(entries, at, nowMs) && (entries[at + 3] ?? 0) >= startMs;
-
-/** Hits of one reservation that count now. */
-const hitsAt = (entries: State, at: number, moment: Moment): number =>
-  counts(entries, at, moment) ? (entries[at + 1] ?? 0) : 0;
-
-/** @param own  index of an entry to leave out */
-function onHold({ numbers: entries, first }: ReservationList, moment: Moment, own?: number): OnHold {
-  let [hits, count, firstMadeMs, lastMs] = [0, 0, 0, 0];
-  for (let at = first; at < entries.length; at += SIZE) {
-    if (at === own || !counts(entries, at, moment)) continue;
-    if (count === 0) firstMadeMs = entries[at + 3] ?? 0;
-    lastMs = entries[at + 2] ?? 0;
-    hits += entries[at + 1] ?? 0;
-    count++;
-  }
-  return { hits, count, firstMadeMs, lastMs };
-}
-
-/** Whether another entry can be added: there are few, or the first one can be dropped. */
-const hasRoom = ({ numbers, first }: ReservationList, nowMs: number): boolean =>
-  numbers.length - first < MAX_RESERVATIONS * SIZE || !isOpen(numbers, first, nowMs);
-
-/** A copy of the entries. @param own  index of an entry to leave out */
-function copyEntries({ numbers, first }: ReservationList, own?: number): number[] {
-  const copy = numbers.slice(first);
-  if (own !== undefined) copy.splice(own - first, SIZE);
-  return copy;
-}
-
-/** Inserts an entry; does nothing if the list is full. */
-function insert(entries: number[], entry: readonly [number, number, number, number], nowMs: number): void {
-  if (entries.length >= MAX_RESERVATIONS * SIZE) {
-    if (isOpen(entries, 0, nowMs)) return;
-    entries.splice(0, SIZE);
-  }
-  insertHold(entries, entry);
-}
-
-/**
- * Latest time at which enough reservations will have expired; 0 if there is none. Reads each entry only a few times,
- * independent of `passes`.
- *
- * @param own     index of an entry to leave out
- * @param passes  whether the request passes beside this many hits on hold; must be monotonic: if it passes, it also
- *                passes beside fewer
- */
-function freeAtMs(
-  { numbers: entries, first: begin }: ReservationList,
-  moment: Moment,
-  own: number | undefined,
-  passes: (onHold: number) => boolean,
-): number {
-  const hitsIn = (from: number, to: number): number => {
-    let hits = 0;
-    for (let at = from; at < to; at += SIZE) if (at !== own) hits += hitsAt(entries, at, moment);
-    return hits;
-  };
-  let low = begin;
-  while (low < entries.length && (low === own || !counts(entries, low, moment))) low += SIZE;
-  let high = entries.length;
-  let left = hitsIn(low, high); // on hold once entries before `low` have expired
-  const first = hitsIn(low, Math.min(low + SIZE, high));
-  if (passes(left - first)) return low < high ? (entries[low + 2] ?? 0) : 0;
-  while (low < high) {
-    const middle = low + Math.floor((high - low) / SIZE / 2) * SIZE;
-    const gone = hitsIn(low, middle + SIZE);
-    if (passes(left - gone)) high = middle;
-    else {
-      low = middle + SIZE;
-      left -= gone;
-    }
-  }
-  return low < entries.length ? (entries[low + 2] ?? 0) : 0;
-}

@@ -21,7 +21,7 @@ const NO_CEILING = 9_007_199_254_740_991;
 /** Factor of the weight in a mark. */
 const WEIGHT = 128;
 /** Numbers of each child on a path: its id, reservation, weight and ceiling. */
-const CHILD_NUMBERS = 4;
+export const CHILD_NUMBERS = 4;
 
 /** The part of a rate that a priority may use, as whole slots; at least one. */
 export const thresholdSlots = (slots: number, threshold: number): number =>
@@ -44,11 +44,16 @@ export function sharingArgs(
   return numbers;
 }
 
-/** The same parts of another number of slots. */
-export function scalePath(path: readonly ChildNumbers[], slots: number, whole: number): readonly ChildNumbers[] {
-  const part = (written: number): number => (written === 0 ? 0 : Math.max(Math.floor((written * slots) / whole), 1));
-  return path.map((child) => ({ ...child, reserve: part(child.reserve), ceiling: part(child.ceiling) }));
-}
+/** The same part of another number of slots. */
+export const scalePart = (written: number, slots: number, whole: number): number =>
+  written === 0 ? 0 : Math.max(Math.floor((written * slots) / whole), 1);
+
+export const scalePath = (path: readonly ChildNumbers[], slots: number, whole: number): readonly ChildNumbers[] =>
+  path.map((child) => ({
+    ...child,
+    reserve: scalePart(child.reserve, slots, whole),
+    ceiling: scalePart(child.ceiling, slots, whole),
+  }));
 
 /** What slots of a limit are shared by. */
 export interface PathNumbers {
@@ -60,7 +65,7 @@ export interface PathNumbers {
   /** Percentage of the slots that is left to children that come next. */
   readonly spare: number;
   /** Their numbers, from the top. */
-  readonly children: readonly number[];
+  readonly children: number[];
 }
 
 /** The threshold of a limit that no children share. */

@@ -135,12 +135,17 @@ export interface CounterOptions {
  * refuses_calls  the store refused a call
  * cannot_count   the store failed the test for whether it can count
  * accepts_calls  the store can count again
+ * counts_windows_only  the store runs no scripts, and counts fixed windows alone
  * late           this process was too late to wait for an answer
  * invalid_tls    certificate files cannot be used; the last usable ones stay in use
  */
 export type StoreEvent =
   | { readonly kind: 'up' | 'accepts_calls'; readonly server: string }
-  | { readonly kind: 'down' | 'refuses_calls' | 'cannot_count'; readonly server: string; readonly reason: string }
+  | {
+      readonly kind: 'down' | 'refuses_calls' | 'cannot_count' | 'counts_windows_only';
+      readonly server: string;
+      readonly reason: string;
+    }
   | { readonly kind: 'late'; readonly server: string; readonly latenessMs: number }
   | { readonly kind: 'invalid_tls'; readonly server: string; readonly reason: string };
 
@@ -196,6 +201,7 @@ export function storeTraits(options: CounterOptions): StoreTraits {
     leasesByDefault: consistency === 'leased',
     spend,
     split,
+    needsScripts: keyOptions(options).kind === 'reference' ? 'keys: reference' : options.usage ? 'usage' : undefined,
   };
   if (store === 'memory') return { ...common, name: 'memory' };
   if ('redis' in store) return { ...common, name: 'these Redis', leases: true };

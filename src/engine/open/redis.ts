@@ -85,6 +85,7 @@ function openRedis(
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },
       onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
+      onLimited: (reason) => onStoreEvent({ kind: 'counts_windows_only', server, reason }),
     },
   });
   const openShares: OpenBackends['openShares'] = async (terms) => {

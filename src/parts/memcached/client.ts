@@ -76,17 +76,6 @@ export function safeKey(key: string): string {
   return isSafe ? key : `#${createHash('sha256').update(key).digest('base64url')}`;
 }
 
-/**
- * The decimal count in a value; 0 if there is no value.
- *
- * @throws Error  the counter is not a number
- */
-export function countIn(value: Buffer | undefined): number {
-  const text = value?.toString('latin1').trim() ?? '0';
-  if (!/^\d+$/.test(text)) throw new Error('the counter is not a number');
-  return Number(text);
-}
-
 /** Maximum relative time in memcached, which interprets longer ones as dates. */
 const MAX_SPAN_S = 30 * 24 * 3600;
 /** The last date that memcached supports, in 2038. */
@@ -99,10 +88,11 @@ const MAX_DATE_S = 2 ** 31 - 1;
 const CLOCK_LAG_S = 2;
 
 /**
- * Time at which memcached may drop a counter, in whole seconds from now or since the epoch; negative for immediately.
+ * Time at which memcached may drop a counter, in whole seconds from now or since the epoch; never a negative one, which
+ * proxies refuse.
  */
 export function toExptime(ttlMs: number, nowMs: number): number {
-  if (ttlMs <= 0) return -1;
+  if (ttlMs <= 0) return 1;
   const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
   return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);
 }

@@ -1,21 +1,19 @@
 import { tlsOptions } from '../../engine/backends/tls.ts';
 import type { BackendContext, OpenBackends } from '../../engine/open/open-backends.ts';
-import { type CounterOptions, InvalidOptions, keyOptions, type MemcachedStore } from '../../engine/open/options.ts';
+import { type CounterOptions, InvalidOptions, type MemcachedStore } from '../../engine/open/options.ts';
 import { MemcachedBackend } from './backend.ts';
-import { referenceCounters } from './reference.ts';
 import { type MemcachedServers, openServers } from './servers.ts';
 
 /** @throws InvalidOptions  an address is malformed, or a certificate file cannot be read */
 export async function openMemcachedBackend(
   store: MemcachedStore,
-  options: CounterOptions,
+  _: CounterOptions,
   context: BackendContext,
 ): Promise<OpenBackends> {
   const { clock, monotonicMs, lateness } = context;
   const { memcached: servers } = store;
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  const foreign = keyOptions(options).kind === 'reference' ? referenceCounters : undefined;
-  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, { lateness, foreign });
+  const main = new MemcachedBackend(open(store, context), { clock, monotonicMs }, lateness);
   return { backends: { main }, description: `in memcached at ${names}` };
 }
 

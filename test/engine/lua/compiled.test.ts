@@ -1,22 +1,28 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis as Connection } from 'ioredis';
+import { rateNames } from '../../../src/engine/algorithms/index.ts';
 import { MAX_COUNT, type Step } from '../../../src/engine/algorithms/limit.ts';
 import { packState } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
+import type { Compiled } from '../../../src/engine/lua/compiled-step.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
+  adaptiveOf,
   allocationOf,
+  calendarWindowOf,
+  fixedWindowOf,
   inFlightOf,
   leakyBucketOf,
+  reservationOf,
   slidingWindowBucketsOf,
   slidingWindowCounterOf,
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { type Drawn, digestSteps, drawSteps, runSteps } from '../../helpers/steps.ts';
+import { type Drawn, digestSteps, drawLoad, drawSteps, runSteps } from '../../helpers/steps.ts';
 
 const STEPS = 2_000;
 const path = [
@@ -46,6 +52,34 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   ['an allocation', allocationOf(20), '55ff464eff4d72e9'],
   ['requests in flight', inFlightOf(10, 60_000), 'c1642a9228322cce'],
   ['shared slots', inFlightOf(10, 60_000, { path }), 'b84ec81410130cde'],
+  ['a fixed window', fixedWindowOf(20, 60_000, { soft: 5 }), 'c5d12565671e831d'],
+  ['a window from its first hit', fixedWindowOf(20, 60_000, { alignment: 'first_hit' }), '483b2485673a4759'],
+  ['a window with an anchor', fixedWindowOf(20, 60_000, { phaseMs: 7_000 }), '94101c11c4a4ca0e'],
+  ['a calendar', calendarWindowOf(20, 'HOUR', 'Europe/Berlin'), '4aa6a1feea4c1389'],
+  ['reservations', reservationOf(fixedWindowOf(20, 60_000), { ttlMs: 9_000 }), 'b7a8da64e2205b09'],
+  [
+    'reservations that lapse into a log',
+    reservationOf(slidingWindowLogOf(20, 60_000), { ttlMs: 9_000, onLapse: 'charge', onOverrun: 'clip' }),
+    'e15d6d4b27de022b',
+  ],
+  [
+    'reservations that lapse into a window',
+    reservationOf(fixedWindowOf(20, 60_000), { ttlMs: 9_000, onLapse: 'charge' }),
+    '6ae00eb27a1f8662',
+  ],
+  [
+    'reservations in a bucket',
+    reservationOf(tokenBucketOf(20, 60_000), { ttlMs: 90_000, onLapse: 'charge' }),
+    '6bee023464c15023',
+  ],
+  ['adaptive slots', adaptiveOf(20, 60_000), '89e829ddd3b02b70'],
+  ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'ce183ad37ee87d62'],
+];
+
+/** The same for requests in flight that change an estimate. */
+const loads: readonly (readonly [name: string, limit: Limit, digest: string])[] = [
+  ['by hold times', adaptiveOf(100, 5_000, { adaptMs: 200 }), 'c2e1ecce9fcfdefa'],
+  ['by failures', adaptiveOf(100, 5_000, { adaptMs: 200, target: 'aimd' }), 'a24fecca0a14c9c8'],
 ];
 
 /** Runs steps in Redis, as the dispatcher does, one after another from an empty counter. */
@@ -85,12 +119,22 @@ afterAll(async () => {
   await server.stop();
 });
 
+function compiledOf(script: URL | Compiled): Compiled {
+  if (script instanceof URL) throw new Error(`${script.pathname} is not compiled`);
+  return script;
+}
+
 async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readonly Step[]> {
-  const { script, scriptArgs } = algorithmFor(limit);
-  if (script instanceof URL) throw new Error('it has a script of its own');
+  const { script, includes = [], scriptArgs } = algorithmFor(limit);
+  const inner = limit.algorithm === 'reservation' ? limit.inner : undefined;
+  const before = (inner ? [algorithmFor(inner).script] : includes).map(compiledOf);
+  const own = compiledOf(script);
   const counters = readFileSync(join(__dirname, '../../../src/engine/backends/redis/counters.lua'), 'utf8');
-  const step = `local step, refund = ${script.name}, ${script.name}_refund`;
-  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, script.lua, step, LOOP].join('\n');
+  const step = `local step, refund = ${own.name}, ${own.name}_refund`;
+  const rates = before.map(({ name }) => `{ step = ${name}, refund = ${name}_refund }`);
+  const table = inner ? `local algorithms = { [${rateNames.indexOf(inner.algorithm) + 1}] = ${rates[0]} }` : '';
+  const luas = before.map(({ lua }) => lua);
+  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, ...luas, table, own.lua, step, LOOP].join('\n');
   const input = steps.flatMap(({ nowMs, hits, charge, chargedAtMs = 0, claim }, at) => {
     const numbers = scriptArgs(limit, nowMs, claim);
     const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;
@@ -113,6 +157,18 @@ describe('what the last build answered and stored, beginning with an empty count
 
   test.each(recorded)('%s in Redis', async (_, limit, digest) => {
     const steps = drawSteps(limit, 1, STEPS);
+    expect(digestSteps(steps, await runInRedis(limit, steps))).toBe(digest);
+  });
+});
+
+describe('what the last build answered and stored as an estimate changed', () => {
+  test.each(loads)('%s in memory', (_, limit, digest) => {
+    const steps = drawLoad(1, STEPS);
+    expect(digestSteps(steps, runSteps(limit, steps))).toBe(digest);
+  });
+
+  test.each(loads)('%s in Redis', async (_, limit, digest) => {
+    const steps = drawLoad(1, STEPS);
     expect(digestSteps(steps, await runInRedis(limit, steps))).toBe(digest);
   });
 });

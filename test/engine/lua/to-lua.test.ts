@@ -58,6 +58,22 @@ test('constants and short functions are written where they are used, and comment
   );
 });
 
+test('a step that is kept is a variable for each value, a record of numbers a list, and a place a number', () => {
+  const more = `interface OtherNumbers { readonly hits: number; readonly list: number[] }
+const kinds = ['first', 'second'] as const;
+const SECOND = kinds.indexOf('second');
+function other(limit: Numbers, nowMs: number): Step { return { accepted: true, state: [limit.size], ttlMs: nowMs }; }`;
+  const body = `  const own: OtherNumbers = { hits, list: [] };
+  own.list[0] = SECOND;
+  const next: Step = other(limit, own.hits);
+  state[0] = next.ttlMs;`;
+  const lua = compileStep(body, more);
+  expect(lua).toMatch(/local own = \{hits\}\s+own\[1 \+ 1\] = 1\n/);
+  expect(lua).toMatch(
+    /local next_accepted, next_state, next_ttlMs, next_report = other\(limit, own\[1\]\)\s+state\[1\] = next_ttlMs/,
+  );
+});
+
 test('the Lua of a log is what reviewers read (UPDATE_GOLDEN=1 writes it)', () => {
   const { lua } = compiled.sliding_window_log;
   const path = join(__dirname, 'golden/sliding-window-log.lua');

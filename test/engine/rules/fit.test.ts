@@ -133,3 +133,33 @@ describe('with CONSISTENCY=leased', () => {
     expect(loaded('rate_limit: {unlimited: true}')).toEqual([]);
   });
 });
+
+const rule = (more: string) => `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;
+
+test.each([
+  ['algorithm: token_bucket', 'algorithm: token_bucket'],
+  ['algorithm: in_flight, ttl: 60s', 'algorithm: in_flight'],
+  ['share: {by: tenant}', 'share: share'],
+])('a store without scripts refuses %s by name, with the reason', (more, what) => {
+  const text = rule(more).replace('unit: day, ', more.includes('in_flight') ? '' : 'unit: minute, ');
+  const runs = { reason: () => undefined, learn: async () => false };
+  expect(problems(text, { name: 'these Redis', limitation: runs })).toEqual([]);
+  const limitation = { ...runs, reason: () => 'NOPERM no eval' };
+  expect(problems(text, { name: 'these Redis', limitation })).toEqual([
+    `rules.yaml:2: descriptors[0].rate_limit.${what} needs a script, which cannot run in these Redis: NOPERM no eval`,
+  ]);
+});
+
+test('a store without scripts refuses requests that spend as a set, and takes fixed windows without being asked', () => {
+  let asked = 0;
+  const reason = () => {
+    asked++;
+    return 'NOPERM no eval';
+  };
+  const limitation = { reason, learn: async () => false };
+  expect([problems(rule('name: x'), { limitation }), asked]).toEqual([[], 0]);
+  const set = rule('name: x').replace('domain: d', 'domain: d\nspend: all_or_nothing');
+  expect(problems(set, { name: 'these Redis', limitation })).toEqual([
+    'rules.yaml:2: spend: spend: all_or_nothing needs a script, which cannot run in these Redis: NOPERM no eval',
+  ]);
+});

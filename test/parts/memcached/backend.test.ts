@@ -1,16 +1,20 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { unitMs } from '../../../src/engine/algorithms/limit.ts';
-import type { Backend, RequestOperation } from '../../../src/engine/backends/backend.ts';
-import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import { MAX_COUNT, unitMs } from '../../../src/engine/algorithms/limit.ts';
+import type { Backend, Operation, RequestOperation } from '../../../src/engine/backends/backend.ts';
+import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
-import { referenceCounters } from '../../../src/parts/memcached/reference.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
+import { findWindow } from '../../../src/parts/memcached/windows.ts';
 import { backendConformance } from '../../engine/backends/conformance.ts';
-import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { calendarWindowOf, fixedWindowOf, limitsOfEach, tokenBucketOf } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
 import { operationOf } from '../../helpers/operations.ts';
+import { randomOf } from '../../helpers/random.ts';
+import { startTwemproxy } from '../../helpers/redis-proxies.ts';
 import { tcpSockets } from '../../helpers/tcp-sockets.ts';
 import { eventually } from '../../helpers/until.ts';
 
@@ -36,7 +40,6 @@ async function ready(addresses: readonly string[], clock = Date.now): Promise<Ba
       onUp: () => {},
     }),
     { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
-    { foreign: referenceCounters },
   );
   await eventually(() => store.health().ready);
   return store;
@@ -60,6 +63,8 @@ const newKey = (): CounterKey => `counter-${process.pid}-${counters++}` as Count
 const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.YEAR)): RequestOperation => {
   return operationOf({ key }, limit, hits, true);
 };
+/** Whose counter has a state, since only that has the start of the window. */
+const fromFirstHit = fixedWindowOf(20, unitMs.YEAR, { alignment: 'first_hit' });
 const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
 
 test.each(limitsOfEach(20, unitMs.YEAR).filter(({ algorithm }) => algorithm !== without))(
@@ -73,6 +78,81 @@ test.each(limitsOfEach(20, unitMs.YEAR).filter(({ algorithm }) => algorithm !== 
     expect(codes.filter((code) => code === 'OVER_LIMIT')).toHaveLength(40);
   },
 );
+
+/** How often the first server has run commands of these kinds. */
+async function countsOf(...names: readonly string[]): Promise<readonly number[]> {
+  const text = await say(servers[0]?.port ?? 0, 'stats\r\n');
+  return names.map((name) => Number(new RegExp(`STAT ${name} (\\d+)`).exec(text)?.[1]));
+}
+
+test('a spend on a window that follows the clock is one command, and no compare and swap', async () => {
+  const store = await open(one());
+  const hit = hitOn(newKey());
+  await apply(store, hit);
+  const before = await countsOf('cmd_get', 'cmd_set', 'incr_hits', 'cas_hits');
+  await apply(store, hit);
+  const after = await countsOf('cmd_get', 'cmd_set', 'incr_hits', 'cas_hits');
+  expect(after.map((count, at) => count - (before[at] ?? 0))).toEqual([0, 0, 1, 0]);
+});
+
+test('hits cannot make a count overflow, however many they are', async () => {
+  const store = await open(one());
+  const key = newKey();
+  for (let spend = 0; spend < 2_100; spend += 50)
+    await apply(store, ...Array.from({ length: 50 }, () => hitOn(key, MAX_COUNT)));
+  expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OVER_LIMIT', limitRemaining: 0 }]);
+});
+
+/** Random operations that are compared; `RANDOM_OPERATIONS=1000000` for the long form. */
+const OPERATIONS = Number(process.env.RANDOM_OPERATIONS ?? 5_000);
+
+test('random operations of two instances have the replies of the store in memory, to the integer', async () => {
+  const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
+  const random = randomOf(seed);
+  const below = (bound: number): number => Math.floor(random() * bound);
+  const clock = fakeClock(Date.now());
+  const stores = [await ready(all(), clock), await ready(all(), clock)];
+  opened.push(...stores);
+  const memory = createMemoryBackend(clock, { maxCounters: 1_000_000 });
+  const limits = [
+    ...[150, 1_000, unitMs.HOUR].map((windowMs) => fixedWindowOf(20, windowMs)),
+    { ...fixedWindowOf(20, 400), soft: 3 },
+    { ...fixedWindowOf(10, 1_000, { phaseMs: 333 }), counter: 'phase' },
+    fixedWindowOf(20, 700, { alignment: 'first_hit' }),
+    calendarWindowOf(20, 'DAY', 'Europe/Berlin'),
+  ];
+  const keys = createCounterKeys(newKey());
+  const charged = new Map<CounterKey, number>();
+  for (let count = 0; count < OPERATIONS; count++) {
+    const limit = limits[below(limits.length)] as Limit;
+    const base = operationOf({ key: keys(limit, String(below(4)), []) }, limit, 1 + below(4), random() < 0.9);
+    const chance = random();
+    const kind = (['give_back', 'charge', 'peek'] as const)[below(20)] ?? 'spend';
+    const isRefund = chance < 0.04;
+    const operation: Operation = isRefund
+      ? { ...base, kind: 'refund', chargedAtMs: charged.get(base.key) ?? 1 }
+      : { ...base, kind: chance > 0.998 ? 'forget' : kind };
+    if (operation.kind === 'spend') charged.set(base.key, clock());
+    const how = { spend: 'each', timeoutMs: 10_000 } as const;
+    const [got, expected] = [await stores[below(2)]?.run([operation], how), await memory.run([operation], how)];
+    expect({ seed, count, operation, got }).toEqual({ seed, count, operation, got: expected });
+    if (below(10) === 0) clock.advance(below(100));
+  }
+}, 600_000);
+
+test('behind twemproxy, windows are counted and reset', async () => {
+  const proxy = await startTwemproxy(servers, 'memcached');
+  opened.push({ close: () => proxy.stop() });
+  const store = await open([`127.0.0.1:${proxy.port}`]);
+  for (const limit of [fixedWindowOf(5, unitMs.DAY), tokenBucketOf(1, unitMs.DAY, { burst: 5 })]) {
+    const hits = Array.from({ length: 40 }, newKey).map((key) => hitOn(key, 1, limit));
+    const codes = (await Promise.all(Array.from({ length: 10 }, () => apply(store, ...hits)))).flat();
+    expect(codes.filter(({ code }) => code === 'OK')).toHaveLength(200);
+    const resets = hits.map((hit) => ({ ...hit, kind: 'forget' }) as const);
+    await store.run(resets, { spend: 'each', timeoutMs: 5_000 });
+    expect(await apply(store, ...hits)).toMatchObject(hits.map(() => ({ code: 'OK', hitsBefore: 0 })));
+  }
+});
 
 test('counters of the longest windows are kept, although memcached reads more than thirty days as a date', async () => {
   const store = await open(one());
@@ -102,7 +182,8 @@ test("a counter is kept until its window ends, even if memcached's clock is behi
     const [decision] = await apply(store, hitOn(key, 20, limit));
     expect(decision?.code).toBe('OK');
     const { durationUntilResetMs = Number.NaN } = decision as { durationUntilResetMs?: number };
-    const reply = await say(server?.port ?? 0, `mg ${key} t\r\n`); // the item's remaining seconds to live
+    const now = { nowMs: Date.now(), dateMs: Date.now() };
+    const reply = await say(server?.port ?? 0, `mg ${findWindow({ key, limit }, now)?.key ?? key} t\r\n`); // the item's remaining seconds to live
     const [, keptS = ''] = /^HD t(\d+)/.exec(reply) ?? [];
     const leftMs = durationUntilResetMs - (performance.now() - startedMs);
     expect(Number(keptS) - 1).toBeGreaterThanOrEqual(leftMs / 1_000); // its clock may be two seconds behind, and has ticked
@@ -147,7 +228,7 @@ describe('counters that are shared with envoyproxy/ratelimit', () => {
   test('without a number are no counters', async () => {
     const store = await open(one());
     const key = newKey();
-    await apply(store, hitOn(key)); // a valid state
+    await apply(store, hitOn(key, 1, fromFirstHit)); // a valid state
     expect(await apply(store, sharedOn(key, 1))).toMatchObject([
       { code: 'UNAVAILABLE', reason: expect.stringContaining('memcached: CLIENT_ERROR') },
     ]);
@@ -230,6 +311,7 @@ test.each([
   ['END\r\nEND\r\nEND\r\n', 'received a reply without a request'],
 ])('the reply %j is only an error', async (reply, reason) => {
   const store = await open([await scripted(() => reply)]);
-  const answers = await Promise.all([apply(store, hitOn(newKey())), apply(store, hitOn(newKey()))]);
+  const hit = () => hitOn(newKey(), 1, fromFirstHit);
+  const answers = await Promise.all([apply(store, hit()), apply(store, hit())]);
   expect(JSON.stringify(answers)).toContain(reason);
 });

@@ -1,7 +1,9 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import type { MemcachedClient } from '../../../src/parts/memcached/client.ts';
 import { type MemcachedServers, openServers } from '../../../src/parts/memcached/servers.ts';
+import { findWindow } from '../../../src/parts/memcached/windows.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
 import { operationOf } from '../../helpers/operations.ts';
@@ -42,7 +44,14 @@ afterAll(async () => {
   await memcached.stop();
 });
 
-test.each(recordedCounters.filter(({ limit }) => sharesCounter(limit) && limit.algorithm !== 'sliding_window_log'))(
+/** Windows that follow the clock have other keys than in the previous build. */
+const isKept = (limit: Limit): boolean =>
+  sharesCounter(limit) &&
+  limit.algorithm !== 'sliding_window_log' &&
+  !findWindow({ key: '' as CounterKey, limit }, NOW);
+const NOW = { nowMs: RECORDED_FROM_MS, dateMs: RECORDED_FROM_MS };
+
+test.each(recordedCounters.filter(({ limit }) => isKept(limit)))(
   'this build continues from each state of $key for $limit.requestsPerUnit hits with the answers and the state of the previous build',
   async ({ key, limit, calls }) => {
     let before: RecordedCall['stored'];
@@ -52,7 +61,8 @@ test.each(recordedCounters.filter(({ limit }) => sharesCounter(limit) && limit.a
       const operation = operationOf({ key: key as CounterKey }, limit, hits, true); // it was recorded as one
       const [reply] = await backend.run([operation], PATIENT);
       expect({ nowMs, hits, ...reply }).toMatchObject({ nowMs, hits, ...sameAnswer(limit, answer) });
-      expect({ nowMs, hits, stored: (await client.get(key))?.value }).toEqual({ nowMs, hits, stored });
+      // a state that is as good as none is kept for a second: proxies refuse a negative expiry
+      if (stored) expect({ nowMs, hits, stored: (await client.get(key))?.value }).toEqual({ nowMs, hits, stored });
       before = stored;
     }
   },

@@ -2,7 +2,6 @@ import slotOf from 'cluster-key-slot';
 import { Cluster, type Redis } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
 import type { Eventual } from '../../../base/later.ts';
-import type { State } from '../../algorithms/limit.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -26,17 +25,19 @@ import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
+import { type CountedWindow, listWindows, replyFrom } from './batch-windows.ts';
 import { Batcher } from './batcher.ts';
-import type { RedisConnection } from './connect.ts';
+import { isQuiet, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
+import { Pipeline } from './pipeline.ts';
+import { PlainCounts } from './plain-counts.ts';
 import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError } from './reason.ts';
+import { answered, describeError, isUnsent } from './reason.ts';
 import { loneScripts, type Script, StoreCommand, script } from './script.ts';
-import { type Copied, listFields, SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
-import { JoinedReplies, type Rest, type SplitBatch, spendsAlone, splitBatch } from './split-batch.ts';
+import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
-import { WindowCounts } from './window-counts.ts';
+import { readTime, WindowCounts } from './window-counts.ts';
 
 interface RedisBackendOptions {
   /** `counter` for a Cluster whose keys do not have their domain as hash tag. */
@@ -60,7 +61,7 @@ interface RedisBackendOptions {
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
   /** Tests whether Redis can count; the backend is ready only while it can. Default: it is not tested. */
-  readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable'>;
+  readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable' | 'onLimited'>;
 }
 
 /** Windows of one batch that plain commands count: for more of them, one script costs less. */
@@ -82,7 +83,14 @@ export class RedisBackend implements Backend {
   readonly #probe: Probe | undefined;
   readonly #slotKeys: SlotKeys;
   readonly #windows: WindowCounts;
+  readonly #plain: PlainCounts;
+  /** Why no script can run, so that only fixed windows are counted. */
+  #limitation: string | undefined;
+  /** What could not be counted for that reason. */
+  #lacked: string | undefined;
   readonly #batchers = new Map<number, Batcher>();
+  /** The nodes of slots, as last found. */
+  readonly #nodes = new Map<number, { readonly name: string; readonly node: Redis }>();
   /** Used without a Cluster. */
   #onlyBatcher: Batcher | undefined;
   readonly #inNextTurn: (send: () => void) => void;
@@ -119,19 +127,27 @@ export class RedisBackend implements Backend {
     this.atomic = this.#options.atomic;
     const turn = new WriteTurn(redis);
     this.#inNextTurn = (send) => turn.add(send);
-    this.#windows = new WindowCounts((commands, slot) => {
-      const node = this.#findNode(slot);
-      return node ? commands.send(node) : Promise.reject(new Error("Cluster isn't ready"));
-    });
+    this.#windows = new WindowCounts(
+      (commands, slot) => this.#sendPlain(commands, slot),
+      (slot) => this.#nodeTime(slot),
+    );
+    this.#plain = new PlainCounts(this.#windows, (operation) => this.#needsScript(operation));
     redis.on('error', (error: Error) => {
       this.#lastError = describeError(error);
     });
     redis.on('ready', () => {
       this.#lastError = 'the connection was lost'; // for the next disconnect
-      if (!(redis instanceof Cluster)) void this.#checkServer(redis);
+      if (!(redis instanceof Cluster) && !isQuiet(redis)) void this.#checkServer(redis);
     });
     redis.on('close', () => this.#listener?.doubted?.());
-    this.#probe = options.probe && createProbe({ ...options.probe, redis, run: (all, how) => this.run(all, how) });
+    this.#probe =
+      options.probe &&
+      createProbe({
+        ...options.probe,
+        redis,
+        run: (all, how) => (this.#limitation === undefined ? this.run(all, how) : this.#runAlone(all, how)),
+        limit: (reason, key) => this.#limit(reason, key),
+      });
   }
 
   run(operations: readonly Operation[], { spend, timeoutMs, longestMs, receipts }: RunOptions): Eventual<Replies> {
@@ -164,6 +180,10 @@ export class RedisBackend implements Backend {
     const [first] = operations;
     if (!first) return true;
     if (!this.#isUsable()) return false;
+    if (this.#limitation !== undefined) {
+      const outcome = await within(timeoutMs, this.#countPlainly([{ operations, spend: 'each' }], ONE_NODE));
+      return 'value' in outcome || !isUnsent(new Error(outcome.reason)); // what may have been counted is assumed to be
+    }
     const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
     const slot = this.#slotIn(first.key);
     const settledKey = this.#slotKeys.name(slot, `settled|${instance}`);
@@ -180,24 +200,27 @@ export class RedisBackend implements Backend {
   }
 
   async #snapshot(counters: readonly Copied[], slot: number, timeoutMs: number): Promise<Snapshot> {
-    const fields = listFields(counters);
-    const keys = [...fields.keys()];
     const ownNowMs = this.#clock();
+    const keys = counters.map(({ key }) => key);
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
-    const wanted = Array.from(fields.values(), (own) => [own.length, ...own]).flat();
-    const call = this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys, ...wanted);
-    const reply = await within(timeoutMs, call);
+    const commands = new Pipeline();
+    addReads(commands, counters);
+    const isTold = this.#limitation === undefined;
+    if (isTold) commands.add('TIME');
+    const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
     if ('reason' in reply) return failed(describeError(reply.reason));
-    const { replay } = this.#options;
-    const { nowMs, ...snapshot } = snapshotFrom(reply.value, counters, replay);
-    return { ...snapshot, nowMs: replay || counters.some(({ shared }) => shared) ? ownNowMs : nowMs };
+    const isOnClock = this.#options.replay;
+    const nowMs = isTold ? readTime(reply.value.at(-1)) : this.#nodeTime(slot);
+    const snapshot = snapshotFrom(reply.value, counters, { nowMs, isOnClock });
+    return { ...snapshot, nowMs: isOnClock || counters.some(({ shared }) => shared) ? ownNowMs : nowMs };
   }
 
   async list(after: string | undefined, count: number): Promise<CounterPage> {
     const [node = '0', cursor = '0'] = after?.split(':') ?? [];
     if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
+    if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.#limitation}`);
     const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
     const server = nodes[Number(node)];
     if (!server) return { keys: [] };
@@ -217,8 +240,28 @@ export class RedisBackend implements Backend {
   }
 
   health(): BackendHealth {
-    const reason = this.#isUsable() && this.#isWhole() ? this.#probe?.problem() : this.#lastError;
+    const reason = this.#isUsable() && this.#isWhole() ? (this.#probe?.problem() ?? this.#lacked) : this.#lastError;
     return reason === undefined ? { ready: true } : { ready: false, reason };
+  }
+
+  limitation(): string | undefined {
+    return this.#limitation;
+  }
+
+  /**
+   * Counts fixed windows alone from now on, for this reason, or everything.
+   *
+   * @param key  of a scratch counter
+   * @throws  Redis's reason why not even that is possible
+   */
+  async #limit(reason: string | undefined, key: CounterKey): Promise<void> {
+    if (reason !== undefined)
+      this.#leadsMs.set(
+        ONE_NODE,
+        (await this.#windows.test(key, ONE_NODE, this.#clock())) - this.#options.monotonicMs(),
+      );
+    this.#limitation = reason;
+    this.#lacked = undefined;
   }
 
   async close(): Promise<void> {
@@ -248,11 +291,25 @@ export class RedisBackend implements Backend {
     return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
   }
 
+  #sendPlain(commands: Pipeline, slot: number): Promise<readonly unknown[]> {
+    const node = this.#findNode(slot);
+    return node ? commands.send(node) : Promise.reject(new Error("Cluster isn't ready"));
+  }
+
+  /** The clock of a slot's node, approximately. */
+  #nodeTime(slot: number): number {
+    return this.#options.monotonicMs() + (this.#leadsMs.get(slot) ?? 0);
+  }
+
   /** The connection to the node that has the slot, if it is known. */
   #findNode(slot: number): Redis | undefined {
     if (!(this.#redis instanceof Cluster)) return this.#redis;
-    const node = this.#redis.slots[slot]?.[0];
-    return this.#redis.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === node);
+    const name = this.#redis.slots[slot]?.[0];
+    const known = this.#nodes.get(slot);
+    if (known?.name === name && known?.node.status === 'ready') return known?.node;
+    const node = this.#redis.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === name);
+    if (name !== undefined && node) this.#nodes.set(slot, { name, node });
+    return node;
   }
 
   /** The breaker of the node that has the slot. */
@@ -283,59 +340,62 @@ export class RedisBackend implements Backend {
   }
 
   #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    const leadMs = this.#leadsMs.get(slot);
-    if (this.#options.replay || leadMs === undefined || !this.#findNode(slot)) return this.#runScript(requests, slot);
-    const { monotonicMs, foreign, usage } = this.#options;
-    const nowMs = monotonicMs() + leadMs;
-    const batch = splitBatch(requests, MOST_PLAIN_WINDOWS, (operation) => {
-      const needsScript = foreign?.has(operation) || (usage && operation.metered);
-      return !needsScript && this.#windows.isPlain(operation, nowMs);
-    });
-    return batch ? this.#sendSplit(requests, batch, slot, nowMs) : this.#runScript(requests, slot);
+    if (this.#limitation !== undefined) return this.#countPlainly(requests, slot);
+    if (this.#options.replay || !this.#leadsMs.has(slot) || !this.#findNode(slot))
+      return this.#runScript(requests, slot);
+    const nowMs = this.#nodeTime(slot);
+    const isPlain = (operation: Operation): boolean =>
+      !this.#needsScript(operation) && this.#windows.isPlain(operation, nowMs);
+    const windows = listWindows(requests, MOST_PLAIN_WINDOWS, isPlain);
+    return windows ? this.#sendWindows(requests, windows, slot) : this.#runScript(requests, slot);
   }
 
-  /** @param estimatedMs  the node's clock, approximately */
-  async #sendSplit(
+  /** What needs a script to count an operation, even on a fixed window. */
+  #needsScript(operation: Operation): string | undefined {
+    const { foreign, usage } = this.#options;
+    if (foreign?.has(operation)) return 'a counter shared with envoyproxy/ratelimit';
+    return usage && operation.metered ? 'usage' : undefined;
+  }
+
+  async #countPlainly(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const calledAtMs = this.#options.monotonicMs();
+    const { nowMs, replies } = await this.#plain.run(requests, slot, (what, { blocks, kind }) => {
+      if (what instanceof Error) return this.#unavailable(describeError(what));
+      const reason = `${what} needs a script: ${this.#limitation}`;
+      if (blocks && kind === 'spend') {
+        this.#lacked = reason;
+        this.#probe?.refused(); // it may run by now
+      }
+      return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
+    });
+    this.#checkClock(slot, nowMs, calledAtMs);
+    return replies;
+  }
+
+  async #sendWindows(
     requests: readonly BatchRequest[],
-    { windows, rest }: SplitBatch,
+    windows: readonly CountedWindow[],
     slot: number,
-    estimatedMs: number,
   ): Promise<readonly Replies[]> {
     const calledAtMs = this.#options.monotonicMs();
-    const counting = this.#windows.count(windows, slot, estimatedMs);
-    const running =
-      rest.length > 0
-        ? this.#runScript(
-            rest.map(({ request }) => request),
-            slot,
-          )
-        : [];
-    const [{ nowMs, befores }, replies] = await Promise.all([counting, running]);
-    this.#checkClock(slot, nowMs, calledAtMs);
-    const joined = new JoinedReplies(requests);
-    joined.addRest(rest, replies);
-    const refused: Rest[] = [];
-    for (const [at, window] of windows.entries()) {
-      const before = befores[at] as State | Error; // one for each window
-      if (!(before instanceof Error)) joined.addWindow(window, before, nowMs);
-      else if (isForScript(before)) {
-        if (isOverwritten(before)) this.#listener?.doubted?.();
-        for (const spend of spendsAlone(requests, window)) {
-          const known = isOverwritten(before) ? this.#recall(spend.request.operations) : undefined;
-          if (known) joined.addRest([spend], [known]);
-          else refused.push(spend);
-        }
-      } else joined.addFailure(window, () => this.#unavailable(describeError(before)));
-    }
-    if (refused.length > 0)
-      joined.addRest(
-        refused,
-        await this.#runScript(
-          refused.map(({ request }) => request),
-          slot,
-        ),
-      );
-    return joined.replies;
+    const counted = await this.#windows.count(windows, slot);
+    this.#checkClock(slot, counted.nowMs, calledAtMs);
+    return replyFrom(requests, windows, counted, async (alone, error) => {
+      if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
+      if (!isOverwritten(error)) return this.#runScript(alone, slot);
+      this.#listener?.doubted?.();
+      const known = alone.map(({ operations }) => this.#recall(operations));
+      const unknown = alone.filter((_, at) => !known[at]);
+      const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
+      return known.map((replies) => replies ?? counted.shift() ?? []);
+    });
+  }
+
+  /** Runs operations by a script, although none can run as far as it is known. */
+  async #runAlone(operations: readonly Operation[], { timeoutMs }: RunOptions): Promise<Replies> {
+    const outcome = await within(timeoutMs, this.#runScript([{ operations, spend: 'each' }], ONE_NODE));
+    if ('value' in outcome) return outcome.value[0] ?? [];
+    return operations.map(() => ({ code: 'UNAVAILABLE', reason: `redis: ${describeError(outcome.reason)}` }));
   }
 
   async #runScript(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {

@@ -58,6 +58,50 @@ export function connect(options: RedisConnectOptions): RedisConnection {
   return redis;
 }
 
+/** The handshake of ioredis, and none: some proxies close the connection on the first command that they do not know. */
+const HANDSHAKE = { protocol: 3, connectionName: 'weir', disableClientInfo: false } as const;
+const NO_HANDSHAKE = { protocol: 2, connectionName: undefined, disableClientInfo: true } as const;
+
+/** Whether the server may only be sent what counting needs, since it closes the connection on other commands. */
+export const isQuiet = (redis: RedisConnection): boolean => redis instanceof Redis && redis.options.protocol === 2;
+
+/**
+ * After an attempt to connect whose handshake was answered by closing the connection, makes the next one without a
+ * handshake. If that is usable, a second connection shows whether a handshake still fails: the server may have been down
+ * behind a proxy that accepts connections.
+ */
+function outliveHandshake(redis: Redis): Redis {
+  let isUnanswered = false;
+  redis.on('connect', () => {
+    isUnanswered = true;
+  });
+  redis.on('error', ({ name }: Error) => {
+    if (name === 'ReplyError') isUnanswered = false;
+  });
+  redis.on('ready', () => {
+    isUnanswered = false;
+    if (isQuiet(redis)) void retryHandshake(redis).catch(() => {});
+  });
+  redis.on('close', () => {
+    Object.assign(redis.options, isUnanswered && !isQuiet(redis) ? NO_HANDSHAKE : HANDSHAKE);
+    isUnanswered = false;
+  });
+  return redis;
+}
+
+/** Connects anew if a handshake succeeds. @throws  if the server does not answer, or the handshake fails */
+async function retryHandshake(redis: Redis): Promise<void> {
+  await redis.ping();
+  const other = redis.duplicate({ ...HANDSHAKE, lazyConnect: true, retryStrategy: () => null });
+  other.on('error', () => {});
+  try {
+    await other.connect();
+    redis.disconnect(true);
+  } finally {
+    other.disconnect();
+  }
+}
+
 /** Calls `use` with the client of one server, or with that of each node of a Cluster as it is added. */
 function forEachClient(connection: RedisConnection, use: (client: Redis) => void): void {
   if (connection instanceof Redis) use(connection);
@@ -99,10 +143,10 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
   switch (address.kind) {
     case 'unix':
-      return withDatabase(new Redis({ ...own, path: address.path, db: address.database }));
+      return withDatabase(outliveHandshake(new Redis({ ...own, path: address.path, db: address.database })));
     case 'tcp': {
       const { host, port, database: db } = address;
-      return withDatabase(new Redis({ ...own, host, port, db })); // not as arguments, which would be parsed as a URL
+      return withDatabase(outliveHandshake(new Redis({ ...own, host, port, db }))); // not as arguments, which would be parsed as a URL
     }
     case 'sentinel': {
       const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
@@ -223,7 +267,7 @@ function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: 
     // it uses INFO, which may be renamed or forbidden; a server that is loading reports it in its replies
     enableReadyCheck: false,
     reconnectOnError: leavesReplica(),
-    connectionName: 'weir',
+    ...HANDSHAKE,
     ...(address.username !== undefined && { username: address.username }),
     ...(address.password !== undefined && { password: address.password }),
     ...(tls && { tls: tlsOptions(tls, onTlsProblem) }),

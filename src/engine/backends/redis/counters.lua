@@ -22,21 +22,18 @@ local function format_of(count)
   return format
 end
 
--- Packs the numbers from place `numbers.first`, or without the first `numbers.dropped`, or all of them; or those of all lists in `numbers.lists`.
+-- Packs the numbers without the first `numbers.dropped`; those of the lists in `numbers.before` come before them.
 local function pack_numbers(numbers)
-  local from, to = numbers.dropped and numbers.dropped + 1 or numbers.first or 1, #numbers
-  if numbers.lists then
-    local packed = {}
-    for i = 1, #numbers.lists do
-      packed[i] = pack_numbers(numbers.lists[i])
-    end
-    return table.concat(packed)
-  elseif to == from + 1 then
-    return pack('<dd', numbers[from], numbers[to])
-  elseif to - from < CHUNK then
-    return pack(format_of(to - from + 1), unpack(numbers, from, to))
+  local from, to, before = (numbers.dropped or 0) + 1, #numbers, ''
+  for i = 1, numbers.before and #numbers.before or 0 do
+    before = before .. pack_numbers(numbers.before[i])
   end
-  local parts = {}
+  if to == from + 1 then
+    return before .. pack('<dd', numbers[from], numbers[to])
+  elseif to - from < CHUNK then
+    return before .. pack(format_of(to - from + 1), unpack(numbers, from, to))
+  end
+  local parts = { before }
   for first = from, to, CHUNK do
     local last = math.min(first + CHUNK - 1, to)
     parts[#parts + 1] = pack(format_of(last - first + 1), unpack(numbers, first, last))
@@ -90,12 +87,13 @@ end
 
 local MAX_USAGE_ENTRIES = 500000 -- as in usage.ts
 
--- The hits that a charged step adds to the usage of its counter. Twin of `usedHits` in usage.ts.
-local function used_hits(limit, hits, accepted, report)
+-- The hits that a charged step adds to the usage of its counter, less those that the counter has given back. Twin of
+-- `usedHits` in usage.ts.
+local function used_hits(limit, hits, accepted, report, given)
   if limit.algorithm.reserves then
-    return report[12] + math.min(hits, 0)
+    return report[12] - given
   end
-  return (accepted or hits < 0) and hits or 0
+  return (accepted and math.max(hits, 0) or 0) - given
 end
 
 -- The same for hits that are refunded.
@@ -142,11 +140,24 @@ local function log_usage(usage_key, log_key, now_ms, used)
   end
 end
 
--- The state of a window from its count. One that has lost its expiry gets that of the present window.
-local function read_count(key, text, limit, now_ms)
+local SURE_MS = 100 -- a counter that is found this long after its window began belongs to it
+
+-- The state of a window from its count. One that has lost its expiry gets that of the present window; with `is_spent`
+-- only when its limit is reached, since reading it costs a sixth of a hit.
+local function read_count(key, text, limit, now_ms, is_spent)
   local count = #text <= 20 and text:match('^%-?%d+$') and tonumber(text)
   if not count then
     return nil -- another program's value
+  end
+  count = math.min(math.max(count, 0), MAX_COUNT)
+  if is_spent and count < limit.numbers[1] then
+    if not limit.start_ms then
+      local _, _, ttl_ms = limit.algorithm.step(limit.numbers, nil, now_ms, 1, true)
+      limit.start_ms = limit.algorithm.start_before(limit.numbers, now_ms + ttl_ms)
+    end
+    if now_ms - limit.start_ms >= SURE_MS then
+      return { limit.start_ms, count }
+    end
   end
   local left_ms = call('PTTL', key)
   if left_ms <= 0 then
@@ -159,13 +170,13 @@ local function read_count(key, text, limit, now_ms)
     end
     left_ms = ttl_ms
   end
-  return { limit.algorithm.start_before(limit.numbers, now_ms + left_ms), math.min(math.max(count, 0), MAX_COUNT) }
+  return { limit.algorithm.start_before(limit.numbers, now_ms + left_ms), count }
 end
 
--- The state in a counter under a limit; nil if there is none.
-local function read_state(key, stored, limit, now_ms)
+-- The state in a counter under a limit; nil if there is none. is_spent: hits will be added, and the state stored
+local function read_state(key, stored, limit, now_ms, is_spent)
   if stored and limit.algorithm.counts_window then
-    return read_count(key, stored, limit, now_ms)
+    return read_count(key, stored, limit, now_ms, is_spent)
   end
   return unpack_state(stored, limit.algorithm.state_length)
 end

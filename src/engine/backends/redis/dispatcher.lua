@@ -63,8 +63,8 @@ for i = 1, input[1] do
 end
 at = at + 1
 
-local function state_of(key, limit)
-  return read_state(keys[key], stored[key], limit, now_ms)
+local function state_of(key, limit, is_spent)
+  return read_state(keys[key], stored[key], limit, now_ms, is_spent)
 end
 
 -- Stores the new state. Returns it packed.
@@ -97,11 +97,11 @@ end
 
 local function spend_once(key, limit, hits, is_metered)
   local algorithm = limit.algorithm
-  local before = state_of(key, limit)
+  local before = state_of(key, limit, true)
   local accepted, state, ttl_ms, report = algorithm.step(limit.numbers, before, now_ms, hits, true)
   local packed = keep(key, before, state, ttl_ms, limit)
   if is_metered then
-    meter(key, used_hits(limit, hits, accepted, report))
+    meter(key, used_hits(limit, hits, accepted, report, 0))
   end
   if report then
     add_reply(accepted, #report, pack_numbers(report))
@@ -113,7 +113,7 @@ end
 -- The caller repeats the steps from the state before to learn the outcome of each.
 local function spend_repeatedly(key, limit, hits, count, is_metered)
   local algorithm = limit.algorithm
-  local before = state_of(key, limit)
+  local before = state_of(key, limit, true)
   local length = before and #before or 0
   local is_long = length > SHORT_STATE
   if not is_long then
@@ -124,7 +124,7 @@ local function spend_repeatedly(key, limit, hits, count, is_metered)
   for _ = 1, count do
     accepted, state, ttl_ms, report = algorithm.step(limit.numbers, state, now_ms, hits, true)
     if is_metered then
-      meter(key, used_hits(limit, hits, accepted, report))
+      meter(key, used_hits(limit, hits, accepted, report, 0))
     end
     if is_long then
       report = report or state

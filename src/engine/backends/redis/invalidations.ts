@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Monotonic } from '../../../base/clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { hurryReconnects, mendSentinelClient, type RedisConnection } from './connect.ts';
+import { hurryReconnects, isQuiet, mendSentinelClient, type RedisConnection } from './connect.ts';
 
 /** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
@@ -100,12 +100,16 @@ export class RedisInvalidations implements Invalidations {
   }
 
   #sendBeat(): void {
-    if (this.#redis.status === 'ready') this.#redis.publish(this.#beatChannel, '').catch(() => {}); // counts as lost
+    if (this.#canPublish()) this.#redis.publish(this.#beatChannel, '').catch(() => {}); // counts as lost
+  }
+
+  #canPublish(): boolean {
+    return this.#redis.status === 'ready' && !isQuiet(this.#redis);
   }
 
   /** Sends what is queued, or keeps it for the next beat while there is no connection. */
   #flush(): void {
-    if (this.#redis.status !== 'ready') return this.#boundQueue();
+    if (!this.#canPublish()) return this.#boundQueue();
     const { changed, forgotten, missed } = this.#queued;
     this.#queued = nothingQueued();
     for (const slice of slices([...changed])) this.#send({ changed: slice });

@@ -15,7 +15,7 @@ local numbers = unpack_numbers(ARGV[1])
 local hits = table.remove(numbers, 1)
 local limit = { algorithm = algorithm, numbers = numbers }
 local stored = call('MGET', key)[1] -- GET fails on a key of another type
-local before = read_state(key, stored, limit, now_ms)
+local before = read_state(key, stored, limit, now_ms, true)
 local accepted, state, ttl_ms, report = algorithm.step(numbers, before, now_ms, hits, true)
 local packed = pack_numbers(state)
 write_state(key, stored, before, state, packed, limit, now_ms, ttl_ms)

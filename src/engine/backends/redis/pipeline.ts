@@ -31,6 +31,7 @@ export class Pipeline {
    * @throws   the connection's error: commands may have run
    */
   send(redis: Redis): Promise<readonly unknown[]> {
+    if (this.#count === 0) return Promise.resolve([]); // no reply would come
     return new Promise((resolve, reject) => {
       const command = new PipelineCommand(Buffer.from(this.#text, this.#encoding), this.#count, resolve, reject);
       const { commandQueue, condition } = redis as unknown as Internals;

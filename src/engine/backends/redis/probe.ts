@@ -1,10 +1,14 @@
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
 import { epochWindow } from '../../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from '../backend.ts';
-import type { CounterKeys } from '../key.ts';
+import type { CounterKey, CounterKeys } from '../key.ts';
 import type { RedisConnection } from './connect.ts';
+import { findProxy } from './find-proxy.ts';
+import { describeError } from './reason.ts';
 
 export interface ProbeOptions {
-  /** Counts on the server that is tested. */
+  /** Counts on the server that is tested, by a script. */
   readonly run: Backend['run'];
   readonly redis: RedisConnection;
   /** Keys like those of counters: a user may be restricted to them. */
@@ -13,6 +17,15 @@ export interface ProbeOptions {
   readonly onProblem: (reason: string) => void;
   /** The script runs again after a failure. */
   readonly onUsable: () => void;
+  /**
+   * Counts fixed windows alone, for this reason, or everything.
+   *
+   * @param key  of a scratch counter
+   * @throws  Redis's reason why that is impossible
+   */
+  readonly limit: (reason: string | undefined, key: CounterKey) => Promise<void>;
+  /** Called with each new reason. */
+  readonly onLimited: (reason: string) => void;
 }
 
 /** Tests whether Redis can count. */
@@ -32,7 +45,7 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ run: count, redis, keys, onProblem, onUsable }: ProbeOptions) {
+export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, limit: limitTo }: ProbeOptions) {
   const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
@@ -43,6 +56,30 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable }: Pr
   let isOutdated = false;
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
+  let limitation: string | undefined;
+
+  /** @returns  why not even fixed windows can be counted */
+  const limitCounts = async (reason: string | undefined): Promise<string | undefined> => {
+    try {
+      await limitTo(reason, keys(limit, randomUUID(), []));
+    } catch (error) {
+      return describeError(error);
+    }
+    if (reason !== undefined && reason !== limitation) onLimited(reason);
+    limitation = reason;
+    return undefined;
+  };
+  /** Why the server cannot count; nothing if it can, at least fixed windows. */
+  const test = async (): Promise<readonly string[]> => {
+    const proxy = redis instanceof Redis ? await findProxy(redis, (name) => keys(limit, name, [])) : undefined;
+    const replies = proxy === undefined ? await count(charges, { spend: 'each', timeoutMs: TIMEOUT_MS }) : [];
+    const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
+    const reason = proxy ?? reasons.map(withoutPrefixes).find(isOfScripts);
+    const isSame = reason === undefined && (limitation === undefined || reasons.length > 0);
+    if (redis.isCluster || isSame) return reasons;
+    const failure = await limitCounts(reason);
+    return failure === undefined ? [] : [failure];
+  };
 
   const run = async (): Promise<void> => {
     clearTimeout(retry);
@@ -51,9 +88,8 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable }: Pr
     isOutdated = isProbing;
     if (isProbing) return;
     isProbing = true;
-    const replies = await count(charges, { spend: 'each', timeoutMs: TIMEOUT_MS });
+    const reasons = await test();
     isProbing = false;
-    const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = reasons.map(withoutPrefixes).find(isRefusal) ?? reasons.find(isOfServer);
     if (reason !== undefined) onProblem(withoutPrefixes(reason));
     else if (reasons.length === 0 && problem !== NOT_YET && problem !== undefined) onUsable();
@@ -84,6 +120,9 @@ const isOfServer = (reason: string): boolean =>
 
 /** Whether a call failed because this process was late. */
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
+
+/** Whether Redis refused the script, and not every change. */
+const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);

@@ -4,7 +4,6 @@ import { basename } from 'node:path';
 import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
-import { holdListScript } from '../../holds/hold-list.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
 import type { Compiled } from '../../lua/compiled-step.ts';
 
@@ -50,7 +49,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
       const step = nameStep(row.script);
       const more = [listTraits(name), `reserves = ${row.reserves === true}`];
       if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const urls = [...(row.hasHolders ? [holdListScript] : []), ...(row.includes ?? []), row.script];
+      const urls = [...(row.includes ?? []), row.script];
       return { place: at + 1, step, urls, more: more.join(', ') };
     }),
     ...foreign.map((url, at) => ({

@@ -4,74 +4,65 @@ import type { Operation } from '../backend.ts';
 import type { Snapshot } from '../fork.ts';
 import { type CounterKey, childKey } from '../key.ts';
 import { unpackState } from '../packed-state.ts';
+import type { Pipeline } from './pipeline.ts';
 
 /** A counter to be copied. */
 export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;
 
-/**
- * Reads counters without changing them. KEYS: the counters. ARGV: per counter the number of fields to be read if it is
- * a shared limit, and the fields. Returns the server's seconds and microseconds, then per counter the type of its
- * value, its time to live, and the value: a string, or those of the fields.
- */
-export const SNAPSHOT_SCRIPT = `
-local time = redis.call('TIME')
-local values = redis.call('MGET', unpack(KEYS))
-local found, at = { time[1], time[2] }, 1
-for i = 1, #KEYS do
-  local last = at + tonumber(ARGV[at])
-  local type = values[i] and 'string' or redis.call('TYPE', KEYS[i]).ok
-  found[i + 2] = { type, redis.call('PTTL', KEYS[i]), values[i] or (type == 'hash' and redis.call('HMGET', KEYS[i], unpack(ARGV, at + 1, last)) or nil) }
-  at = last + 1
-end
-return found
-`;
-
 /** The field of a shared limit's own numbers: see requests.lua. */
 const PARENT_FIELD = 'p';
 
-/** The fields of each counter that are read. */
-export function listFields(counters: readonly Copied[]): ReadonlyMap<CounterKey, readonly string[]> {
-  const fields = new Map<CounterKey, Set<string>>();
-  for (const { key, share } of counters) {
-    const own = fields.get(key) ?? new Set([PARENT_FIELD]);
-    for (const child of share?.children ?? []) own.add(String(child));
-    fields.set(key, own);
+/** The counters, each once, with the fields that are read if it is a shared limit. */
+function listReads(counters: readonly Copied[]): ReadonlyMap<CounterKey, { counter: Copied; fields: Set<string> }> {
+  const reads = new Map<CounterKey, { counter: Copied; fields: Set<string> }>();
+  for (const counter of counters) {
+    const { fields } = reads.get(counter.key) ?? { fields: new Set([PARENT_FIELD]) };
+    for (const child of counter.share?.children ?? []) fields.add(String(child));
+    reads.set(counter.key, { counter, fields });
   }
-  return new Map(Array.from(fields, ([key, own]) => [key, [...own]]));
+  return reads;
+}
+
+/** Adds the commands that read counters: two for each. */
+export function addReads(commands: Pipeline, counters: readonly Copied[]): void {
+  for (const [key, { counter, fields }] of listReads(counters)) {
+    if (counter.share) commands.add('HMGET', key, ...fields);
+    else commands.add('GET', key);
+    commands.add('PTTL', key);
+  }
 }
 
 /**
- * Decodes the script's reply.
+ * Decodes the replies to these commands.
  *
  * @param isOnClock  the counters are decided on a clock of this process: see counters.lua
  */
-export function snapshotFrom(reply: unknown, counters: readonly Copied[], isOnClock: boolean): Snapshot {
-  const fields = listFields(counters);
-  if (!Array.isArray(reply) || reply.length !== fields.size + 2)
-    throw new TypeError('expected the reply of the snapshot script');
-  const [seconds, microseconds, ...found] = reply as readonly unknown[];
-  const nowMs = Number(String(seconds)) * 1_000 + Math.floor(Number(String(microseconds)) / 1_000);
-  const byKey = new Map(counters.map((counter) => [counter.key, counter]));
+export function snapshotFrom(
+  replies: readonly unknown[],
+  counters: readonly Copied[],
+  { nowMs, isOnClock }: { readonly nowMs: number; readonly isOnClock: boolean },
+): Snapshot {
   const states = new Map<CounterKey, State>();
   const failures = new Map<CounterKey, string>();
-  for (const [at, [key, names]] of [...fields].entries()) {
-    const [type, leftMs, value] = found[at] as readonly [Buffer, number, (Buffer | (Buffer | null)[])?];
-    const { limit, shared: window } = byKey.get(key) as Copied; // the fields are those of the counters
-    if (Array.isArray(value)) {
-      for (const [place, name] of names.entries()) {
-        const packed = value[place];
-        const state = packed && unpackState(packed);
+  for (const [at, [key, { counter, fields }]] of [...listReads(counters)].entries()) {
+    const { limit, shared: window } = counter;
+    const [value, leftMs] = [replies[2 * at], replies[2 * at + 1]];
+    if (value instanceof Error) {
+      // another program's value of another type is replaced by the next hit
+      if (window || !value.message.startsWith('WRONGTYPE')) failures.set(key, `redis: ${value.message}`);
+    } else if (Array.isArray(value)) {
+      for (const [place, name] of [...fields].entries()) {
+        const state = value[place] && unpackState(value[place]);
         if (state) states.set(name === PARENT_FIELD ? key : childKey(key, name), state);
       }
-    } else if (!window) {
-      const state = value && (isOnClock ? unpackState(value) : readState(value, limit, nowMs, leftMs));
-      if (state) states.set(key, state);
-    } else if (value) {
+    } else if (!Buffer.isBuffer(value)) continue;
+    else if (window) {
       const count = readCount(value);
       if (count === undefined) failures.set(key, 'redis: ERR value is not an integer or out of range');
       else states.set(key, [window.windowStartMs, count]);
-    } else if (String(type) !== 'none') {
-      failures.set(key, 'redis: WRONGTYPE Operation against a key holding the wrong kind of value');
+    } else {
+      const state = isOnClock ? unpackState(value) : readState(value, limit, nowMs, Number(leftMs));
+      if (state) states.set(key, state);
     }
   }
   return { nowMs, states, failures };

@@ -1,28 +1,45 @@
-import type { State } from '../../algorithms/limit.ts';
+import { MAX_COUNT, type State, unitMs } from '../../algorithms/limit.ts';
 import { isClaim } from '../../holds/claim.ts';
 import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import type { Operation } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import type { CountedWindow } from './batch-windows.ts';
 import { Pipeline } from './pipeline.ts';
-import type { CountedWindow } from './split-batch.ts';
 
 /** Sends commands to the node of a slot. */
 type SendCommands = (commands: Pipeline, slot: number) => Promise<readonly unknown[]>;
 
-/** The replies of a call, with the place of a window's INCRBY: see `#addSpends`. */
-interface CallOfWindow {
+/** What is to be done with one counter. */
+interface Change extends Pick<CountedWindow, 'key' | 'limit'> {
+  /** Added to the count; negative if they are given back. */
+  readonly hits: number;
+  /** The counter is only read, or reset, without hits. */
+  readonly instead?: 'read' | 'reset' | undefined;
+}
+
+/** Where the commands of a change are among those of a call. */
+interface Placed {
+  /** The place of INCRBY or GET. */
+  readonly at: number;
+  /** INCRBY stands alone; otherwise it is between SET and PTTL. */
+  readonly isAlone: boolean;
+  /** The expiry in SET. */
+  readonly endMs?: number | undefined;
+}
+
+/** The replies of a call, with those to one change. */
+interface Answered extends Placed {
   readonly replies: readonly unknown[];
-  readonly place: number;
-  /** The clock of Redis during the call, and as it was estimated before. */
+  /** The clock of Redis during the call. */
   readonly nowMs: number;
-  readonly estimatedMs: number;
+  readonly isExact: boolean;
   readonly slot: number;
 }
 
-/** What became of a divided batch. */
+/** What became of changes. */
 export interface CountedWindows {
   readonly nowMs: number;
-  /** For each window its state before the spends, or why Redis refused to count them. */
+  /** For each change the window's state before it, or why Redis refused it. */
   readonly befores: readonly (State | Error)[];
 }
 
@@ -33,6 +50,7 @@ export interface CountedWindows {
  */
 export class WindowCounts {
   readonly #send: SendCommands;
+  readonly #clock: (slot: number) => number;
   /** The end of the window of each counter that was seen, on Redis's clock. */
   readonly #ends = new Map<CounterKey, number>();
   /** Counters that may have been created without an expiry by a call without a reply. */
@@ -40,8 +58,10 @@ export class WindowCounts {
   #mending: NodeJS.Timeout | undefined;
   #lastEnd: { readonly limit: Limit; readonly nowMs: number; readonly endMs: number } | undefined;
 
-  constructor(send: SendCommands) {
+  /** @param clock  that of a slot's node, approximately */
+  constructor(send: SendCommands, clock: (slot: number) => number) {
     this.#send = send;
+    this.#clock = clock;
   }
 
   /**
@@ -57,11 +77,15 @@ export class WindowCounts {
     return this.#endAt(limit, nowMs) - nowMs > MIN_LEFT_MS;
   }
 
-  /** @throws  the error of a call that may have run */
-  async count(windows: readonly CountedWindow[], slot: number, estimatedMs: number): Promise<CountedWindows> {
+  /**
+   * @param isExact  Redis tells its time; otherwise it is estimated, unless the expiry of a new counter shows it
+   * @throws  the error of a call that may have run
+   */
+  async count(windows: readonly Change[], slot: number, isExact = true): Promise<CountedWindows> {
+    const estimatedMs = this.#clock(slot);
     const commands = new Pipeline();
-    commands.add('TIME');
-    const places = windows.map((window) => this.#addSpends(commands, window, estimatedMs));
+    if (isExact) commands.add('TIME');
+    const places = windows.map((window) => this.#addChange(commands, window, estimatedMs));
     let replies: readonly unknown[];
     try {
       replies = await this.#send(commands, slot);
@@ -69,51 +93,74 @@ export class WindowCounts {
       for (const { key, limit } of windows) this.#doubt(key, limit, slot);
       throw error;
     }
-    const nowMs = readTime(replies[0]);
+    const nowMs = isExact
+      ? readTime(replies[0])
+      : (places.map((at) => shownTime(at, replies)).find(Boolean) ?? estimatedMs);
     const befores = windows.map((window, at) => {
-      const place = places[at] as number; // one for each window
-      return this.#readSpends(window, { replies, place, nowMs, estimatedMs, slot });
+      const placed = places[at] as Placed; // one for each window
+      return this.#readChange(window, { ...placed, replies, nowMs, isExact, slot });
     });
     return { nowMs, befores };
+  }
+
+  /**
+   * Tests on a scratch counter whether Redis takes all commands, and returns its time.
+   *
+   * @param nowMs  this process's clock
+   * @throws  Redis's error
+   */
+  async test(key: CounterKey, slot: number, nowMs: number): Promise<number> {
+    const endMs = nowMs + TEST_MS;
+    const commands = new Pipeline();
+    commands.add('SET', key, '0', 'PXAT', String(endMs), 'NX');
+    for (const [name, ...args] of [['INCRBY', '1'], ['GET'], ['PTTL'], ['PEXPIREAT', String(endMs)]] as const)
+      commands.add(name, key, ...args);
+    commands.add('DEL', key);
+    const replies = await this.#send(commands, slot);
+    for (const reply of replies) if (reply instanceof Error) throw reply;
+    if (Number(replies[3]) <= 0) throw new Error('the clocks of Redis and of this process differ by more than a day');
+    return endMs - Number(replies[3]);
   }
 
   close(): void {
     clearTimeout(this.#mending);
   }
 
-  /**
-   * Adds INCRBY alone, or between SET and PTTL for a counter that is not known in its present window.
-   *
-   * @returns  the place of INCRBY; negative if it is alone
-   */
-  #addSpends(commands: Pipeline, { key, limit, hits }: CountedWindow, nowMs: number): number {
+  #addChange(commands: Pipeline, { key, limit, hits, instead }: Change, nowMs: number): Placed {
     const knownMs = this.#ends.get(key);
-    if (knownMs !== undefined && knownMs - nowMs > MIN_LEFT_MS) {
+    if (!instead && knownMs !== undefined && knownMs - nowMs > MIN_LEFT_MS) {
       commands.add('INCRBY', key, String(hits));
-      return 1 - commands.count;
+      return { at: commands.count - 1, isAlone: true };
     }
-    if (isFirstHit(limit)) commands.add('SET', key, '0', 'PX', String(limit.windowMs), 'NX');
-    else commands.add('SET', key, '0', 'PXAT', String(this.#endAt(limit, nowMs)), 'NX');
-    commands.add('INCRBY', key, String(hits));
+    const endMs = instead || isFirstHit(limit) ? undefined : this.#endToSet(limit, nowMs);
+    if (instead === 'reset') commands.add('SET', key, '0', 'XX', 'KEEPTTL');
+    else if (endMs !== undefined) commands.add('SET', key, '0', 'PXAT', String(endMs), 'NX');
+    else if (!instead) commands.add('SET', key, '0', 'PX', String(limit.windowMs), 'NX');
+    if (instead) commands.add('GET', key);
+    else commands.add('INCRBY', key, String(hits));
     commands.add('PTTL', key);
-    return commands.count - 2;
+    return { at: commands.count - 2, isAlone: false, endMs };
   }
 
-  /** The state before the spends, or why they were not counted. */
-  #readSpends({ key, limit, hits }: CountedWindow, at: CallOfWindow): State | Error {
-    const { replies, place } = at;
-    const count = replies[Math.abs(place)];
-    if (typeof count !== 'number') {
+  /** The state before the change, or why it was not made. */
+  #readChange(change: Change, answered: Answered): State | Error {
+    const { key, limit, hits } = change;
+    const count = readCount(answered.replies[answered.at]);
+    if (count instanceof Error) {
       this.#ends.delete(key);
-      return count instanceof Error ? count : new TypeError(`expected a count, got ${typeof count}`);
+      return count;
     }
+    const kept = Math.min(Math.max(count, 0), MAX_COUNT); // more was given back than taken, or the largest count is exceeded
+    if (kept !== count) this.#mendCount(key, limit, ['INCRBY', key, String(kept - count)], answered.slot);
     const before = Math.max(count - hits, 0);
-    const endMs = place < 0 ? this.#endOfKnown(key, limit, before, at) : this.#endOfSeen(key, limit, before, at);
+    const endMs = answered.isAlone
+      ? this.#endOfKnown(key, limit, before, answered)
+      : this.#endOfSeen(change, before, answered);
     return [algorithmFor(limit).startBefore?.(limit, endMs) ?? 0, before];
   }
 
   /** The end of the window of a counter after INCRBY alone. */
-  #endOfKnown(key: CounterKey, limit: Limit, before: number, { nowMs, slot }: CallOfWindow): number {
+  #endOfKnown(key: CounterKey, limit: Limit, before: number, { nowMs, slot }: Answered): number {
     const knownMs = this.#ends.get(key) ?? 0;
     if (before > 0 && knownMs > nowMs) return knownMs;
     const endMs = this.#endAt(limit, nowMs);
@@ -122,22 +169,35 @@ export class WindowCounts {
     return endMs;
   }
 
-  /** The same after SET, INCRBY and PTTL. */
-  #endOfSeen(
-    key: CounterKey,
-    limit: Limit,
-    before: number,
-    { replies, place, nowMs, estimatedMs, slot }: CallOfWindow,
-  ): number {
-    const pttl = replies[place + 1];
+  /** The same if PTTL followed. */
+  #endOfSeen({ key, limit, instead }: Change, before: number, answered: Answered): number {
+    const { replies, at, nowMs, slot, isExact, endMs: sentMs } = answered;
+    const pttl = replies[at + 1];
     const leftMs = typeof pttl === 'number' ? pttl : NO_EXPIRY;
-    const endMs = before > 0 && leftMs > 0 ? nowMs + leftMs : this.#endAt(limit, nowMs);
     // an estimate may be past the end of the window
-    const isRight = leftMs > 0 && (isFirstHit(limit) || this.#endAt(limit, estimatedMs) === endMs);
-    const wasSet = isRight && String(replies[place - 1]) === 'OK';
-    if (before === 0 ? !wasSet : leftMs < 0) this.#expire(key, limit, endMs, slot);
-    if (!isFirstHit(limit)) this.#know(key, endMs);
+    const isRight =
+      isFirstHit(limit) || sentMs === this.#endAt(limit, nowMs) || sentMs === this.#endToSet(limit, nowMs);
+    const wasSet = leftMs > 0 && isRight && isOk(replies[at - 1]);
+    const shownMs = isExact || isFirstHit(limit) ? nowMs + leftMs : this.#nearestEnd(limit, nowMs + leftMs);
+    const newMs = (wasSet && sentMs) || this.#endAt(limit, nowMs);
+    const endMs = before > 0 && leftMs > 0 ? shownMs : newMs;
+    if (instead ? leftMs === NO_EXPIRY : before === 0 ? !wasSet : leftMs < 0) this.#expire(key, limit, endMs, slot);
+    if (!instead && !isFirstHit(limit)) this.#know(key, endMs);
     return endMs;
+  }
+
+  /**
+   * The expiry of a new counter. Hits at the end of a window are counted in the next one: they may arrive after the end,
+   * when a counter that expires at the end would not be kept.
+   */
+  #endToSet(limit: Limit, nowMs: number): number {
+    const endMs = this.#endAt(limit, nowMs);
+    return endMs - nowMs > MIN_LEFT_MS ? endMs : this.#endAt(limit, endMs);
+  }
+
+  /** The end of a window from an inexact one. */
+  #nearestEnd(limit: Limit, aboutMs: number): number {
+    return this.#endAt(limit, aboutMs - Math.min(limit.windowMs / 2, MAX_ERROR_MS));
   }
 
   /** The end of the window of a hit; those of a batch have few limits. */
@@ -155,8 +215,12 @@ export class WindowCounts {
   }
 
   #expire(key: CounterKey, limit: Limit, endMs: number, slot: number): void {
+    this.#mendCount(key, limit, ['PEXPIREAT', key, String(endMs)], slot);
+  }
+
+  #mendCount(key: CounterKey, limit: Limit, [name, ...args]: readonly [string, ...string[]], slot: number): void {
     const commands = new Pipeline();
-    commands.add('PEXPIREAT', key, String(endMs));
+    commands.add(name, ...args);
     this.#send(commands, slot).catch(() => this.#doubt(key, limit, slot));
   }
 
@@ -174,10 +238,9 @@ export class WindowCounts {
     for (const [key, { limit, slot }] of doubtful) {
       try {
         const commands = new Pipeline();
-        commands.add('TIME');
         commands.add('PTTL', key);
-        const [time, leftMs] = await this.#send(commands, slot);
-        if (leftMs === NO_EXPIRY) this.#expire(key, limit, this.#endAt(limit, readTime(time)), slot);
+        const [leftMs] = await this.#send(commands, slot);
+        if (leftMs === NO_EXPIRY) this.#expire(key, limit, this.#endAt(limit, this.#clock(slot)), slot);
       } catch {
         this.#doubt(key, limit, slot);
       }
@@ -195,11 +258,32 @@ const MAX_DOUBTFUL = 10_000;
 const MEND_MS = 1_000;
 /** A reply of PTTL. */
 const NO_EXPIRY = -1;
+/** An estimate of Redis's time is nearer to it. */
+const MAX_ERROR_MS = 500;
+/** How long a scratch counter is kept if this process ends before it has deleted it. */
+const TEST_MS = unitMs.DAY;
 
 const isFirstHit = (limit: Limit): boolean => algorithmFor(limit).windows?.(limit) === 'first_hit';
 
+const isOk = (reply: unknown): boolean => String(reply) === 'OK';
+
+/** The time at which a new counter had the rest of its window to live. */
+function shownTime({ at, endMs }: Placed, replies: readonly unknown[]): number | undefined {
+  const leftMs = replies[at + 1];
+  return endMs !== undefined && isOk(replies[at - 1]) && typeof leftMs === 'number' && leftMs > 0
+    ? endMs - leftMs
+    : undefined;
+}
+
+/** @param reply  of INCRBY or GET */
+function readCount(reply: unknown): number | Error {
+  if (typeof reply === 'number' || reply instanceof Error) return reply;
+  const count = Number(String(reply ?? 0));
+  return Number.isSafeInteger(count) ? count : new TypeError(`expected a count, got ${typeof reply}`);
+}
+
 /** @param reply  of TIME: seconds and microseconds */
-function readTime(reply: unknown): number {
+export function readTime(reply: unknown): number {
   if (!Array.isArray(reply)) throw reply instanceof Error ? reply : new TypeError('expected the reply of TIME');
   return Number(String(reply[0])) * 1_000 + Math.floor(Number(String(reply[1])) / 1_000);
 }

@@ -5,6 +5,14 @@ import type { Block } from '../read/block.ts';
 import { listLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 
+/** What a store was found unable to do. */
+export interface StoreLimitation {
+  /** Why it runs no scripts, and so counts fixed windows alone; undefined if it runs them, or if it is not known. */
+  reason(): string | undefined;
+  /** Asks the store if a reason was asked for. Returns whether it has changed. */
+  learn(): Promise<boolean>;
+}
+
 /** The capabilities of the counters' store that rules may require. */
 export interface StoreTraits {
   readonly name: string;
@@ -20,6 +28,10 @@ export interface StoreTraits {
   readonly split?: SiteSplit | undefined;
   /** The `spend` of domains that do not set it. */
   readonly spend: Spend;
+  /** What needs scripts, whatever the rules are. */
+  readonly needsScripts?: string | undefined;
+  /** Absent: it runs scripts. */
+  readonly limitation?: StoreLimitation | undefined;
 }
 
 /** Reports what rules require and the store cannot do. */
@@ -29,8 +41,22 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
       const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
       problems.error(place('spend'), message);
     }
-    checkNodes(values.descriptors ?? [], { ...store, spend: values.spend ?? store.spend }, problems);
+    const spend = values.spend ?? store.spend;
+    if (store.needsScripts) checkScripts(place('domain'), store.needsScripts, store, problems);
+    if (spend !== ('each' satisfies Spend)) checkScripts(place('spend'), `spend: ${spend}`, store, problems);
+    checkNodes(values.descriptors ?? [], { ...store, spend }, problems);
   }
+}
+
+/** Reports what needs a script. */
+function checkScripts(
+  place: Parameters<Problems['error']>[0],
+  what: string,
+  { name, limitation }: Pick<StoreTraits, 'name' | 'limitation'>,
+  problems: Problems,
+): void {
+  const reason = limitation?.reason();
+  if (reason) problems.error(place, `${what} needs a script, which cannot run in ${name}: ${reason}`);
 }
 
 /** @param store  with the `spend` of the domain */
@@ -58,6 +84,8 @@ function checkNodes(
         report('sites', 'sites requires SITE and SITE_PEERS, which name the sites that share the limit');
       if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
       if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
+      for (const key of ['sites', 'reserve', 'share'] as const)
+        if (limit.values[key]) checkScripts(limit.place(key), key, store, problems);
       for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }
     checkNodes(node.values.descriptors ?? [], store, problems);
@@ -66,10 +94,13 @@ function checkNodes(
 
 function checkAlgorithm(
   { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
-  { name, keepsEntries }: Pick<StoreTraits, 'name' | 'keepsEntries'>,
+  store: Pick<StoreTraits, 'name' | 'keepsEntries' | 'limitation'>,
   problems: Problems,
 ): void {
-  const missing = namedAlgorithms.find((algorithm) => algorithm === values.algorithm);
-  if (keepsEntries || !missing || !findNamedRow(missing).state.keepsEntries) return;
-  problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; use another algorithm, or Redis`);
+  const named = namedAlgorithms.find((algorithm) => algorithm === values.algorithm);
+  if (!named) return;
+  const { startBefore, state } = findNamedRow(named);
+  if (!startBefore) checkScripts(place('algorithm'), named, store, problems);
+  if (store.keepsEntries || !state.keepsEntries) return;
+  problems.error(place('algorithm'), `${named} cannot be counted in ${store.name}; use another algorithm, or Redis`);
 }

@@ -52,7 +52,8 @@ const MOST_RETRY_POLLS = 30;
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, overlay, mergeDomains, store } = options;
-  const checker = new RuleChecker({ mergeDomains, ...(store && { store }) });
+  const createChecker = () => new RuleChecker({ mergeDomains, ...(store && { store }) });
+  let checker = createChecker();
   const inForce = new RulesInForce(store?.split);
   const history = new LoadHistory();
   let isPolling = false;
@@ -71,8 +72,15 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
       return unread(source, `cannot be checked: ${error instanceof Error ? error.message : error}`);
     }
   };
-  const load = (files: readonly RuleFileState[] | string, state: string): void => {
-    const { valid, invalid } = checkOverlaid(overlay, (over) => check(files, over));
+  const checkAll = (files: readonly RuleFileState[] | string) => checkOverlaid(overlay, (over) => check(files, over));
+  const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
+    let checked = checkAll(files);
+    if (await store?.limitation?.learn()) {
+      checker = createChecker(); // which forgets what was valid
+      checked = checkAll(files);
+    }
+    if (isClosed) return;
+    const { valid, invalid } = checked;
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))
@@ -85,14 +93,14 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     try {
       const { files, state } = await list();
       if (isClosed || !history.isLoadDue(state)) return;
-      load(files, state);
+      await load(files, state);
     } finally {
       isPolling = false;
     }
   };
 
   const { files, state } = await list();
-  load(files, state);
+  await load(files, state);
   const stop = every(pollIntervalMs, () => void poll());
   return {
     rules: () => inForce.tree,
@@ -147,7 +155,9 @@ const digestProblems = (problems: readonly Problem[]): string =>
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
   const { files } = await listFiles(source);
-  return typeof files === 'string' ? unread(source, `cannot be read: ${files}`) : loadRules(files, options);
+  if (typeof files === 'string') return unread(source, `cannot be read: ${files}`);
+  const loaded = loadRules(files, options);
+  return (await options.store?.limitation?.learn()) ? loadRules(files, options) : loaded;
 }
 
 const unread = ({ description }: RuleSource, why: string): Extract<LoadedRules, { ok: false }> => ({

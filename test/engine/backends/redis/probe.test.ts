@@ -13,7 +13,10 @@ function probed() {
   const problems: string[] = [];
   const run = () => new Promise<Replies>((resolve) => waiting.push(resolve));
   const keys = createCounterKeys('');
-  const probe = createProbe({ run, redis, keys, onProblem: (reason) => problems.push(reason), onUsable: () => {} });
+  const probe = createProbe({
+    ...{ run, redis, keys, onProblem: (reason: string) => problems.push(reason), onUsable: () => {} },
+    ...{ limit: async () => {}, onLimited: () => {} },
+  });
   return {
     ...{ probe, problems, redis: redis as unknown as EventEmitter },
     asked: () => waiting.length,

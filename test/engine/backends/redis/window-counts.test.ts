@@ -6,9 +6,10 @@ import type { Operation, Reply } from '../../../../src/engine/backends/backend.t
 import { type CounterKey, createCounterKeys } from '../../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
+import { connect } from '../../../../src/engine/backends/redis/connect.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
-import { openReady } from '../../../helpers/connection.ts';
+import { addressOf, openReady, ordinary } from '../../../helpers/connection.ts';
 import { calendarWindowOf, fixedWindowOf, slidingWindowCounterOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
 import { randomOf } from '../../../helpers/random.ts';
@@ -126,6 +127,15 @@ test('a counter without an expiry gets one from the first instance that sees it'
     expect(await run(await openStore(), see)).toMatchObject([{ code: 'OK', hitsBefore: 2 }]);
     await eventually(async () => (await operator.pttl(see.key)) > 0);
   }
+});
+
+test('a script gives a counter without an expiry one, before it could refuse for longer than a window', async () => {
+  const store = await openStore();
+  const hits = ['a', 'b', 'c'].map((name) => spend(fixedWindowOf(5, HOUR), name)); // more than plain commands count
+  for (const { key } of hits) await operator.set(key, '4');
+  expect(await run(store, ...hits)).toMatchObject(hits.map(() => ({ code: 'OK', hitsBefore: 4 })));
+  expect(await run(store, ...hits)).toMatchObject(hits.map(() => ({ code: 'OVER_LIMIT', hitsBefore: 5 })));
+  for (const { key } of hits) expect(await operator.pttl(key)).toBeGreaterThan(0);
 });
 
 test('a counter is not deleted by a reset, so that another instance adds to a key with an expiry', async () => {
@@ -266,30 +276,49 @@ async function recordWrites(): Promise<{ proxy: Server; port: number; written: B
   return { proxy, port: typeof address === 'object' && address ? address.port : 0, written };
 }
 
-test('no counter is without an expiry if an instance dies after any byte that it has written', async () => {
-  const { proxy, port, written } = await recordWrites();
-  const store = await openStore({ port });
-  written.length = 0;
-  const limits = [
-    fixedWindowOf(5, HOUR),
-    fixedWindowOf(5, unitMs.YEAR),
-    fixedWindowOf(5, HOUR, { alignment: 'first_hit' }),
-  ];
-  for (let round = 0; round < 2; round++) {
-    const hits = limits.flatMap((limit) => ['a', 'b', String(round)].map((name) => spend(limit, name, 2)));
-    await run(store, ...hits);
-    await run(store, { ...(hits[0] as Operation), kind: 'give_back' }, ...hits.slice(3));
-  }
-  const bytes = Buffer.concat(written);
-  proxy.close();
-  for (let length = 1; length <= bytes.length; length++) {
-    await operator.flushall();
-    await writeAndDie(bytes.subarray(0, length));
-    const names = await operator.keys('*');
-    const left = await Promise.all(names.map((name) => operator.pttl(name)));
-    expect({ length, left: left.filter((ms) => ms === NO_EXPIRY) }).toEqual({ length, left: [] });
-  }
-}, 300_000);
+/** A store of a user who may not run scripts. */
+async function openWithoutScripts({ port }: Pick<Redis, 'port'>): Promise<RedisBackend> {
+  await operator.acl('SETUSER', 'plain', 'on', '>s3cret', '+@all', '-eval', '-evalsha', '~*');
+  const redis = connect({ ...ordinary, address: { ...addressOf({ port }), username: 'plain', password: 's3cret' } });
+  const probe = { keys, onProblem: () => {}, onUsable: () => {}, onLimited: () => {} };
+  const store = new RedisBackend(redis, Date.now, { slowMs: 60_000, probe });
+  opened.push(store);
+  await eventually(() => store.health().ready);
+  expect(store.limitation()).toContain('NOPERM');
+  return store;
+}
+
+test.each([
+  ['with scripts', openStore],
+  ['without scripts', openWithoutScripts],
+])(
+  'no counter is without an expiry if an instance dies after any byte that it has written, %s',
+  async (_, openAt) => {
+    const { proxy, port, written } = await recordWrites();
+    const store = await openAt({ port });
+    written.length = 0;
+    const limits = [
+      fixedWindowOf(5, HOUR),
+      fixedWindowOf(5, unitMs.YEAR),
+      fixedWindowOf(5, HOUR, { alignment: 'first_hit' }),
+    ];
+    for (let round = 0; round < 2; round++) {
+      const hits = limits.flatMap((limit) => ['a', 'b', String(round)].map((name) => spend(limit, name, 2)));
+      await run(store, ...hits);
+      await run(store, { ...(hits[0] as Operation), kind: 'give_back' }, ...hits.slice(3));
+    }
+    const bytes = Buffer.concat(written);
+    proxy.close();
+    for (let length = 1; length <= bytes.length; length++) {
+      await operator.flushall();
+      await writeAndDie(bytes.subarray(0, length));
+      const names = await operator.keys('*');
+      const left = await Promise.all(names.map((name) => operator.pttl(name)));
+      expect({ length, left: left.filter((ms) => ms === NO_EXPIRY) }).toEqual({ length, left: [] });
+    }
+  },
+  300_000,
+);
 
 /** Writes to Redis as an instance that ends then. */
 async function writeAndDie(bytes: Buffer): Promise<void> {
