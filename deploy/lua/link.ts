@@ -11,8 +11,8 @@ export interface Linked {
   readonly entries: readonly string[];
 }
 
-/** The functions of a row's file that run in Redis. `open` prepares a long state for several steps. */
-const entries = ['open', 'step', 'refund'];
+/** The functions of a step's file that run in Redis. `open` prepares a long state, `fields` names the nodes of one. */
+const entries = ['open', 'step', 'refund', 'fields'];
 
 /** A source file, with what it declares at its top and imports, by name. */
 interface Source {

@@ -32,6 +32,7 @@ const EXTENSIONS = `declare const $range: ((from: number, to: number, by?: numbe
 type LuaMultiReturn<T extends unknown[]> = T & { readonly __tstlMultiReturn: unknown };
 declare const $multi: (<T extends unknown[]>(...values: T) => LuaMultiReturn<T>) & {
   readonly __tstlExtension: 'MultiFunction' };
+declare namespace string { function format(form: string, number: number): string }
 `;
 
 /** Compiles a step to functions with these names, as the dispatcher calls them. @throws if it leaves the subset */
@@ -71,9 +72,9 @@ function inline(text: string): string {
     const value = one?.initializer;
     if (!one || !value) continue;
     if (ts.isArrowFunction(value)) bodies.set(one.name.getText(), value);
-    else if (/^-?[\d_]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
+    else if (/^-?[\d_.]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
     else continue;
-    edits.push([statement.pos, text.indexOf('\n', statement.end), '']);
+    edits.push([statement.getStart(), text.indexOf('\n', statement.end), '']);
   }
   const write = (node: ts.Node, values: ReadonlyMap<string, string>): string => {
     const body = ts.isCallExpression(node) ? bodies.get(node.expression.getText()) : undefined;
@@ -82,6 +83,8 @@ function inline(text: string): string {
       const inner = body.parameters.map(({ name }, at) => [name.getText(), given[at] ?? ''] as const);
       return `(${write(body.body, new Map([...constants, ...inner]))})`;
     }
+    const extreme = writeExtreme(node, (argument) => write(argument, values));
+    if (extreme !== undefined) return extreme;
     const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
     if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
     const inner: Edit[] = [];
@@ -95,6 +98,15 @@ function inline(text: string): string {
     if (ts.isFunctionDeclaration(statement))
       edits.push([statement.getStart(), statement.end, write(statement, constants)]);
   return edited(text, edits);
+}
+
+/** `Math.min(one, other)` as a comparison, which costs Redis less than a call; undefined if it is none of simple values. */
+function writeExtreme(node: ts.Node, write: (node: ts.Node) => string): string | undefined {
+  if (!ts.isCallExpression(node) || node.arguments.length !== 2) return undefined;
+  const sign = { 'Math.min': '<', 'Math.max': '>' }[node.expression.getText()];
+  const [one = '', other = ''] = node.arguments.map(write);
+  const isSimple = [one, other].every((value) => /^-?[\w.]+(\[\d+\])?$/.test(value));
+  return sign !== undefined && isSimple ? `(${one} ${sign} ${other} ? ${one} : ${other})` : undefined;
 }
 
 const isMemberName = ({ parent, ...node }: ts.Identifier): boolean =>
@@ -119,6 +131,8 @@ function shorten({ text, fields }: Linked): string {
       edits.push(...returnValues(node.expression));
     else if (ts.isPropertyAccessExpression(node)) edits.push(...readPlace(node, fields));
     else if (ts.isTypeReferenceNode(node)) edits.push(...renameType(node));
+    else if (ts.isCallExpression(node) && node.expression.getText() === 'String')
+      edits.push([node.getStart(), node.arguments.pos, 'string.format("%.0f", ']);
     node.forEachChild(visit);
   };
   visit(file);
@@ -172,8 +186,9 @@ function renameType({ parent, typeName, end }: ts.TypeReferenceNode): readonly E
   const from = typeName.getStart();
   if (ts.isParameter(parent) && parent.name.getText() === 'limit') return [[from, end, 'readonly number[]']];
   const isReturned = ts.isFunctionDeclaration(parent) && parent.type?.getStart() === from;
-  const isStep = isReturned && typeName.getText() === 'Step';
-  return isStep ? [[from, end, 'LuaMultiReturn<[boolean, State, number, State?]>']] : [];
+  const name = typeName.getText();
+  const isStep = isReturned && name.endsWith('Step');
+  return isStep ? [[from, end, `LuaMultiReturn<[boolean, ${name}['state'], number, State?]>`]] : [];
 }
 
 /** Joins the constants of places, which count from 1 in Lua, and drops the module's frame. */
@@ -194,11 +209,12 @@ function wrap(name: string, { entries }: Linked, body: string): string {
   return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
 end`
       : step;
-  return `local ${name}, ${name}_refund
+  const isStored = entries.includes('fields');
+  return `local ${name}, ${name}_refund${isStored ? `, ${name}_fields` : ''}
 do
 ${body}
 ${name} = ${makeFunction('step', 'charge')}
 ${name}_refund = ${makeFunction('refund', 'charged_at_ms')}
-end
+${isStored ? `${name}_fields = fields\n` : ''}end
 `;
 }

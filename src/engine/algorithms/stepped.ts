@@ -60,7 +60,7 @@ export function steppedOpen<L, N extends object, S extends Opened, C = never>(
 }
 
 /** The numbers of a limit in the order in which scripts read them. */
-function listNumbers(fields: readonly string[], numbers: object): readonly number[] {
+export function listNumbers(fields: readonly string[], numbers: object): readonly number[] {
   const list: number[] = [];
   for (const field of fields) {
     const value = (numbers as Readonly<Record<string, number | readonly number[]>>)[field.replace('[]', '')]; // as compiled

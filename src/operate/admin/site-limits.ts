@@ -3,8 +3,8 @@ import type { ListedShare, ShareList, SitePortion } from '../../edge/sites/shape
 import type { SharedCounter, SharedPlace, SharedReport } from '../../edge/sites/shared-counters.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { isSiteShare, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-part.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { AdminOptions } from './options.ts';

@@ -3,6 +3,7 @@ import { showCount } from '../../engine/algorithms/money.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
+import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -49,6 +50,13 @@ export interface BoundedCalls extends Pick<PairedCalls, 'domain' | 'rule' | 'pla
   counted: string;
 }
 
+/** Calls that a limit refused which children share. */
+export interface RefusedChildren extends Omit<BoundedCalls, 'hits' | 'counted'> {
+  /** The key of the children, and its different values among `SAMPLE` of them. */
+  readonly key: string;
+  readonly values: number;
+}
+
 /** A sample of the requests of one proxy in one domain, of the last 30 to 40 seconds in a report. */
 interface Traffic<C> {
   readonly domain: string;
@@ -79,6 +87,7 @@ export interface EvidenceReport {
   readonly calls: readonly EmptyCalls[];
   readonly pairs: readonly PairedCalls[];
   readonly bounded: readonly BoundedCalls[];
+  readonly children: readonly RefusedChildren[];
   readonly traffic: readonly ProxyTraffic[];
   /** A descriptor for each of its shapes, by `nameIn`. */
   readonly examples: ReadonlyMap<string, readonly Entry[]>;
@@ -110,6 +119,7 @@ export class Evidence {
   readonly #calls = new Map<string, EmptyCalls>();
   readonly #pairs = new Map<string, PairedCalls>();
   readonly #bounded = new Map<string, BoundedCalls>();
+  readonly #children = new Map<string, RefusedChildren>();
   readonly #traffic = new Map<string, KeptTraffic>();
   readonly #examples = new Map<string, readonly Entry[]>();
   readonly #cardinalities = new Map<string, Cardinality>();
@@ -129,7 +139,7 @@ export class Evidence {
 
   /** Forgets all of it. */
   clear(): void {
-    const named = [this.#calls, this.#pairs, this.#bounded, this.#traffic, this.#examples];
+    const named = [this.#calls, this.#pairs, this.#bounded, this.#children, this.#traffic, this.#examples];
     for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
   }
 
@@ -157,6 +167,8 @@ export class Evidence {
       const { rule, decision } = verdict;
       if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
         this.#addPaired(verdict, descriptors[at]?.entries ?? [], this.#proxies.identify(caller));
+      if (decision.share && decision.code === 'OVER_LIMIT')
+        this.#addRefusedChild(verdict, descriptors[at]?.entries ?? []);
     }
     if (this.#skips > 0) this.#skips--;
     else this.#sample(domain, descriptors, caller);
@@ -189,6 +201,7 @@ export class Evidence {
     this.#requests = 0;
     shiftAll(this.#calls, ({ calls }) => [calls]);
     shiftAll(this.#bounded, ({ calls }) => [calls]);
+    shiftAll(this.#children, ({ calls }) => [calls]);
     shiftAll(this.#committed, (commits) => [commits]);
     shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
     for (const { shapes, keys } of this.#traffic.values()) {
@@ -205,6 +218,10 @@ export class Evidence {
       calls: [...this.#calls.values()],
       pairs: [...this.#pairs.values()],
       bounded: [...this.#bounded.values()],
+      children: Array.from(this.#children.values(), (one) => ({
+        ...one,
+        values: this.#cardinalities.get(nameIn(one.domain, one.key))?.latest ?? 0,
+      })),
       traffic: Array.from(this.#traffic.values(), sumRecent),
       examples: this.#examples,
       jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),
@@ -225,6 +242,17 @@ export class Evidence {
       else if (reservation && commitEvents.has(reservation.event)) this.#addLater(pair, Number.POSITIVE_INFINITY);
       if (holds) this.#addHold(pair, hits, one);
     }
+  }
+
+  #addRefusedChild({ rule, limit }: LimitedVerdict, entries: readonly Entry[]): void {
+    const key = isShared(limit) ? limit.path.at(-1)?.key : undefined;
+    if (key === undefined) return;
+    const { domain, path, place } = rule;
+    const known = ensure(this.#children, nameIn(path, key), MAX_PAIRS, () => ({
+      ...{ domain, rule: path, place, key, values: 0, example: keptEntries(entries) },
+      ...{ calls: newSlots(), sinceMs: this.#clock() },
+    }));
+    if (known) addTo(known.calls);
   }
 
   #addLater(pair: PairedCalls, hits: number): void {

@@ -4,18 +4,21 @@ import type { Redis as Connection } from 'ioredis';
 import { MAX_COUNT, type Step } from '../../../src/engine/algorithms/limit.ts';
 import { packState } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
+import { NODE_NUMBERS } from '../../../src/engine/holds/processor-sharing.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
   allocationOf,
   inFlightOf,
   leakyBucketOf,
+  siteShareOf,
   slidingWindowBucketsOf,
   slidingWindowCounterOf,
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { fairShareOf } from '../../helpers/shares.ts';
 import { type Drawn, digestSteps, drawSteps, runSteps } from '../../helpers/steps.ts';
 
 const STEPS = 2_000;
@@ -45,24 +48,42 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   ['a leaky bucket', leakyBucketOf(20, 60_000, { burst: 5, maxDelayMs: 9_000 }), 'feae1a2b923438b4'],
   ['an allocation', allocationOf(20), '55ff464eff4d72e9'],
   ['requests in flight', inFlightOf(10, 60_000), 'c1642a9228322cce'],
+  ['a shared rate', fairShareOf(20, { path, reserved: 3 }), '6f83f2d1928dda90'],
+  ['a site of a window', siteShareOf(60, 60_000, { sites: 3, maxErrorPercent: 10 }), '3b28d3e67522c33b'],
+  [
+    'a site of a bucket',
+    siteShareOf(60, 1_000, { of: 'token_bucket', sites: 3, site: 1, burst: 40 }),
+    'de6b63ef2ffde00a',
+  ],
   ['shared slots', inFlightOf(10, 60_000, { path }), 'b84ec81410130cde'],
 ];
 
 /** Runs steps in Redis, as the dispatcher does, one after another from an empty counter. */
 const LOOP = `
 local input, at, stored, output = unpack_numbers(ARGV[1]), 1, nil, {}
+local function read()
+  local numbers = unpack_state(stored)
+  if not numbers or node_numbers == 0 then
+    return numbers
+  end
+  local nodes = {}
+  for first = 1, #numbers, node_numbers do
+    nodes[#nodes + 1] = { unpack(numbers, first, first + node_numbers - 1) }
+  end
+  return nodes
+end
 while at <= #input do
   local now_ms, hits, charge, charged_at_ms, length = unpack(input, at, at + 4)
   local limit = { unpack(input, at + 5, at + 4 + length) }
   at = at + 5 + length
   local accepted, state, ttl_ms, report
   if charge == 3 then
-    accepted, state, ttl_ms, report = refund(limit, unpack_state(stored), now_ms, hits, charged_at_ms)
+    accepted, state, ttl_ms, report = refund(limit, read(), now_ms, hits, charged_at_ms)
   else
     local how = charge == 2 and 'regardless' or charge == 1
-    accepted, state, ttl_ms, report = step(limit, unpack_state(stored), now_ms, hits, how)
+    accepted, state, ttl_ms, report = step(limit, read(), now_ms, hits, how)
   end
-  local packed = pack_numbers(state)
+  local packed = pack_numbers(node_numbers == 0 and state or { lists = state })
   if charge ~= 0 then
     stored = ttl_ms > 0 and packed or nil
   end
@@ -86,11 +107,12 @@ afterAll(async () => {
 });
 
 async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readonly Step[]> {
-  const { script, scriptArgs } = algorithmFor(limit);
+  const { script, scriptArgs, state } = algorithmFor(limit);
   if (script instanceof URL) throw new Error('it has a script of its own');
   const counters = readFileSync(join(__dirname, '../../../src/engine/backends/redis/counters.lua'), 'utf8');
+  const nodes = `local node_numbers = ${state.hasNodes ? NODE_NUMBERS : 0}`;
   const step = `local step, refund = ${script.name}, ${script.name}_refund`;
-  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, script.lua, step, LOOP].join('\n');
+  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, script.lua, step, nodes, LOOP].join('\n');
   const input = steps.flatMap(({ nowMs, hits, charge, chargedAtMs = 0, claim }, at) => {
     const numbers = scriptArgs(limit, nowMs, claim);
     const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;

@@ -10,6 +10,7 @@ const reportOf = (traffic: Partial<ProxyTraffic>, calls: EvidenceReport['calls']
   examples: new Map(),
   jumps: [],
   bounded: [],
+  children: [],
   committed: [],
 });
 

@@ -112,9 +112,12 @@ export function encodeBatch(
       packedRequests.add(place);
       packedRequests.add(meteredPlace(operation, placeOfLimit(limits, operation)));
       packOperation(operation, spend);
-      if (operation.kind !== 'refund' && operation.kind !== 'forget') continue;
-      packedRequests.add(keys.intern(resetKeyOf(operation.key)));
-      packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+      if (operation.kind === 'refund' || operation.kind === 'forget') {
+        packedRequests.add(keys.intern(resetKeyOf(operation.key)));
+        packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+      }
+      if (algorithmFor(operation.limit).state.hasNodes)
+        packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {

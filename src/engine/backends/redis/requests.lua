@@ -7,7 +7,8 @@
   1 if the operation blocks + 2 * its kind, see KINDS. Kinds after PEEK only appear if each operation spends
   independently; + ALONE, for an operation that is counted even if its request is refused, and + MARKS, for one whose
   own refusal changes its state, only if they do not. REFUND and FORGET have two more numbers: the place in KEYS of the
-  time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms)
+  time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms).
+  Operations on a shared limit end with the place in KEYS of the name of their usage
 
   The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
   A step gets and returns the nodes on its path, and changes them in place if it charges.
@@ -71,12 +72,15 @@ local function decide_requests(batch)
       alone = mode % MARKS >= ALONE,
       marks = mode >= MARKS,
       is_metered = place < 0,
+      usage = key,
       reset = input[at + 4],
       reset_ms = input[at + 5],
     }
     operation.charge = kind == KINDS.COUNT
     at = at + (kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
+      operation.usage = input[at]
+      at = at + 1
       want_nodes(key, limit)
     elseif befores[key] == nil and not limit.algorithm.load then
       states[key] = batch.state_of(key, limit)
@@ -167,7 +171,7 @@ local function decide_requests(batch)
 
   local function keep(hit, result)
     if hit.is_metered then
-      batch.meter(hit.key, used_hits(hit.limit, hit.hits, result.accepted, result.report))
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, result.accepted, result.report))
     end
     set_state(hit.key, hit.limit, result.state)
     ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
@@ -221,9 +225,9 @@ local function decide_requests(batch)
 
   local function meter(hit, accepted, report)
     if hit.kind == KINDS.REFUND then
-      batch.meter(hit.key, refunded_hits(hit.limit, hit.hits))
+      batch.meter(hit.usage, refunded_hits(hit.limit, hit.hits))
     elseif hit.kind == KINDS.COUNT or hit.kind == KINDS.CHARGE then
-      batch.meter(hit.key, used_hits(hit.limit, hit.hits, accepted or hit.kind == KINDS.CHARGE, report))
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, accepted or hit.kind == KINDS.CHARGE, report))
     end
   end
 
