@@ -195,13 +195,28 @@ type TreeStage = Omit<Stage, 'warmMs' | 'measuredMs'>;
 /** How far hits per second are from the fluid model. */
 export async function measureTree(tree: ShareTree, stage: TreeStage) {
   const played = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
+  if (process.env.ALL) console.log(played.asked.map((x, at) => `${x} ${fluidRates(tree.rate, fluidOf(tree.children, played.asked))[at]?.toFixed(1)} ${played.passed[at]}`));
   return findWorst(fluidRates(tree.rate, fluidOf(tree.children, played.asked)), played.asked, played);
 }
+
+/** The same children, which keep the slots of their reservations that they do not use. */
+const withKept = (children: readonly FluidChild[]): readonly FluidChild[] =>
+  children.map((child) => ({
+    ...child,
+    demand: Math.max(child.demand, child.reserve),
+    children: withKept(child.children),
+  }));
 
 /** How far slots are from the fluid model of those that are not left to children that come next. */
 export async function measureSlots(tree: ShareTree, stage: TreeStage) {
   const asked = leavesOf(tree).map(wantedSlots);
   const spare = Math.min(Math.max(Math.floor(tree.rate / 20), 1), tree.rate - 1);
   const played = await playSlots(tree, { ...stage, warmMs: 3_000, measuredMs: 5_000 });
-  return findWorst(fluidRates(tree.rate - spare, fluidOf(tree.children, asked)), asked, played);
+  if (process.env.ALL) console.log(asked, fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked))), played.passed);
+  const shares = fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked)));
+  return findWorst(
+    shares.map((share, at) => Math.min(share, asked[at] ?? 0)),
+    asked,
+    played,
+  );
 }

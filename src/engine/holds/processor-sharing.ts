@@ -312,7 +312,7 @@ function spareOf(limit: ShareNumbers, capacity: number): number {
 
 /** How full the bucket is above what is kept in it, from 0 to 1. */
 function fillOf(level: Level, left: number): number {
-  const kept = level.held + level.spare;
+  const kept = Math.min(level.held, level.capacity * HELD_PART) + level.spare;
   if (level.capacity <= kept) return 1;
   return Math.min(Math.max((left - kept) / (level.capacity - kept), 0), 1);
 }
