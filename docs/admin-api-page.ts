@@ -4,12 +4,20 @@ import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import { consoleOperations } from '../src/operate/console/operations.ts';
 import type { ConsoleOptions } from '../src/operate/console/series-operations.ts';
+import { operatorParts } from '../src/parts/parts.ts';
+import type { OperatorPart } from '../src/serve/control/part.ts';
+import type { Settings } from '../src/settings/settings.ts';
 import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const options = {} as ConsoleOptions; // operations read options only when called
-  return [...adminOperations(options, consoleOperations(options)), ...callerOperations];
+  const settings = { advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {} } as unknown as Settings; // all that they read
+  const ofParts = Object.values(operatorParts).flatMap((open) => {
+    const part = open(options, settings, {} as Parameters<typeof open>[2]);
+    return (part as OperatorPart).operations; // what is off waits for nothing
+  });
+  return [...adminOperations(options, [...consoleOperations(options), ...ofParts]), ...callerOperations];
 }
 
 const needs = {

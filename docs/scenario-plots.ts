@@ -1,8 +1,8 @@
 import type { RateName } from '../src/engine/algorithms/index.ts';
 import { loadRules } from '../src/engine/rules/reload/load.ts';
-import { ReplayEngine } from '../src/lab/replay/engine.ts';
-import { parseMapping } from '../src/lab/replay/mapping/mapping.ts';
-import type { RecordedRequest } from '../src/lab/replay/request.ts';
+import { ReplayEngine } from '../src/parts/replay/engine.ts';
+import { parseMapping } from '../src/parts/replay/mapping/mapping.ts';
+import type { RecordedRequest } from '../src/parts/replay/request.ts';
 import type { ScenarioName } from '../src/parts/simulate/scenario-names.ts';
 import { START_MS, simulated } from '../src/parts/simulate/simulate.ts';
 

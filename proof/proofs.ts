@@ -50,6 +50,11 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./bench/overload.ts'),
     },
+    burst: {
+      about: 'What passes in a burst of one user after a start, after silence, and beside busy processes.',
+      needsBuild: true,
+      load: () => import('./bench/burst.ts'),
+    },
     guard: {
       about: 'The cost of packets that weir guard drops, and the time until it does.',
       needsBuild: true,
@@ -152,6 +157,12 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       needsBuild: true,
       load: () => import('./judge/run.ts'),
     },
+    llm: {
+      about:
+        'What calls to language models are charged behind a real Envoy, while clients, upstreams and processes fail.',
+      needsBuild: true,
+      load: () => import('./llm/run.ts'),
+    },
     famous: {
       about: 'What the published limits of well-known services admit of seeded traces.',
       load: () => import('./famous/run.ts'),
@@ -194,7 +205,7 @@ export const otherCommands: readonly (readonly [command: string, about: string])
 
 /** Tests that repeat more, or run longer, if a variable is set. */
 export const longForms: typeof otherCommands = [
-  ['CANDIDATE_REQUESTS=1000000 npx jest test/operate/candidate/equality', 'A candidate answers as its rules would.'],
+  ['CANDIDATE_REQUESTS=1000000 npx jest test/parts/candidate/equality', 'A candidate answers as its rules would.'],
   ['CLIENT_FAULT_CALLS=1000000 npx jest test/client/faults', 'The client under faults.'],
   ['CONFORMANCE=all npx jest test/conformance/process', 'Every recorded answer of envoyproxy/ratelimit.'],
   ['CONFORMANCE_FAULTS=all npx jest test/conformance/kit', 'rls-conformance: all cases, and 20 faults one by one.'],
@@ -203,10 +214,10 @@ export const longForms: typeof otherCommands = [
   ['IN_FLIGHT_SECONDS=100 npx jest test/e2e/in-flight', 'Requests in flight: ten minutes through Envoy.'],
   ['LEDGER_RUNS=10000 npx jest test/engine/ledger/model', 'The ledger decides like its model.'],
   ['LISTED_COUNTERS=1000000 npx jest test/operate/admin/slices', 'Listings of a million counters of 10,000 rules.'],
-  ['QUOTA_SECONDS=600 npx jest test/edge/rlqs/bound', 'Quotas for proxies: ten minutes through Envoys.'],
+  ['QUOTA_SECONDS=600 npx jest test/parts/quotas/bound', 'Quotas for proxies: ten minutes through Envoys.'],
   ['REPLAY_LIVE_REQUESTS=1000000 npx jest test/e2e/replay', 'A replay gives the answers of a running service.'],
-  ['REPLAY_REQUESTS=1000000 npx jest test/lab/replay/equivalence', 'A replay gives the recorded answers.'],
+  ['REPLAY_REQUESTS=1000000 npx jest test/parts/replay/equivalence', 'A replay gives the recorded answers.'],
   ['RETRY_RUNS=100000 npx jest test/engine/decide/retry', 'A refused request passes after its wait, not earlier.'],
-  ['SITE_PARTITION_SECONDS=60 npx jest test/edge/sites/processes', 'Sites that are partitioned, as processes.'],
-  ['SITE_SEEDS=10000 npx jest test/edge/sites/simulation', 'The simulation of sites.'],
+  ['SITE_PARTITION_SECONDS=60 npx jest test/parts/sites/processes', 'Sites that are partitioned, as processes.'],
+  ['SITE_SEEDS=10000 npx jest test/parts/sites/simulation', 'The simulation of sites.'],
 ];

@@ -42,7 +42,16 @@ const viewOf = (name: string) =>
     ? { ...views[name as keyof typeof views], under: name } // checked above
     : Object.hasOwn(further, name)
       ? further[name as keyof typeof further]
-      : { ...views.overview, under: 'overview' };
+      : { title: 'No such page', View: NoSuchPage, under: undefined };
+
+const NoSuchPage = () => (
+  <>
+    <h1>There is no such page</h1>
+    <p>
+      The address names no page of the console. <a href={linkTo('overview')}>Overview</a>
+    </p>
+  </>
+);
 
 export function App() {
   const { title, View, under } = viewOf(route.value.view);

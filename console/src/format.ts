@@ -68,6 +68,11 @@ export function time(atMs: number): string {
   return (isToday ? today : otherDay).format(atMs);
 }
 
+const RFC3339 = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
+
+/** The times in a sentence of the service in the reader's zone. */
+export const localTimes = (text: string): string => text.replace(RFC3339, (one) => time(Date.parse(one)));
+
 const hourToday = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const hourOtherDay = new Intl.DateTimeFormat(undefined, { weekday: 'short', hour: 'numeric', minute: '2-digit' });
 

@@ -5,7 +5,7 @@ import type { LiveSnapshot } from '../../src/operate/console/live.ts';
 import { allRuleFields, ruleFields } from '../../src/operate/console/rule-fields.ts';
 import { serviceFields } from '../../src/operate/console/service-series.ts';
 import { get } from './api.ts';
-import { session } from './session.ts';
+import { isStoreAway, session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';
 
 export type { LiveSnapshot };
@@ -102,10 +102,11 @@ function onMessage(message: StreamMessage): void {
     receivedAtMs.value = Date.now();
     nowMs.value = Date.now();
     snapshot.value = next;
+    isStoreAway.value = next.store.isUp === false;
     if (!before || before.startedAtMs !== next.startedAtMs || next.atMs - before.atMs > 2_500) void loadHistory();
     else append(next);
   });
-  const isChanged = rules.peek()?.hash !== next.rules.hash || before?.rules.isNewest !== next.rules.isNewest;
+  const isChanged = rules.peek()?.hash !== next.rules.hash || before?.rules.pending !== next.rules.pending;
   if (isChanged || next.atMs >= nextChangeMs) void loadRules();
 }
 

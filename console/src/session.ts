@@ -5,12 +5,15 @@ import type { SessionInfo } from '../../src/operate/answers/service.ts';
 export const session = signal<SessionInfo | undefined>(undefined);
 
 export const seesValues = computed(() => session.value?.role !== undefined);
-export const mayOperate = computed(() => session.value?.role === 'operate');
+/** The store, which keeps operators' changes, does not answer. */
+export const isStoreAway = signal(false);
+export const mayOperate = computed(() => session.value?.role === 'operate' && !isStoreAway.value);
 
 /** Why changes are not possible; undefined: they are. */
 export const noChangesReason = computed(() => {
   const { needsToken = false, role } = session.value ?? {};
-  if (role === 'operate') return undefined;
+  if (role === 'operate')
+    return isStoreAway.value ? 'The store does not answer. Changes are possible again once it does.' : undefined;
   if (!needsToken) return 'Changes are off. Set ADMIN_TOKEN and sign in to make them.';
   return role === 'read'
     ? 'Your token may only read. Changes require a token with the role operate.'

@@ -1,12 +1,12 @@
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
 import { loadRules } from '../../src/engine/rules/reload/load.ts';
-import { hasProposal, overlayText } from '../../src/lab/advise/render-advice.ts';
-import { RuleSketches } from '../../src/lab/advise/rule-sketches.ts';
-import type { Proposal, RuleAdvice } from '../../src/lab/advise/shapes.ts';
-import { ReplayEngine, replay } from '../../src/lab/replay/engine.ts';
-import type { RecordedTraffic, ReplayObserver } from '../../src/lab/replay/request.ts';
-import { TrafficCounts } from '../../src/lab/replay/traffic.ts';
+import type { Proposal, RuleAdvice } from '../../src/operate/answers/advice.ts';
+import { hasProposal, overlayText } from '../../src/parts/advise/render-advice.ts';
+import { RuleSketches } from '../../src/parts/advise/rule-sketches.ts';
+import { ReplayEngine, replay } from '../../src/parts/replay/engine.ts';
+import type { RecordedTraffic, ReplayObserver } from '../../src/parts/replay/request.ts';
+import { TrafficCounts } from '../../src/parts/replay/traffic.ts';
 import type { AdviseModel } from './advise-models.ts';
 
 /** The effect of a proposal on traffic that the advisor has not seen. */

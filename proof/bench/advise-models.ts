@@ -1,5 +1,5 @@
-import { type Mapping, parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
-import type { RecordedTraffic } from '../../src/lab/replay/request.ts';
+import { type Mapping, parseMapping } from '../../src/parts/replay/mapping/mapping.ts';
+import type { RecordedTraffic } from '../../src/parts/replay/request.ts';
 import { Random } from '../../src/parts/simulate/random.ts';
 import type { ScenarioName } from '../../src/parts/simulate/scenario-names.ts';
 import { START_MS, simulated } from '../../src/parts/simulate/simulate.ts';

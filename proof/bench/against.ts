@@ -83,7 +83,11 @@ export async function compareShape(
     const ordered = roundOrder(launch, subjects.length).flatMap((at) => subjects[at] ?? []);
     const measured = await measureShape(shape, ordered, generator, { ...options, rounds: share, callsPerSecond });
     callsPerSecond = measured.callsPerSecond; // set by the first launch, used by the others
-    const of = (subject: Subject) => measured.rounds.get(subject) ?? [];
+    const of = (subject: Subject): readonly Measurement[] => {
+      const rounds = measured.rounds.get(subject);
+      if (!rounds) throw new Error(`${subject.name} does not keep up with "${shape.name}"`);
+      return rounds;
+    };
     launches.push({ current: of(trio.current), repeat: of(trio.repeat), other: of(trio.other) });
   }
   const comparison = (usOf: (measurement: Measurement) => number) =>

@@ -54,9 +54,10 @@ const MS_PER_S = 1_000;
 
 /**
  * Measures all services that serve the shape. They run side by side, and are called one at a time, in another order
- * each round, so that other work on the machine affects all of them.
+ * each round, so that other work on the machine affects all of them. A service that fails calls of an even pace does not
+ * keep up with it, and is left out of the row.
  *
- * @throws  a call failed or was answered wrongly
+ * @throws  a call of another pace failed or was answered wrongly
  */
 export async function measureShape(
   shape: Shape,
@@ -79,9 +80,17 @@ export async function measureShape(
       callsPerSecond === undefined
         ? closedLoop(shape, elapsedMs)
         : { kind: 'open', callsPerSecond, isEven, end: { elapsedMs } };
-    const all = await takeRounds(stages, { rounds, onRound }, async (stage) => {
-      await drive(stage, shape, pace(REWARM_MS), generator);
-      return measure(stage, shape, pace(roundMs), generator);
+    const left = new Set(stages);
+    const all = await takeRounds(left, { rounds, onRound }, async (stage) => {
+      try {
+        await drive(stage, shape, pace(REWARM_MS), generator);
+        return await measure(stage, shape, pace(roundMs), generator);
+      } catch (error) {
+        if (!isEven) throw error;
+        console.error(`  ${stage.subject.name} is left out: ${error instanceof Error ? error.message : error}`);
+        left.delete(stage);
+        return undefined;
+      }
     });
     const measured = new Map([...all].map(([subject, measurements]) => [subject, medianResult(measurements)]));
     return { shape, callsPerSecond, measured, rounds: all };
@@ -90,21 +99,28 @@ export async function measureShape(
   }
 }
 
-/** Measures every stage once in each round. @returns the measurements, in the order of the rounds */
+/**
+ * Measures every stage once in each round.
+ *
+ * @param left  the stages that are still measured
+ * @returns     their measurements, in the order of the rounds
+ */
 async function takeRounds(
-  stages: readonly Stage[],
+  left: ReadonlySet<Stage>,
   { rounds, onRound }: Pick<MeasureOptions, 'rounds' | 'onRound'>,
-  measureOne: (stage: Stage) => Promise<Measurement>,
+  measureOne: (stage: Stage) => Promise<Measurement | undefined>,
 ): Promise<ReadonlyMap<Subject, readonly Measurement[]>> {
-  const all = new Map<Subject, Measurement[]>(stages.map(({ subject }) => [subject, []]));
+  const stages = [...left];
+  const all = new Map<Stage, Measurement[]>(stages.map((stage) => [stage, []]));
   for (let round = 0; round < rounds; round++) {
     onRound?.(round + 1);
     for (const at of roundOrder(round, stages.length)) {
       const stage = stages[at];
-      if (stage) all.get(stage.subject)?.push(await measureOne(stage));
+      const measurement = stage && left.has(stage) ? await measureOne(stage) : undefined;
+      if (stage && measurement) all.get(stage)?.push(measurement);
     }
   }
-  return all;
+  return new Map([...all].filter(([stage]) => left.has(stage)).map(([{ subject }, of]) => [subject, of]));
 }
 
 async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Measurement> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Redis as Connection } from 'ioredis';
-import { envoyConfiguration } from '../../src/lab/envoy/configuration.ts';
+import { envoyConfiguration } from '../../src/parts/envoy/configuration.ts';
 import { type QuotaEnvoyOptions, startQuotaEnvoy } from '../../test/helpers/quota-envoy.ts';
 import { mostAboveBound, startQuotaLoad } from '../../test/helpers/quota-load.ts';
 import { startRedis } from '../../test/helpers/redis.ts';

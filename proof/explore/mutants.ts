@@ -142,7 +142,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'shares',
-    file: 'src/edge/rlqs/buckets.ts',
+    file: 'src/parts/quotas/buckets.ts',
     changes: [['assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs', 'assigned !== undefined']],
   },
   {
@@ -164,7 +164,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'candidate',
-    file: 'src/operate/candidate/followed.ts',
+    file: 'src/parts/candidate/followed.ts',
     changes: [
       ['if (isClosed || !packed) return detach();', 'if (!packed) return detach();'],
       ['    observer.answered = answered;\n', ''],

@@ -1,4 +1,3 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { FAULTS, FaultyProxy } from '../../conformance/src/judge/faulty-proxy.ts';
@@ -6,9 +5,9 @@ import { History, type Line } from '../../conformance/src/judge/history.ts';
 import { judgeHistory, type Sentence } from '../../conformance/src/judge/judge.ts';
 import { record } from '../../conformance/src/judge/record.ts';
 import { asReport } from '../../conformance/src/judge/report.ts';
-import { wrapped } from '../../docs/wrap.ts';
 import { referenceProgram } from '../../test/helpers/reference.ts';
 import { referencePeer } from '../bench/peers/reference.ts';
+import { writePage } from '../tables/page.ts';
 import { table } from '../tables/table.ts';
 import { type Judged, referenceOnRedis, weirInMemory, weirOnCluster, weirOnRedis, weirWithLeases } from './servers.ts';
 
@@ -21,9 +20,6 @@ tables of docs/results/judge.md.
   --write      writes the tables into the page
   --help       this text
 `;
-
-const PAGE = new URL('../../docs/results/judge.md', import.meta.url);
-const [BEGIN, END] = ['<!-- results: begin -->', '<!-- results: end -->'];
 
 type FaultKind = 'none' | 'network' | 'crash';
 
@@ -50,7 +46,7 @@ export async function run(args: readonly string[]): Promise<void> {
   const version = await referencePeer.versionOf(await referenceProgram());
   const results = `${table(COLUMNS, 3, rows)}\n\nenvoyproxy/ratelimit is ${version}.\n`;
   console.log(results);
-  if (values.write) writePage(results);
+  if (values.write) writePage('judge.md', results);
 }
 
 const COLUMNS = [
@@ -81,13 +77,4 @@ function rowOf(server: string, faults: FaultKind, { limit, calls, mostInWindow, 
   const most = limit.windowMs === 0 ? '' : `${mostInWindow} of ${limit.limit}`;
   const outcomes = [total, calls.passed, calls.refused, calls.unknown];
   return [server, faults, `\`${limit.name}\``, ...outcomes, most, counters, wrongCounters];
-}
-
-function writePage(results: string): void {
-  const page = readFileSync(PAGE, 'utf8');
-  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error(`expected ${BEGIN} and ${END} in docs/results/judge.md`);
-  const dated = page.replace(/^\| date \| .* \|$/m, `| date | ${new Date().toISOString().slice(0, 10)} |`);
-  const written = `${dated.slice(0, begin + BEGIN.length)}\n\n${results}\n${dated.slice(end)}`;
-  writeFileSync(PAGE, wrapped(written));
 }

@@ -3,21 +3,10 @@ import { nearest } from '../base/nearest.ts';
 import { commands } from '../parts/parts.ts';
 import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
-import { addCandidateCommand } from './commands/candidate.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
 import { addCompletionCommand } from './commands/completion.ts';
-import { addDiffCommand } from './commands/diff.ts';
-import { addDoctor } from './commands/doctor.ts';
-import { addEnvoyCommands } from './commands/envoy.ts';
-import { addForgetCommand } from './commands/forget.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
-import { addOffendersCommand } from './commands/offenders.ts';
-import { addQuotasCommand } from './commands/quotas.ts';
-import { addRecordCommand } from './commands/record.ts';
-import { addAdviseCommand, addReplayCommand } from './commands/replay.ts';
-import { addSitesCommand } from './commands/sites.ts';
 import { addStatusCommand } from './commands/status.ts';
-import { addUsageCommand } from './commands/usage.ts';
 import { version } from './process/process.ts';
 
 /** The parts of the process that the program uses. */
@@ -37,18 +26,6 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
   addAskCommand(program, surroundings);
   addStatusCommand(program, surroundings);
   addAdminCommands(program, surroundings);
-  addEnvoyCommands(program, surroundings);
-  addDoctor(program, surroundings);
-  addDiffCommand(program, surroundings);
-  addRecordCommand(program, surroundings);
-  addCandidateCommand(program, surroundings);
-  addQuotasCommand(program, surroundings);
-  addSitesCommand(program, surroundings);
-  addUsageCommand(program, surroundings);
-  addForgetCommand(program, surroundings);
-  addOffendersCommand(program, surroundings);
-  addReplayCommand(program, surroundings);
-  addAdviseCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
   program
     .command('version')

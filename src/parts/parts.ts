@@ -8,10 +8,27 @@ import type { Reservations } from '../engine/decide/reservations.ts';
 import type { SlotsDecider } from '../engine/decide/slots.ts';
 import type { RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { Logger } from '../operate/observe/log.ts';
+import type { OpenOperatorPart } from '../serve/control/part.ts';
+import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { Settings } from '../settings/settings.ts';
-import { addGuardCommand } from './guard/command.ts';
+import { addAdviseCommand } from './advise/command.ts';
+import { adviceOperations } from './advise/operations.ts';
+import { addCandidateCommands } from './candidate/command.ts';
+import { candidateOperations } from './candidate/operations.ts';
+import { addEnvoyCommands } from './envoy/envoy-command.ts';
+import { addGuardCommands } from './guard/command.ts';
+import { offenderOperations } from './guard/operations.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
+import { addQuotasCommand } from './quotas/command.ts';
+import { quotaOperations } from './quotas/operations.ts';
+import { addRecordCommand } from './record/command.ts';
+import { recordOperations } from './record/operations.ts';
+import { addReplayCommand } from './replay/command.ts';
 import { addSimulateCommand } from './simulate/command.ts';
+import { addSitesCommand } from './sites/command.ts';
+import { siteOperations } from './sites/operations.ts';
+import { addUsageCommands } from './usage/command.ts';
+import { openUsageOperations } from './usage/operations.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports this file and nothing else of them. A
@@ -29,7 +46,15 @@ interface OtherRules {
 
 /** Functions that add commands to `weir`. */
 export const commands: Parts<(program: Command, surroundings: ReplaySurroundings) => void> = {
-  guard: addGuardCommand,
+  candidate: addCandidateCommands,
+  record: addRecordCommand,
+  quotas: addQuotasCommand,
+  sites: addSitesCommand,
+  replay: addReplayCommand,
+  advise: addAdviseCommand,
+  envoy: addEnvoyCommands,
+  usage: addUsageCommands,
+  guard: addGuardCommands,
   simulate: addSimulateCommand,
 };
 
@@ -58,4 +83,29 @@ type OpenRoute = (path: string, service: RlsService, overload: JsonOverload) => 
 /** Functions that load pages for callers, by the setting that asks for them. */
 export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRoute>>> = {
   authz: async () => (await import('./authz/open.ts')).openAuthz,
+};
+
+/**
+ * Functions that load what processes that answer requests open, unless it is off. Of several that wrap the same, the
+ * first is the innermost.
+ */
+export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
+  sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
+  record: async ({ recording }) =>
+    recording ? (await import('./record/open.ts')).openRecording(recording) : undefined,
+  candidate: async () => (await import('./candidate/open.ts')).openCandidate,
+  tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
+  quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
+  advise: async ({ advice }) => (advice.maxBytes > 0 ? (await import('./advise/open.ts')).openArrivals : undefined),
+};
+
+/** Functions that open what operators use, in the process that serves them. */
+export const operatorParts: Parts<OpenOperatorPart> = {
+  record: recordOperations,
+  quotas: quotaOperations,
+  sites: siteOperations,
+  candidate: candidateOperations,
+  advise: adviceOperations,
+  guard: offenderOperations,
+  usage: openUsageOperations,
 };

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { load, loadAll } from 'js-yaml';
-import { envoyConfiguration } from '../../src/lab/envoy/configuration.ts';
+import { envoyConfiguration } from '../../src/parts/envoy/configuration.ts';
 import { readSettings } from '../../src/settings/settings.ts';
 import { schemaFolder, schemaLocations } from '../helpers/kubernetes-schemas.ts';
 import { loadText, rulesFrom } from '../helpers/rules.ts';

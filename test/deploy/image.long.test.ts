@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { TRACING_PACKAGES } from '../../src/serve/decider/tracing.ts';
+import { TRACING_PACKAGES } from '../../src/parts/tracing/open.ts';
 import { type ImageRoot, makeImageRoot } from '../helpers/image.ts';
 import { runInPod } from '../helpers/pod.ts';
 import { buildah, goSource, hadolint } from '../helpers/tools.ts';

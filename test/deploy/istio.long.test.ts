@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { loadAll } from 'js-yaml';
-import { envoyConfiguration } from '../../src/lab/envoy/configuration.ts';
+import { envoyConfiguration } from '../../src/parts/envoy/configuration.ts';
 import { runEnvoy } from '../helpers/envoy.ts';
 import { freePort } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';

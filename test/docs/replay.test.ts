@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { actionNames } from '../../src/lab/mapping/actions.ts';
-import { parseMapping } from '../../src/lab/replay/mapping/mapping.ts';
-import { headerAliases } from '../../src/lab/replay/readers/fields.ts';
-import { logFormats } from '../../src/lab/replay/readers/format-names.ts';
+import { parseMapping } from '../../src/parts/replay/mapping/mapping.ts';
+import { headerAliases } from '../../src/parts/replay/readers/fields.ts';
+import { logFormats } from '../../src/parts/replay/readers/format-names.ts';
 
 const page = readFileSync('docs/replay.md', 'utf8');
 

@@ -1,10 +1,10 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { noPeerCounts } from '../../src/edge/sites/site-counts.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
+import { noPeerCounts } from '../../src/operate/observe/site-counts.ts';
 import { createStatistics, type Statistics } from '../../src/operate/observe/stats.ts';
 import { type InstanceFacts, partFigures } from '../../src/operate/observe/table.ts';
 import { parseExposition } from '../helpers/exposition.ts';
@@ -27,7 +27,7 @@ const sorted = <R extends readonly [string, string]>(rows: readonly R[]): readon
   [...rows].sort(([one], [other]) => (one < other ? -1 : 1));
 
 const adapted = { limit: 3, move: 'grown', holdMs: 12, baselineMs: 11 } as const;
-const reserved = { reserved: 9, charged: 8, overrun: 7, lapsed: 3, held: 6, open: 5, oldestMs: 4 };
+const reserved = { reserved: 9, charged: 8, overrun: 7, lapsed: 3, lapses: 1, usage: 8, held: 6, open: 5, oldestMs: 4 };
 
 /** Statistics without zeros, for a rule `<key>` in a domain `<domain>` and a method `<method>`. */
 function everything(): Statistics {

@@ -2,7 +2,7 @@ import '../helpers/realm.ts';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type GrpcTarget, wholeEnvoy } from '../../src/lab/envoy/whole-envoy.ts';
+import { type GrpcTarget, wholeEnvoy } from '../../src/parts/envoy/whole-envoy.ts';
 import { startQuotaEnvoy } from '../helpers/quota-envoy.ts';
 import { eventually } from '../helpers/until.ts';
 import { startWeir } from '../helpers/weir.ts';

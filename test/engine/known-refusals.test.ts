@@ -6,6 +6,8 @@ import { clientOf } from '../helpers/redis-topologies.ts';
 import { eventually } from '../helpers/until.ts';
 
 const LIMIT = 3;
+/** Longer than any refusal is repeated without the store while it answers. */
+const REPEATED_MS = 1_100;
 const rules = `domain: d
 descriptors:
   - key: user
@@ -95,6 +97,13 @@ const faults: readonly (readonly [string, Fault])[] = [
     },
   ],
   [
+    'has a value of another program in the place of the counter',
+    async () => {
+      for (const key of await operator.keys('*')) await operator.multi().del(key).lpush(key, 'value').exec();
+      return () => {};
+    },
+  ],
+  [
     'closes the connections',
     async () => {
       await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -109,7 +118,8 @@ test.each(faults)(
     expect(await ask('known', LIMIT)).toEqual(['OK']);
     expect(await ask('known', 1)).toEqual(['OVER_LIMIT']);
     const end = await begin();
-    expect(await ask('known', 30)).toEqual(['OVER_LIMIT']);
+    const enoughMs = performance.now() + REPEATED_MS;
+    while (performance.now() < enoughMs) expect(await ask('known', 30)).toEqual(['OVER_LIMIT']);
     await end();
     for (let isBack = false; !isBack; ) {
       expect(await ask('known', 1)).toEqual(['OVER_LIMIT']);

@@ -1,5 +1,4 @@
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
-import { QuotaService, shareTerms } from '../../src/edge/rlqs/quota-service.ts';
 import { createHoldsService } from '../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { createReservations } from '../../src/engine/decide/reservations.ts';
@@ -9,6 +8,8 @@ import { MemoryShares } from '../../src/engine/shares/share-store.ts';
 import { createKuadrantLimits } from '../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../src/parts/kuadrant/service.ts';
+import { quotasService } from '../../src/parts/quotas/method.ts';
+import { QuotaService, shareTerms } from '../../src/parts/quotas/quota-service.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';
@@ -24,21 +25,24 @@ export interface StoreBounds {
 export function allServices(
   rules: RuleTree,
   { counterBytes, shareBytes, maxBuckets }: StoreBounds,
-): Pick<GrpcServerOptions, 'rules' | 'holds' | 'others' | 'quotas'> {
+): Pick<GrpcServerOptions, 'rules' | 'holds' | 'others'> {
   const counters = createMemoryBackend(Date.now, { maxCounters: counterBytes / 64, maxBytes: counterBytes });
   const decider = { ...deciderOf(rules, { clock: Date.now }), ledger: ledgerOf(counters) };
   const reservations = createReservations(decider);
   const terms = shareTerms(60_000);
+  const quotas = new QuotaService({
+    ...{ rules: () => rules, unknown: 'deny', domains: [], maxBuckets, terms },
+    keyOf: (fillMs, domain, entries) => `${fillMs} ${domain} ${JSON.stringify(entries)}`,
+    shares: new MemoryShares(Date.now, terms, shareBytes),
+    monotonicMs: () => performance.now(),
+    onUnavailable: () => {},
+  });
   return {
     rules: () => rules,
     holds: createHoldsService(createSlots(decider), reservations),
-    others: [hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()))],
-    quotas: new QuotaService({
-      ...{ rules: () => rules, unknown: 'deny', domains: [], maxBuckets, terms },
-      keyOf: (fillMs, domain, entries) => `${fillMs} ${domain} ${JSON.stringify(entries)}`,
-      shares: new MemoryShares(Date.now, terms, shareBytes),
-      monotonicMs: () => performance.now(),
-      onUnavailable: () => {},
-    }),
+    others: [
+      hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf())),
+      quotasService(quotas),
+    ],
   };
 }

@@ -1,4 +1,3 @@
-import { createOwnLimits } from '../../src/edge/sites/lender.ts';
 import type { FixedWindowLimit } from '../../src/engine/algorithms/fixed-window.ts';
 import type { RateLimit } from '../../src/engine/algorithms/index.ts';
 import {
@@ -17,6 +16,7 @@ import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
 import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
 import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
+import { createOwnLimits } from '../../src/parts/sites/lender.ts';
 import fc from './property.ts';
 import { ruleOf } from './rules.ts';
 

@@ -1,6 +1,7 @@
 import { RequestWork } from '../../src/base/request-work.ts';
 import { type Caller, createRlsService } from '../../src/edge/rls/service.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
+import { findCounter } from '../../src/engine/decide/counter-key.ts';
 import { InvalidRequest } from '../../src/engine/decide/decide.ts';
 import type { WireDescriptor } from '../../src/engine/wire/wire.ts';
 import { Evidence } from '../../src/operate/findings/evidence.ts';
@@ -8,7 +9,7 @@ import { Findings } from '../../src/operate/findings/findings.ts';
 import { fakeClock } from './clock.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';
-import { ledgerOf } from './ledger.ts';
+import { ledgerOf, manualTimers } from './ledger.ts';
 import { numbers } from './numbers.ts';
 import { rulesFrom } from './rules.ts';
 
@@ -27,10 +28,10 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
   const clock = fakeClock(START_MS);
   const random = numbers(seed);
   const tree = rulesFrom(...rules);
-  const plain = deciderOf(tree, {
-    clock,
-    ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 100_000 })),
-  });
+  const timers = manualTimers();
+  const { every } = timers;
+  const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 100_000 }), { clock, monotonicMs: clock, every });
+  const plain = deciderOf(tree, { clock, ledger });
   const processes = Array.from({ length: deciders }, () => {
     const evidence = new Evidence(clock, random);
     const decider = { ...plain, onBounded: evidence.bounded };
@@ -42,6 +43,10 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
       },
     });
     return { evidence, service };
+  });
+  ledger.lapses?.listen((lapse) => {
+    const counter = findCounter(tree, lapse.key, plain);
+    if (counter) processes[0]?.evidence.lapsed(counter, lapse);
   });
   const findings = new Findings({
     collect: async () => processes.map(({ evidence }) => structuredClone(evidence.report())),
@@ -89,6 +94,7 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
           if ((later[at]?.atMs ?? 0) <= clock()) later.splice(at, 1)[0]?.run();
         const elapsedMs = clock() - START_MS;
         if (elapsedMs % 10_000 === 0) for (const { evidence } of processes) evidence.rotate();
+        if (elapsedMs % 1_000 === 0) await timers.runOnce();
         if (elapsedMs % 5_000 === 0) await findings.refresh();
       }
     },

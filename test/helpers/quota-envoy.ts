@@ -1,7 +1,7 @@
 import { Agent, get } from 'node:http';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
-import { quotaConfiguration } from '../../src/lab/envoy/quota-configuration.ts';
-import { httpListener } from '../../src/lab/envoy/whole-envoy.ts';
+import { quotaConfiguration } from '../../src/parts/envoy/quota-configuration.ts';
+import { httpListener } from '../../src/parts/envoy/whole-envoy.ts';
 import { runEnvoy } from './envoy.ts';
 import { freePort, type Running } from './process.ts';
 import { rulesFrom } from './rules.ts';

@@ -134,6 +134,24 @@ const HTTP2 = {
   },
 };
 
+interface EnvoyParts {
+  readonly listeners: readonly object[];
+  readonly adminPort: number;
+  readonly rlsPort: number;
+  readonly upstreamPort: number;
+}
+
+/** The configuration of an Envoy with these listeners. */
+export const envoyWith = ({ listeners, adminPort, rlsPort, upstreamPort }: EnvoyParts) => ({
+  admin: { address: { socket_address: { address: '127.0.0.1', port_value: adminPort } } },
+  node: { id: 'node', cluster: 'edge' },
+  layered_runtime: { layers: [{ name: 'static', static_layer: { 'ratelimit.off.http_filter_enabled': 0 } }] },
+  static_resources: {
+    listeners,
+    clusters: [cluster('rls', rlsPort, HTTP2), cluster('upstream', upstreamPort), cluster('other', upstreamPort)],
+  },
+});
+
 /** A call as a text: the domain if it is not `d`, and entries and hits of each descriptor, without those that count once. */
 export function callText({ domain, descriptors, hits_addend: hits }: WireRequest): string {
   const texts = descriptors.map(({ entries, hits_addend: own, is_negative_hits: isNegative, limit }) => {
@@ -198,19 +216,8 @@ export async function recordCalls(rows: readonly FilterRow[]): Promise<{
   const ports = new Map<string, number>();
   for (const { title } of all) ports.set(title, await freePort());
   const adminPort = await freePort();
-  const config = {
-    admin: { address: { socket_address: { address: '127.0.0.1', port_value: adminPort } } },
-    node: { id: 'node', cluster: 'edge' },
-    layered_runtime: { layers: [{ name: 'static', static_layer: { 'ratelimit.off.http_filter_enabled': 0 } }] },
-    static_resources: {
-      listeners: all.map((row) => listenerOf(row, ports.get(row.title) ?? 0)),
-      clusters: [
-        cluster('rls', rlsPort, HTTP2),
-        cluster('upstream', await upstream.listen()),
-        cluster('other', upstream.port),
-      ],
-    },
-  };
+  const listeners = all.map((row) => listenerOf(row, ports.get(row.title) ?? 0));
+  const config = envoyWith({ listeners, adminPort, rlsPort, upstreamPort: await upstream.listen() });
   const envoy = await runEnvoy(JSON.stringify(config), [...ports.values(), adminPort]);
   try {
     const statuses = new Map<string, number>();

@@ -195,7 +195,6 @@ type TreeStage = Omit<Stage, 'warmMs' | 'measuredMs'>;
 /** How far hits per second are from the fluid model. */
 export async function measureTree(tree: ShareTree, stage: TreeStage) {
   const played = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
-  if (process.env.ALL) console.log(played.asked.map((x, at) => `${x} ${fluidRates(tree.rate, fluidOf(tree.children, played.asked))[at]?.toFixed(1)} ${played.passed[at]}`));
   return findWorst(fluidRates(tree.rate, fluidOf(tree.children, played.asked)), played.asked, played);
 }
 
@@ -212,7 +211,6 @@ export async function measureSlots(tree: ShareTree, stage: TreeStage) {
   const asked = leavesOf(tree).map(wantedSlots);
   const spare = Math.min(Math.max(Math.floor(tree.rate / 20), 1), tree.rate - 1);
   const played = await playSlots(tree, { ...stage, warmMs: 3_000, measuredMs: 5_000 });
-  if (process.env.ALL) console.log(asked, fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked))), played.passed);
   const shares = fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked)));
   return findWorst(
     shares.map((share, at) => Math.min(share, asked[at] ?? 0)),

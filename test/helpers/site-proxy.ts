@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
-import { type BorrowRequest, type BorrowResponse, borrowMethod } from '../../src/edge/sites/messages.ts';
 import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';
+import { type BorrowRequest, type BorrowResponse, borrowMethod } from '../../src/parts/sites/messages.ts';
 import type { Authority } from './certificates.ts';
 
 /** A proxy between two sites, which forwards their exchange message by message. */

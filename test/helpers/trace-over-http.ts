@@ -2,7 +2,7 @@
  * Answers one request, and exports its trace over HTTP to the endpoint in the environment; prints errors. It is a
  * separate program since the exporter uses `import()`, which packages cannot under jest.
  */
-import { startTracing } from '../../src/operate/tracing/tracing.ts';
+import { startTracing } from '../../src/parts/tracing/tracing.ts';
 import { callerWith } from './caller.ts';
 import { agreeable } from './grpc-server.ts';
 

@@ -151,9 +151,10 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['room - wanted < waiting.count &&', ''],
+      ['waiting.count === 0', 'room < waiting.count'],
       ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
+      ['if (isWaiting) return;', 'if (!isWaiting) return;'],
     ],
   },
   {
@@ -186,13 +187,13 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/holds/fair-share.ts',
-    tests: ['test/operate/candidate/trial'],
+    tests: ['test/parts/candidate/trial'],
     only: 'changed share',
     changes: [['refillMs: rememberedMs,', '']],
   },
   {
-    file: 'src/lab/replay/engine.ts',
-    tests: ['test/lab/shares'],
+    file: 'src/parts/replay/engine.ts',
+    tests: ['test/parts/replay/shares'],
     only: 'replay says',
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
@@ -512,13 +513,14 @@ const server: readonly Mutants[] = [
     tests: ['test/h2/grpc/unary-call'],
     changes: [
       ['elapsedMs > this.#head.timeoutMs || this.#isGone', 'this.#isGone'],
-      ["missed(this.#isGone ? 'cancelled' : 'late');\n    if", "missed('late');\n    if"],
+      ["missed(this.#isGone ? 'cancelled' : 'late', this);\n    if", "missed('late', this);\n    if"],
     ],
   },
   {
     file: 'src/h2/bounds/call-queue.ts',
-    tests: ['test/h2/bounds/call-queue'],
+    tests: ['test/h2/bounds/call-queue', 'test/h2/bounds/overloaded-queue'],
     changes: [
+      ['!isInTime && !connection.hasMuchInput', '!isInTime'],
       ['call.dueAtMs < other.dueAtMs', 'call.dueAtMs > other.dueAtMs'],
       ['if (calls.length > 0) this.#turns.add(calls);', ''],
     ],
@@ -619,8 +621,8 @@ const edges: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/edge/rlqs/buckets.ts',
-    tests: ['test/edge/rlqs/demand', 'test/edge/rlqs/buckets'],
+    file: 'src/parts/quotas/buckets.ts',
+    tests: ['test/parts/quotas/demand', 'test/parts/quotas/buckets'],
     changes: [['elapsedMs < MIN_ELAPSED_MS', 'elapsedMs < 0']],
   },
 ];

@@ -1,12 +1,17 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startWeir } from '../helpers/weir.ts';
 
 const PROJECT = join(__dirname, '../..');
-const PARTS = 'src/parts';
-const parts = readdirSync(join(PROJECT, PARTS), { withFileTypes: true }).filter((one) => one.isDirectory());
-const LINKED = ['node_modules', 'proto', 'package.json'];
+const PARTS = join('src', 'parts');
+const LISTS = ['parts.ts', 'stores.ts'];
+const COPIED = ['src', 'deploy', 'dist', 'tsconfig.json'];
+const LINKED = ['node_modules', 'proto', 'config', 'package.json'];
+const parts = readdirSync(join(PROJECT, PARTS), { withFileTypes: true })
+  .filter((one) => one.isDirectory())
+  .map(({ name }) => name);
 const config = {
   extends: './tsconfig.json',
   compilerOptions: { noEmit: true },
@@ -16,30 +21,63 @@ const config = {
 let copy: string;
 beforeEach(() => {
   copy = mkdtempSync(join(tmpdir(), 'without-part-'));
-  cpSync(join(PROJECT, 'src'), join(copy, 'src'), { recursive: true });
-  cpSync(join(PROJECT, 'tsconfig.json'), join(copy, 'tsconfig.json'));
+  for (const name of COPIED) cpSync(join(PROJECT, name), join(copy, name), { recursive: true });
   for (const name of LINKED) symlinkSync(join(PROJECT, name), join(copy, name));
   writeFileSync(join(copy, 'without.json'), JSON.stringify(config));
+  writeFileSync(join(copy, 'build.ts'), "import { buildAll } from './deploy/build.ts';\nvoid buildAll('dist');\n");
 });
 afterEach(() => rmSync(copy, { recursive: true }));
 
-/** Without the lines that import its files or begin with its name. */
+/** Without the lines that import its files, load them, or begin with its name. */
 const withoutPart = (list: string, name: string): string =>
   list
     .split('\n')
     .filter((line) => !line.includes(`'./${name}/`) && !line.startsWith(`  ${name}:`))
     .join('\n');
 
-test.each(parts.map(({ name }) => name))('the rest compiles without the part %s', (name) => {
-  const list = join(copy, PARTS, 'parts.ts');
-  const before = readFileSync(list, 'utf8');
-  writeFileSync(list, withoutPart(before, name));
-  expect(readFileSync(list, 'utf8')).not.toBe(before);
+/** The parts that import this one. */
+const extending = (name: string): readonly string[] =>
+  parts.filter((other) => {
+    const folder = join(PROJECT, PARTS, other);
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+    return files.some((file) => readFileSync(join(folder, file), 'utf8').includes(`../${name}/`));
+  });
+
+function takeOut(name: string): void {
+  const lists = LISTS.map((list) => join(copy, PARTS, list));
+  const before = lists.map((list) => readFileSync(list, 'utf8'));
+  for (const [at, list] of lists.entries()) writeFileSync(list, withoutPart(before[at] ?? '', name));
+  expect(lists.map((list) => readFileSync(list, 'utf8'))).not.toEqual(before);
   rmSync(join(copy, PARTS, name), { recursive: true });
-  const tsc = join(PROJECT, 'node_modules/.bin/tsc');
+}
+
+function run(command: string, ...args: readonly string[]): void {
   try {
-    execFileSync(tsc, ['-p', 'without.json'], { cwd: copy, encoding: 'utf8' });
+    execFileSync(join(PROJECT, 'node_modules/.bin', command), args, { cwd: copy, encoding: 'utf8' });
   } catch (error) {
     throw new Error(String((error as { stdout?: string }).stdout)); // of a process
+  }
+}
+
+test.each(parts)('the service compiles, starts, decides and serves operators without the part %s', async (name) => {
+  for (const one of [name, ...extending(name)]) takeOut(one);
+  run('tsc', '-p', 'without.json');
+  run('tsx', 'build.ts');
+  const rules = join(copy, 'rules');
+  mkdirSync(rules);
+  writeFileSync(
+    join(rules, 'demo.yaml'),
+    'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 1 } }]\n',
+  );
+  const weir = await startWeir({ RULES_PATH: rules }, { main: join(copy, 'dist/main.js') });
+  try {
+    const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] });
+    const ask = () => fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
+    expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
+    const pages = ['/metrics', '/api/v1/status', '/api/v1/openapi.json'];
+    const answers = await Promise.all(pages.map((page) => fetch(`http://127.0.0.1:${weir.debugPort}${page}`)));
+    expect(answers.map(({ status }) => status)).toEqual(pages.map(() => 200));
+  } finally {
+    await weir.stop();
   }
 });

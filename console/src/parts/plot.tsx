@@ -10,6 +10,8 @@ export interface PlotLine {
   readonly color: string;
   readonly isDashed?: boolean;
   readonly isFilled?: boolean;
+  /** 0 means that nothing was measured. */
+  readonly isMeasured?: boolean;
 }
 
 interface PlotProps {
@@ -65,13 +67,13 @@ export function Plot(props: PlotProps) {
   return (
     <figure class="plot" aria-label={`${title}. ${summaryOf(lines, unit)}`}>
       <figcaption class="legend">
-        {lines.map(({ label, color, values, isDashed }) => (
+        {lines.map(({ label, color, values, isDashed, isMeasured = false }) => (
           <span key={label}>
             <span
               class={isStacked ? 'swatch area' : isDashed ? 'swatch dashed' : 'swatch'}
               style={{ borderColor: `var(${color})` }}
             />{' '}
-            {label} <span class="number">{count(values.at(-1) ?? 0)}</span>
+            {label} <span class="number">{isMeasured && !values.at(-1) ? '–' : count(values.at(-1) ?? 0)}</span>
           </span>
         ))}
         {isStacked && (
@@ -98,9 +100,9 @@ const summaryOf = (lines: readonly PlotLine[], unit: string): string =>
 /** Series are drawn in order: of a stack the highest comes first, and the others cover it. */
 function dataFor({ lines, isStacked, endMs, stepMs, steps }: PlotProps): uPlot.AlignedData {
   const times = Array.from({ length: steps }, (_, at) => (endMs - (steps - 1 - at) * stepMs) / 1_000);
-  const padded = lines.map(({ values }) => [
+  const padded = lines.map(({ values, isMeasured }) => [
     ...new Array<null>(Math.max(steps - values.length, 0)).fill(null),
-    ...values.slice(-steps),
+    ...values.slice(-steps).map((value) => (isMeasured && value === 0 ? null : value)),
   ]);
   return [times, ...(isStacked ? stacked(padded) : padded)];
 }

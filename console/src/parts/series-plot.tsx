@@ -32,6 +32,8 @@ export interface SeriesLine {
   readonly color: string;
   readonly isDashed?: boolean;
   readonly isFilled?: boolean;
+  /** 0 means that nothing was measured. */
+  readonly isMeasured?: boolean;
   /** A constant value; absent: the series of the field. */
   readonly constant?: number;
   /** Factor for values. Default: 1. */

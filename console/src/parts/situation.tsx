@@ -1,115 +1,67 @@
-import type { ComponentChildren } from 'preact';
-import { count, exact, shortTime } from '../format.ts';
-import { history, type LiveSnapshot, snapshot } from '../live.ts';
-import { ClientLink } from './client-link.tsx';
-import { RuleLink } from './texts.tsx';
+import type { Status } from '../../../src/operate/answers/status.ts';
+import { localTimes } from '../format.ts';
+import { snapshot } from '../live.ts';
+import { Value } from './texts.tsx';
 
-/** The seconds over which the rates of the sentence are averaged. */
-const RECENT_SECONDS = 10;
+const colours = { failing: 'notice bad', degraded: 'notice warn', over: 'notice warn', calm: '' } as const;
 
-interface Clause {
-  readonly severity: 'bad' | 'warn' | 'plain';
-  readonly text: ComponentChildren;
-}
-
-/** What happens now, in one sentence. */
+/** What the service says of itself, in one sentence. */
 export function Situation() {
-  const now = snapshot.value;
-  const clauses = now ? clausesFor(now) : [];
-  const severity = (['bad', 'warn'] as const).find((name) => clauses.some((clause) => clause.severity === name));
+  const { level, text } = snapshot.value?.situation ?? { level: 'calm', text: 'Waiting for the service.' };
   return (
-    <h1 class={`situation ${severity ? `notice ${severity}` : ''}`}>
-      {!now && 'Waiting for the service.'}
-      {clauses.map(({ text }, at) => (
-        <span key={at}>
-          {at > 0 && '; '}
-          {text}
-        </span>
-      ))}
-      {now && '.'}
+    <h1 class={`situation ${colours[level]}`}>
+      <Value text={localTimes(text)} whole />
     </h1>
   );
 }
 
-function clausesFor(now: LiveSnapshot): readonly Clause[] {
-  const found = [...refusals(now), ...failures(now), ...rejectedRules(now)];
-  return found.length > 0 ? found : [{ severity: 'plain', text: calm() }];
+/** What to do about each problem; the sentence has the problems of the service itself. */
+export function Findings() {
+  const { findings = [], situation } = snapshot.value ?? {};
+  const said = situation?.text.toLowerCase() ?? '';
+  return (
+    <>
+      {findings.map(({ level, problem, advice }) => (
+        <div class={`finding ${level === 'failing' ? 'bad' : 'warn'}`} role="alert" key={problem}>
+          {!said.includes(problem.toLowerCase()) && (
+            <p>
+              <Value text={localTimes(problem)} whole />
+            </p>
+          )}
+          <p class="dim">
+            What to do: <Value text={advice} whole />.
+          </p>
+        </div>
+      ))}
+    </>
+  );
 }
 
-/** Requests per second with an outcome, as the mean of the last ten seconds. */
-function recentRate(field: string): number {
-  const last = (history.value[field] ?? []).slice(-RECENT_SECONDS);
-  return last.length === 0 ? 0 : last.reduce((sum, value) => sum + value, 0) / last.length;
-}
-
-function calm(): string {
-  const minute = (history.value.passed ?? []).reduce((sum, value) => sum + value, 0);
-  if (minute === 0) return 'No request in the last minute';
-  const rate = recentRate('passed');
-  return rate === 0 ? 'No request was refused in the last minute' : `All requests pass, ${count(rate)} per second`;
-}
-
-function* refusals({ refused, refusedClients, refusingRules, since }: LiveSnapshot): Iterable<Clause> {
-  const [rule] = refusingRules;
-  if (!rule) return;
-  const [client] = refusedClients ?? [];
-  const { clients, isAtLeast } = refused;
-  const subject =
-    clients === 0
-      ? 'Requests'
-      : `${exact(clients)}${isAtLeast ? ' or more' : ''} ${clients === 1 && !isAtLeast ? 'client' : 'clients'}`;
-  yield {
-    severity: 'plain',
-    text: (
-      <>
-        {subject} refused since {shortTime(since.refused ?? rule.sinceMs)}
-        {clients === 1 || !client ? ', ' : ', mostly '}
-        {client && (
-          <>
-            <ClientLink {...client} /> by{' '}
-          </>
-        )}
-        {!client && clients !== 1 && 'mostly by '}
-        {!client && clients === 1 && 'by '}
-        <RuleLink path={client?.rule ?? rule.rule} />
-      </>
-    ),
-  };
-}
-
-const nameOfStore = (description: string): string =>
-  description.startsWith('in Redis') ? 'Redis' : description.startsWith('in memcached') ? 'memcached' : 'the store';
-
-const reasons: Readonly<Record<string, string>> = {
-  overload: 'this service has more calls than it can answer in time',
-  late: 'their answers come too late',
-  cancelled: 'their callers give up first',
-  in_flight: 'too many calls are in flight',
-  other: 'see the log of the service',
+const kinds: Readonly<Record<Status['incidents'][number]['kind'], string>> = {
+  outage: 'Outage',
+  process: 'Process',
+  slow_store: 'Slow store',
+  rules: 'Rules',
 };
 
-function* failures({ store, undecidedBy, since }: LiveSnapshot): Iterable<Clause> {
-  const name = nameOfStore(store.description);
-  const isDown = store.isUp === false;
-  const failing = recentRate('undecided');
-  const degraded = recentRate('degraded');
-  if (failing > 0) {
-    const byRate = Object.entries(undecidedBy).sort(([, one], [, other]) => other - one);
-    const why = byRate.map(([reason]) => reasons[reason] ?? `${name} does not answer`);
-    const text = `${count(failing)} calls/s fail since ${shortTime(since.undecided ?? 0)}: ${why.join(', ')}`;
-    yield { severity: 'bad', text };
-  }
-  if (degraded > 0) {
-    const without = isDown ? `without ${name}` : 'without their counters';
-    const text = `${count(degraded)} requests/s answered ${without} since ${shortTime(since.degraded ?? 0)}, as on_store_failure says`;
-    yield { severity: 'warn', text };
-  }
-  if (isDown && failing === 0 && degraded === 0) {
-    const last = store.lastSuccessAtMs === undefined ? '' : ` since ${shortTime(store.lastSuccessAtMs)}`;
-    yield { severity: 'bad', text: `${name} does not answer${last}` };
-  }
-}
-
-function* rejectedRules({ rules }: LiveSnapshot): Iterable<Clause> {
-  if (!rules.isNewest) yield { severity: 'warn', text: 'new rules are rejected, the previous ones apply' };
+/** What went wrong in the last day, the newest first. */
+export function Incidents() {
+  const incidents = snapshot.value?.incidents ?? [];
+  return (
+    <section class="panel">
+      <h2>Incidents of the last day</h2>
+      {incidents.length === 0 && <p class="dim">None since the process started.</p>}
+      {incidents.length > 0 && (
+        <ul class="incidents">
+          {incidents.map(({ kind, since, until, text }) => (
+            <li key={`${kind} ${since}`}>
+              <span class="number">{localTimes(since === until ? since : `${since} to ${until ?? 'now'}`)}</span>
+              <span class={until === undefined ? 'state bad' : 'state plain'}>{kinds[kind]}</span>
+              <Value text={`${text.charAt(0).toUpperCase()}${text.slice(1)}.`} whole />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
 }

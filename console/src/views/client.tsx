@@ -13,6 +13,7 @@ import { usePoll } from '../parts/use-poll.ts';
 import { type Pair, pairsParam, param, readPairs, replaceParams } from '../route.ts';
 import { mayOperate, noChangesReason, seesValues, session } from '../session.ts';
 import { ChangeDialog, type ChangeName, changes } from './change-dialog.tsx';
+import { Clients } from './clients.tsx';
 import { LastRefusals } from './last-refusals.tsx';
 import { LimitExplained } from './limit-explained.tsx';
 import { MatchedPath } from './matched-path.tsx';
@@ -28,21 +29,21 @@ export function Client() {
   return (
     <>
       <h1>Clients</h1>
-      <p>
-        A client is what a descriptor identifies. Its page shows the answer that it would get now, its counters, and
-        what can be changed.
-      </p>
       {!seesValues.value && <SignInNeeded what="This page" />}
       {seesValues.value && (
         <>
-          <DescriptorForm
-            key={param('domain')} // not that of the rules, which may arrive while someone types
-            initial={{ domain, entries: [] }}
-            action="Show"
-            onSubmit={(asked) => {
-              location.hash = linkToClient(asked.domain, asked.entries);
-            }}
-          />
+          <Clients />
+          <details class="panel">
+            <summary>Another client, by its descriptor</summary>
+            <DescriptorForm
+              key={param('domain')} // not that of the rules, which may arrive while someone types
+              initial={{ domain, entries: [] }}
+              action="Show"
+              onSubmit={(asked) => {
+                location.hash = linkToClient(asked.domain, asked.entries);
+              }}
+            />
+          </details>
           <Overrides />
         </>
       )}

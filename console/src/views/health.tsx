@@ -1,17 +1,19 @@
-import type { ComponentChildren } from 'preact';
 import type { Instance } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
-import { bytes, exact, millis, percent } from '../format.ts';
+import { bytes, exact, percent } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
+import { States } from '../parts/states.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { session } from '../session.ts';
 
 const lines: readonly SeriesLine[] = [
-  { field: 'p99Ms', label: 'p99', color: '--ink', isFilled: true },
-  { field: 'p50Ms', label: 'p50', color: '--passed' },
+  { field: 'p99Ms', label: 'p99', color: '--ink', isFilled: true, isMeasured: true },
+  { field: 'p50Ms', label: 'p50', color: '--passed', isMeasured: true },
+  { field: 'storeP99Ms', label: 'store p99', color: '--bad', isMeasured: true },
+  { field: 'storeP50Ms', label: 'store p50', color: '--dim', isMeasured: true },
   { field: 'lagMs', label: 'process late by', color: '--warn', isDashed: true },
 ];
 
@@ -23,13 +25,13 @@ export function Health() {
       {!now && <Empty title="Nothing has been received yet." />}
       {now && (
         <>
+          <States />
           <section class="panel">
-            <SeriesPlot title="Latency of gRPC calls" lines={lines} unit="ms" />
+            <SeriesPlot title="Latency of gRPC calls, and of the store" lines={lines} unit="ms" />
           </section>
           <div class="columns">
             <Store />
             <Processes />
-            <Calls />
             <Memory />
           </div>
           <Instances />
@@ -39,16 +41,11 @@ export function Health() {
   );
 }
 
-/** A number that should be 0. */
-function Alarming({ is, children }: { readonly is: boolean; readonly children: ComponentChildren }) {
-  return is ? <State is="bad">{children}</State> : <span class="number">{children}</span>;
-}
-
 function Store() {
   const now = snapshot.value;
   if (!now) return null;
   const { store, circuits, figures } = now;
-  const isDown = store.isUp === false;
+  const { cacheSize, cacheHits, cacheLookups, leased } = figures;
   return (
     <section class="panel">
       <h2>Store</h2>
@@ -56,37 +53,26 @@ function Store() {
         <Fact name="Counters">
           <Value text={store.description} whole />
         </Fact>
-        <Fact name="State">
-          <State is={isDown ? 'bad' : 'good'}>{isDown ? 'Down' : 'Up'}</State>{' '}
-          {store.reason !== undefined && <Value text={store.reason} whole />}
-        </Fact>
-        {store.latencyMs !== undefined && <Fact name="Latency">{millis(store.latencyMs)}</Fact>}
-        {store.lastSuccessAtMs !== undefined && (
+        {store.lastSuccessAt !== undefined && (
           <Fact name="Last answer">
-            <Time atMs={store.lastSuccessAtMs} />
+            <Time atMs={Date.parse(store.lastSuccessAt)} />
           </Fact>
         )}
         {circuits.map(({ node, open }) => (
           <Fact key={node} name={`Circuit to ${node}`}>
-            <State is={open > 0 ? 'bad' : isDown ? 'plain' : 'good'}>{open > 0 ? 'Open' : 'Closed'}</State>{' '}
+            <State is={open > 0 ? 'bad' : 'good'}>{open > 0 ? 'Open' : 'Closed'}</State>{' '}
             {open > 0 && now.workers.expected > 1 && `in ${open} of ${now.workers.expected} processes`}
           </Fact>
         ))}
-        <Fact name="Leased, unused hits">
-          <span class="number">{exact(figures.leased)}</span>
-        </Fact>
-        <Fact name="Remembered refusals">
-          {figures.cacheSize !== undefined ? (
-            <>
-              <span class="number">{exact(figures.cacheSize)}</span>
-              {figures.cacheHits !== undefined && figures.cacheLookups ? (
-                <span class="dim">, {percent(figures.cacheHits / figures.cacheLookups)} of lookups answered</span>
-              ) : undefined}
-            </>
-          ) : (
-            <span class="dim">off</span>
-          )}
-        </Fact>
+        {leased > 0 && <Fact name="Leased, unused hits">{exact(leased)}</Fact>}
+        {cacheSize !== undefined && (
+          <Fact name="Remembered refusals">
+            {exact(cacheSize)}
+            {cacheHits !== undefined && cacheLookups ? (
+              <span class="dim">, {percent(cacheHits / cacheLookups)} of lookups answered</span>
+            ) : undefined}
+          </Fact>
+        )}
       </dl>
     </section>
   );
@@ -95,69 +81,23 @@ function Store() {
 function Processes() {
   const now = snapshot.value;
   if (!now) return null;
-  const { workers, processes, background, startedAtMs, figures } = now;
-  const failing = background.filter((work) => work.failing);
-  const isMissing = workers.expected > 1 && processes.length < workers.expected;
+  const { workers, processes, startedAtMs, figures } = now;
   return (
     <section class="panel">
       <h2>Processes</h2>
       <dl class="facts">
         <Fact name="Answering">
-          <State is={isMissing ? 'warn' : 'good'}>
-            {processes.length} of {workers.expected}
-          </State>
-        </Fact>
-        {workers.expected > 1 &&
-          processes.map((name) => (
-            <Fact key={name} name="Worker">
-              {name}
-            </Fact>
-          ))}
-        <Fact name="Worker restarts">
-          <span class="number">{exact(workers.restarts)}</span>
-        </Fact>
-        <Fact name="Background">
-          {failing.length === 0 && <State is="good">Working</State>}
-          {failing.map(({ does, failing: { reason, sinceMs } = { reason: '', sinceMs: 0 } }) => (
-            <div key={does}>
-              <State is="bad">Failing</State> {does}, since <Time atMs={sinceMs} />: <Value text={reason} whole />
-            </div>
-          ))}
+          {processes.length} of {workers.expected}
+          {workers.expected > 1 && <span class="dim"> {processes.join(', ')}</span>}
         </Fact>
         <Fact name="Started">
           <Time atMs={startedAtMs} />
         </Fact>
-        <Fact name="Late by">
-          {millis(figures.latenessMs)} <span class="dim">at most, in the last 15 seconds</span>
-        </Fact>
         <Fact name="Version">{session.value?.version ?? '–'}</Fact>
-      </dl>
-    </section>
-  );
-}
-
-function Calls() {
-  const now = snapshot.value;
-  if (!now) return null;
-  const { figures, rates } = now;
-  return (
-    <section class="panel">
-      <h2>Calls</h2>
-      <dl class="facts">
-        <Fact name="Connections of callers">
-          <span class="number">{exact(figures.connections)}</span>
-        </Fact>
+        <Fact name="Connections of callers">{exact(figures.connections)}</Fact>
         <Fact name="Calls in flight">
-          <span class="number">{exact(figures.inFlight)}</span>
-        </Fact>
-        <Fact name="Calls held">
-          <span class="number">{exact(figures.held)}</span> <span class="dim">by max_delay</span>
-        </Fact>
-        <Fact name="Without a decision">
-          <Alarming is={rates.undecided > 0}>{exact(rates.undecided)} per s</Alarming>
-        </Fact>
-        <Fact name="Degraded">
-          <Alarming is={rates.degraded > 0}>{exact(rates.degraded)} per s</Alarming>
+          {exact(figures.inFlight)}
+          {figures.held > 0 && <span class="dim">, {exact(figures.held)} held by max_delay</span>}
         </Fact>
       </dl>
     </section>
@@ -190,9 +130,11 @@ function Memory() {
             <Fact name="Counters">
               <span class="number">{exact(memoryCounters)}</span> <span class="dim">in {bytes(memoryBytes)}</span>
             </Fact>
-            <Fact name="Evicted">
-              <Alarming is={memoryEvicted > 0}>{exact(memoryEvicted)}</Alarming> <span class="dim">to make room</span>
-            </Fact>
+            {memoryEvicted > 0 && (
+              <Fact name="Evicted">
+                <State is="bad">{exact(memoryEvicted)}</State> <span class="dim">to make room</span>
+              </Fact>
+            )}
           </>
         )}
       </dl>

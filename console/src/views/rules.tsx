@@ -125,7 +125,7 @@ function LastReload() {
 
 function Problems() {
   const state = snapshot.value?.rules;
-  if (!state || state.isNewest) return null;
+  if (!state || state.pending === null) return null;
   return (
     <div class="notice bad" role="alert">
       The newest rules are invalid; the previous rules, listed below, stay in force.

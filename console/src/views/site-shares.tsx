@@ -1,4 +1,4 @@
-import type { ListedShare, SitePortion } from '../../../src/edge/sites/shapes.ts';
+import type { ListedShare, SitePortion } from '../../../src/operate/answers/sites.ts';
 import { get } from '../api.ts';
 import { duration, exact } from '../format.ts';
 import { ShareBar } from '../parts/share-bar.tsx';

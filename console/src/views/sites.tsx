@@ -1,4 +1,4 @@
-import type { SiteList } from '../../../src/edge/sites/shapes.ts';
+import type { SiteList } from '../../../src/operate/answers/sites.ts';
 import { get } from '../api.ts';
 import { duration, exact, millis } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';

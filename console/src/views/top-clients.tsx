@@ -58,6 +58,8 @@ export function TopClients({ path }: { readonly path: string }) {
   );
 }
 
+const totals = { refusals: 'hits refused', hits: 'hits', shadowed: 'hits let pass' } as const;
+
 const exactOrNone = (hits: number | undefined): string => (hits === undefined ? '–' : exact(hits));
 
 interface ClientsProps {
@@ -110,7 +112,7 @@ function Clients({ top, other, path, by }: ClientsProps) {
       <Estimates oneIn={top.countedOneIn} confidence={top.confidence} />
       <Table rows={top.keys.slice(0, SHOWN)} columns={columns} keyOf={({ descriptor }) => descriptor} />
       <p class="dim">
-        {exact(top.total)} hits in total. An unlisted client had at most {exact(top.unlistedAtMost)}
+        {exact(top.total)} {totals[by]} in the last minute. An unlisted client had at most {exact(top.unlistedAtMost)}
         {top.keys.length > SHOWN && ', or fewer than those listed'}.
       </p>
     </>

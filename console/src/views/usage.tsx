@@ -1,8 +1,8 @@
+import { useState } from 'preact/hooks';
 import type { UsageAnswer } from '../../../src/operate/answers/usage.ts';
 import { get } from '../api.ts';
 import { amount, exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';
-import { Choice } from '../parts/choice.tsx';
 import { Plot } from '../parts/plot.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
@@ -13,109 +13,241 @@ import { SignInNeeded } from './sign-in.tsx';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const SHOWN = '100';
+/** Rows that are read, to be searched and paged here. */
+const READ = 10_000;
+const PAGE = 100;
+const MONTHS = 12;
 const POLL_MS = 10_000;
 
-const ranges = {
-  '24h': { text: '24 hours', per: 'hour', stepMs: HOUR_MS, steps: 24 },
-  '7d': { text: '7 days', per: 'hour', stepMs: HOUR_MS, steps: 168 },
-  '30d': { text: '30 days', per: 'day', stepMs: DAY_MS, steps: 30 },
-  '365d': { text: '365 days', per: 'day', stepMs: DAY_MS, steps: 365 },
-} as const;
-const names = Object.keys(ranges) as readonly (keyof typeof ranges)[]; // it has no other keys
+/** A time whose usage is shown. */
+interface Span {
+  readonly text: string;
+  readonly per: 'hour' | 'day';
+  readonly stepMs: number;
+  readonly steps: number;
+  /** When its last step begins. */
+  readonly lastMs: number;
+}
 
-/** What each key has used, and over time that of one key or of all. */
+/** The last hours and days until now, and the last calendar months, in UTC. */
+function spansAt(atMs: number): Readonly<Record<string, Span>> {
+  const until = (text: string, per: 'hour' | 'day', steps: number): Span => {
+    const stepMs = per === 'hour' ? HOUR_MS : DAY_MS;
+    return { text, per, stepMs, steps, lastMs: Math.floor(atMs / stepMs) * stepMs };
+  };
+  const now = new Date(atMs);
+  const months = Array.from({ length: MONTHS }, (_, back): readonly [string, Span] => {
+    const beginsMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back);
+    const endsMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back + 1);
+    const name = new Date(beginsMs).toISOString().slice(0, 7);
+    const steps = (endsMs - beginsMs) / DAY_MS;
+    return [name, { text: monthName.format(beginsMs), per: 'day', stepMs: DAY_MS, steps, lastMs: endsMs - DAY_MS }];
+  });
+  const recent = {
+    '24h': until('Last 24 hours', 'hour', 24),
+    '7d': until('Last 7 days', 'hour', 168),
+    '30d': until('Last 30 days', 'day', 30),
+    '365d': until('Last 365 days', 'day', 365),
+  };
+  return { ...recent, ...Object.fromEntries(months) };
+}
+
+const monthName = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+
+/** What the keys of a rule have used, and over time that of one key or of all. Rules count the same requests, so they are not added. */
 export function Usage() {
-  const [domain, rule, key] = [param('domain'), param('rule'), param('key')];
-  const range = names.find((name) => name === param('range')) ?? '24h';
-  const { per, stepMs, steps } = ranges[range];
-  const lastMs = Math.floor(nowMs.value / stepMs) * stepMs;
-  const from = new Date(lastMs - (steps - 1) * stepMs).toISOString();
-  const seen = seesValues.value ? [from] : undefined;
-  const keys = usePoll(() => get('usage', { from, count: SHOWN }), seen, POLL_MS);
-  const one = { domain, rule, key };
-  const series = usePoll(
-    () => get('usage', { ...one, from, by: 'domain', per, count: '100000' }),
-    seen && [from, domain, rule, key],
+  const spans = spansAt(Math.floor(nowMs.value / HOUR_MS) * HOUR_MS);
+  const range = param('range') ?? '24h';
+  const span = spans[range] ?? spans['24h'];
+  const hour = span && seesValues.value ? [range, span.lastMs] : undefined;
+  const { from, to } = timesOf(span);
+  const totals = usePoll(() => get('usage', { from, to, by: 'rule' }), hour, POLL_MS);
+  const rules = totals.data?.rows ?? [];
+  const chosen = rules.find(({ domain, rule }) => domain === param('domain') && rule === param('rule')) ?? rules[0];
+  const one = chosen && { domain: chosen.domain, rule: chosen.rule, key: param('key') };
+  const inputs = hour && one && [...hour, one.domain, one.rule];
+  const keys = usePoll(
+    () => get('usage', { from, to, domain: one?.domain, rule: one?.rule, count: String(READ) }),
+    inputs,
     POLL_MS,
   );
-  const title = key === undefined ? 'Admitted hits' : `Admitted hits of ${key}`;
+  const series = usePoll(
+    () => get('usage', { ...one, from, to, by: 'rule', per: span?.per, count: '100000' }),
+    inputs && [...inputs, one?.key],
+    POLL_MS,
+  );
+  if (!span) return null;
+  const choose = (name: string): void => replaceParams({ range: name });
+  const title = `Admitted hits of ${one?.key ?? chosen?.rule ?? 'no rule'}`;
+  const isOver = span.lastMs + span.stepMs <= nowMs.value;
   return (
     <>
-      <h1>Usage</h1>
+      <div class="row">
+        <h1>Usage</h1>
+        <label class="field">
+          Time
+          <select value={range} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+            {Object.entries(spans).map(([name, { text }]) => (
+              <option key={name} value={name}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
       {!seesValues.value && <SignInNeeded what="Usage" />}
-      <section class="panel">
-        <div class="row">
+      <Failure message={totals.error?.message} />
+      {totals.data && rules.length === 0 && <Empty title="No hit was admitted in this time." />}
+      {rules.length > 0 && <RuleTotals rows={rules} range={range} chosen={chosen} />}
+      {chosen && (
+        <section class="panel">
           <h2>
             <Value text={title} />
           </h2>
-          <Choice
-            of="Range of usage"
-            names={names}
-            texts={ranges}
-            chosen={range}
-            onChoose={(name) => replaceParams({ range: name })}
+          <Plot
+            title={title}
+            lines={[{ label: 'admitted', color: '--passed', isFilled: true, values: seriesOf(series.data, span) }]}
+            endMs={span.lastMs}
+            stepMs={span.stepMs}
+            steps={span.steps}
+            unit={`${(series.data && drawnCurrency(series.data)) ?? 'hits'} per ${span.per}`}
           />
-        </div>
-        <Plot
-          title={title}
-          lines={[
-            {
-              label: 'admitted',
-              color: '--passed',
-              isFilled: true,
-              values: seriesOf(series.data, lastMs, ranges[range]),
-            },
-          ]}
-          endMs={lastMs}
-          stepMs={stepMs}
-          steps={steps}
-          unit={`${(series.data && drawnCurrency(series.data)) ?? 'hits'} per ${per}`}
-        />
-        <p class="dim">
-          {per === 'day' ? 'Days are those of UTC. ' : ''}The last {per} is not over yet.
-        </p>
-        {key !== undefined && <a href={linkTo('usage', { range })}>Show all keys together</a>}
-        <Failure message={series.error?.message} />
-      </section>
-      <Failure message={keys.error?.message} />
-      {keys.data?.rows.length === 0 && <Empty title="No hit was admitted in this time." />}
-      {keys.data && keys.data.rows.length > 0 && <Keys data={keys.data} range={range} />}
+          <p class="dim">
+            {span.per === 'day' ? 'Days are those of UTC. ' : ''}
+            {!isOver && `The last ${span.per} is not over yet.`}
+          </p>
+          {one?.key !== undefined && (
+            <a href={linkTo('usage', { range, domain: one.domain, rule: one.rule })}>Show all keys together</a>
+          )}
+          <Failure message={series.error?.message ?? keys.error?.message} />
+        </section>
+      )}
+      {chosen && keys.data && <Keys data={keys.data} range={range} total={chosen.hits} />}
     </>
   );
 }
 
-function Keys({ data, range }: { readonly data: UsageAnswer; readonly range: string }) {
-  const columns: readonly Column<UsageAnswer['rows'][number]>[] = [
+const timesOf = (span: Span | undefined) => ({
+  from: span && new Date(span.lastMs - (span.steps - 1) * span.stepMs).toISOString(),
+  to: span && new Date(span.lastMs + span.stepMs).toISOString(),
+});
+
+type Row = UsageAnswer['rows'][number];
+
+interface RuleTotalsProps {
+  readonly rows: readonly Row[];
+  readonly range: string;
+  readonly chosen: Row | undefined;
+}
+
+/** The total of each rule. */
+function RuleTotals({ rows, range, chosen }: RuleTotalsProps) {
+  const columns: readonly Column<Row>[] = [
+    {
+      name: 'Rule',
+      cell: ({ domain, rule = '' }) => (
+        <a
+          href={linkTo('usage', { range, domain, rule })}
+          aria-current={domain === chosen?.domain && rule === chosen.rule ? 'true' : undefined}
+        >
+          <Value text={rule || `${domain}, no rule`} />
+        </a>
+      ),
+    },
+    { name: 'Hits', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
+  ];
+  return (
+    <section class="panel">
+      <h2>By rule</h2>
+      <Table rows={rows} columns={columns} keyOf={(row) => [row.domain, row.rule, row.currency].join(' ')} />
+      {rows.length > 1 && (
+        <p class="dim">Several rules may count the same request, so that these totals are not added.</p>
+      )}
+    </section>
+  );
+}
+
+interface KeysProps {
+  readonly data: UsageAnswer;
+  readonly range: string;
+  readonly total: number;
+}
+
+function Keys({ data, range, total }: KeysProps) {
+  const [page, setPage] = useState(0);
+  const query = (param('q') ?? '').toLowerCase();
+  const found = data.rows.filter(({ key = '' }) => key.toLowerCase().includes(query));
+  const at = Math.min(page, Math.floor(Math.max(found.length - 1, 0) / PAGE));
+  const columns: readonly Column<Row>[] = [
     {
       name: 'Key',
       cell: ({ domain, rule = '', key = '' }) => (
         <a href={linkTo('usage', { range, domain, rule, key })}>
-          <Value text={key} />
+          <Value text={key || '(others)'} />
         </a>
       ),
     },
-    { name: 'Rule', cell: ({ domain, rule }) => <Value text={rule || domain} /> },
     { name: 'Hits', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
-    {
-      name: 'Share',
-      class: 'number',
-      cell: ({ hits, currency }) => shareOf(hits, currency === undefined ? data.hits : data.spent?.[currency]),
-    },
+    { name: 'Share of the rule', label: 'Share', class: 'number', cell: ({ hits }) => shareOf(hits, total) },
   ];
   return (
     <>
+      <div class="row">
+        <label class="field grow">
+          Search keys
+          <input
+            type="search"
+            value={query}
+            placeholder="user=alice"
+            onInput={({ currentTarget }) => replaceParams({ q: currentTarget.value })}
+          />
+        </label>
+        <button type="button" onClick={() => download(found, range)}>
+          Download CSV
+        </button>
+      </div>
       <Table
-        rows={data.rows}
+        rows={found.slice(at * PAGE, (at + 1) * PAGE)}
         columns={columns}
         keyOf={(row) => [row.domain, row.rule, row.key, row.currency].join(' ')}
       />
-      <p class="dim">
-        {exact(data.hits)} hits{Object.entries(data.spent ?? {}).map(([of, sum]) => `, ${amount(sum, of)}`)} in total
-        {data.more > 0 && `; ${exact(data.more)} more keys are not listed: weir usage --csv`}.
-      </p>
+      <div class="row">
+        <p class="dim" role="status">
+          {exact(found.length)} keys{query !== '' && ` of ${exact(data.rows.length)}`}
+          {data.more > 0 && `; ${exact(data.more)} with fewer hits are not read: weir usage --csv has all`}
+        </p>
+        {found.length > PAGE && (
+          <div class="row">
+            <button type="button" disabled={at === 0} onClick={() => setPage(at - 1)}>
+              Previous
+            </button>
+            <button type="button" disabled={(at + 1) * PAGE >= found.length} onClick={() => setPage(at + 1)}>
+              Next {PAGE}
+            </button>
+          </div>
+        )}
+      </div>
     </>
   );
+}
+
+/** A cell of CSV as in RFC 4180; a text that a spreadsheet would calculate begins with an apostrophe. */
+const csvCell = (text: string): string => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+
+function download(rows: readonly Row[], range: string): void {
+  const lines = rows.map(({ domain, rule = '', key = '', hits, currency = '' }) =>
+    [domain, rule, key, currency]
+      .map(csvCell)
+      .join(',')
+      .concat(`,${currency === '' ? hits : hits / BILLION}`),
+  );
+  const file = new Blob([['domain,rule,key,currency,used', ...lines].join('\r\n')], { type: 'text/csv' });
+  const link = Object.assign(document.createElement('a'), {
+    href: URL.createObjectURL(file),
+    download: `usage-${range}.csv`,
+  });
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 const BILLION = 1e9;
@@ -126,12 +258,8 @@ const drawnCurrency = ({ rows }: UsageAnswer): string | undefined =>
 
 const shareOf = (hits: number, total = 0): string => (total > 0 ? tenths(hits / total) : '–');
 
-/** The hits of each step, the oldest first, or of a key with a budget its amounts. */
-function seriesOf(
-  data: UsageAnswer | undefined,
-  lastMs: number,
-  { stepMs, steps }: (typeof ranges)[keyof typeof ranges],
-): readonly number[] {
+/** The hits of each step, the oldest first, or of a budget its amounts. */
+function seriesOf(data: UsageAnswer | undefined, { lastMs, stepMs, steps }: Span): readonly number[] {
   if (!data) return [];
   const values = new Array<number>(steps).fill(0);
   const drawn = drawnCurrency(data);

@@ -1,8 +1,8 @@
 import type { Observer } from '../../../src/edge/rls/service.ts';
 import { hashRules, type PackedRules } from '../../../src/engine/rules/compile/packed.ts';
 import { checkRuleFiles } from '../../../src/engine/rules/reload/load.ts';
-import { type FollowedCandidate, followCandidate } from '../../../src/operate/candidate/followed.ts';
-import type { Trial } from '../../../src/operate/candidate/trial.ts';
+import { type FollowedCandidate, followCandidate } from '../../../src/parts/candidate/followed.ts';
+import type { Trial } from '../../../src/parts/candidate/trial.ts';
 import { EVERYTHING } from '../data-world.ts';
 import { Hasher } from '../hasher.ts';
 import { Runtime } from '../runtime.ts';
@@ -214,7 +214,7 @@ class CandidateWorld implements World {
 
 export const candidate: Protocol = {
   name: "candidate's swap",
-  code: 'operate/candidate/followed.ts, engine/rules/reload/in-force.ts',
+  code: 'parts/candidate/followed.ts, engine/rules/reload/in-force.ts',
   parties: ['control', 'decider'],
   invariants: [
     'at most one trial is open',

@@ -249,7 +249,7 @@ class SitesWorld extends DataWorld<Body, SitesState> {
 }
 
 const shared = {
-  code: 'engine/holds/site-share.ts, edge/sites/borrower.ts',
+  code: 'engine/holds/site-share.ts, parts/sites/borrower.ts',
   parties: ['north', 'south'],
   invariants: [
     'all sites together admit at most the limit',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
@@ -115,17 +115,12 @@ async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): P
     const strategy = bucketStrategy(rule);
     if (strategy.kind !== 'unsupported') return [];
     const advice = 'set RLQS_DOMAINS to the domains that are limited by proxies';
-    return [
-      {
-        file: rule.place?.file ?? ENVIRONMENT,
-        line: rule.place?.line,
-        path: rule.path,
-        severity: 'error',
-        message: `RLQS: a proxy cannot apply the rule: ${strategy.reason}; ${advice}`,
-      },
-    ];
+    const message = `RLQS: a proxy cannot apply the rule: ${strategy.reason}; ${advice}`;
+    return [{ ...ofEnvironment('error', message), ...placeOf(rule), path: rule.path }];
   });
 }
+
+const placeOf = ({ place }: Rule) => place && { file: place.file, line: place.line };
 
 const invalid = (problems: readonly Problem[]): Checked => ({ isValid: false, problems, notes: [], counts: undefined });
 
@@ -139,16 +134,10 @@ const ofEnvironment = (severity: Problem['severity'], message: string): Problem 
 
 /** The environment with another store, at a default address unless it names one; nothing connects to it. */
 function withBackend(env: Environment, backend: BackendName): Environment {
-  switch (backend) {
-    case 'memory':
-      return { ...env, BACKEND_TYPE: 'memory' };
-    case 'redis':
-      return { ...env, BACKEND_TYPE: 'redis', REDIS_URL: env.REDIS_URL ?? 'localhost:6379' };
-    case 'memcached': {
-      const isNamed = env.MEMCACHE_HOST_PORT !== undefined || env.MEMCACHE_SRV !== undefined;
-      return { ...env, BACKEND_TYPE: 'memcache', ...(!isNamed && { MEMCACHE_HOST_PORT: 'localhost:11211' }) };
-    }
-  }
+  if (backend === 'redis') return { REDIS_URL: 'localhost:6379', ...env, BACKEND_TYPE: 'redis' };
+  if (backend === 'memory') return { ...env, BACKEND_TYPE: 'memory' };
+  const address = env.MEMCACHE_SRV === undefined && { MEMCACHE_HOST_PORT: 'localhost:11211' };
+  return { ...address, ...env, BACKEND_TYPE: 'memcache' };
 }
 
 function createSource(
@@ -190,13 +179,12 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
   const timeoutMs = durationMs(routeTimeout);
   if (timeoutMs === undefined)
     return [ofEnvironment('error', `--route-timeout must be a time such as 15s or 5m, got '${routeTimeout}'`)];
-  return [...rules].flatMap(({ path, place, limits }) =>
-    limits
+  return [...rules].flatMap((rule) =>
+    rule.limits
       .filter(({ limit }) => limitsInFlight(limit) && limit.windowMs <= timeoutMs)
-      .map(({ limit }): Problem => {
-        const message = `${path}: a slot expires after its ttl of ${limit.windowMs} ms, but requests may last ${timeoutMs} ms: raise the ttl, or lower the timeout`;
-        const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };
-        return { file, line, path: '', severity: 'warning', message };
+      .map(({ limit }) => {
+        const message = `${rule.path}: a slot expires after its ttl of ${limit.windowMs} ms, but requests may last ${timeoutMs} ms: raise the ttl, or lower the timeout`;
+        return { ...ofEnvironment('warning', message), ...placeOf(rule) };
       }),
   );
 }
@@ -216,17 +204,16 @@ function notesOn({ domains }: RuleTree): readonly string[] {
 /** Reads lines of files for excerpts, each file once. */
 export function lineReader(stdin: string | undefined): (file: string, line: number) => string | undefined {
   const files = new Map<string, readonly string[]>(stdin === undefined ? [] : [[STDIN, stdin.split(/\r?\n/)]]);
+  const readLines = (file: string): readonly string[] => {
+    try {
+      return readFileSync(file, 'utf8').split(/\r?\n/);
+    } catch {
+      return []; // a problem reports this
+    }
+  };
   return (file, line) => {
     const known = files.get(file) ?? readLines(file);
     files.set(file, known);
     return known[line - 1];
   };
-}
-
-function readLines(file: string): readonly string[] {
-  try {
-    return readFileSync(file, 'utf8').split(/\r?\n/);
-  } catch {
-    return []; // a problem reports this
-  }
 }

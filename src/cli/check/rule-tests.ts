@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
+import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { explain } from '../../engine/rules/match/explain.ts';
@@ -11,7 +12,6 @@ import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
-import { createOfflineDecider } from '../../lab/replay/offline.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 

@@ -1,12 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
 import { createResponseHeaders } from '../../edge/rls/headers.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
+import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import type { Candidate, TracedLevel } from '../../engine/rules/match/shapes.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { createOfflineDecider } from '../../lab/replay/offline.ts';
 import { explain } from '../../operate/admin/explain.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';

@@ -1,11 +1,10 @@
 import { printable } from '../../base/printable.ts';
+import { counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
-import type { ProxyQuota } from '../../edge/rlqs/shapes.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
-import { counted } from '../../lab/replay/report/texts.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type {
   ChangedCounters,
@@ -15,6 +14,7 @@ import type {
   SharedChild,
 } from '../../operate/answers/counters.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
+import type { ProxyQuota } from '../../operate/answers/quotas.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import { count, counted, table } from '../../base/texts.ts';
 import { parseTime } from '../../base/times.ts';
-import { count, counted, table } from '../../lab/replay/report/texts.ts';
 import type { Status } from '../../operate/answers/status.ts';
 import { command, type ServiceFlags, type Surroundings } from './admin.ts';
 import { CommandFailed, callApi, repeat, show } from './client.ts';
@@ -38,6 +38,7 @@ export function renderStatus(status: Status, paint: Paint): string {
   const colour = health === 'healthy' ? paint.good : paint.bad;
   return [
     `${colour(health.toUpperCase())}  ${own?.name ?? ''}, version ${version}, started ${agoText(startedAt, atMs)}`,
+    ...(findings.length === 0 ? [`  ${status.situation.text}`] : []),
     ...findings.flatMap(({ level, problem, advice }) => [
       `  ${paint.bad(level.padEnd(8))}  ${problem}`,
       `            ${paint.dim(advice)}`,
@@ -50,17 +51,19 @@ export function renderStatus(status: Status, paint: Paint): string {
 }
 
 function facts({ lastMinute, undecided, store, rules, overrides, candidate, memory, background, ...more }: Status) {
-  const { passed, refused, undecided: lost, degraded } = lastMinute;
+  const { offered, passed, refused, undecided: lost, degraded } = lastMinute;
   const reasons = Object.entries(undecided).filter(([, requests]) => requests > 0);
   const lostText = reasons.map(([reason, requests]) => `${reason} ${count(requests)}`).join(', ');
-  const { atMs, workers } = more;
+  const { atMs, workers, incidents } = more;
   return [
     [
       'requests',
-      `${count(passed)} passed, ${count(refused)} refused, ${count(degraded)} decided without counters, ${count(lost)} undecided in the last minute`,
+      `${count(offered)} in the last minute: ${count(passed)} passed, ${count(refused)} refused, ${count(degraded)} decided without counters, ${count(lost)} undecided`,
     ],
     ...(lostText === '' ? [] : [['', `undecided since the start: ${lostText}`]]),
+    ...incidents.slice(0, MAX_INCIDENTS).map((one, at) => [at === 0 ? 'incidents' : '', incidentText(one)]),
     ['store', storeText(store)],
+    ...(store.lastDay ? [['', latencyText(store)]] : []),
     ['rules', rulesText(rules, atMs)],
     ['overrides', `${overrides.count}${overrides.nextEnd === undefined ? '' : `, the next ends ${overrides.nextEnd}`}`],
     ['candidate', candidateText(candidate, atMs)],
@@ -70,11 +73,23 @@ function facts({ lastMinute, undecided, store, rules, overrides, candidate, memo
   ] as const;
 }
 
-function storeText({ description, isUp, latencyMs, failures, openCircuits }: Status['store']): string {
+/** Incidents that fit one screen, the newest first. */
+const MAX_INCIDENTS = 5;
+
+const incidentText = ({ since, until = 'now', text }: Status['incidents'][number]): string =>
+  `${since === until ? since : `${since} to ${until}`}: ${text}`;
+
+function latencyText({ lastMinute, lastDay }: Status['store']): string {
+  const of = (name: string, latency: typeof lastMinute) =>
+    latency ? [`${latency.p50Ms} ms and ${latency.p99Ms} ms of the last ${name}`] : [];
+  const known = [...of('minute', lastMinute), ...of('day', lastDay)];
+  return known.length === 0 ? '' : `p50 and p99: ${known.join(', ')}`;
+}
+
+function storeText({ description, isUp, failures, openCircuits }: Status['store']): string {
   const state = isUp === undefined ? '' : isUp ? ', up' : ', DOWN';
-  const latency = latencyMs === undefined || isUp === false ? '' : `, ${latencyMs} ms`;
   const open = openCircuits.length === 0 ? '' : `, not called: ${openCircuits.join(', ')}`;
-  return `${description}${state}${latency}, ${counted(failures, 'failed request')} since the start${open}`;
+  return `${description}${state}, ${counted(failures, 'failed request')} since the start${open}`;
 }
 
 function rulesText({ source, count: rules, hash, loadedAt, pending }: Status['rules'], atMs: number): string {

@@ -32,12 +32,14 @@ const DECIDE_BATCH = '/weir.v1.Batch/Decide';
  * @throws Error if the address cannot be bound
  */
 export async function startH2Server(options: GrpcServerOptions, limits?: Partial<Http2Limits>): Promise<GrpcServer> {
-  const { address, tls, connections, overload, health, quotas, onCallFinished, onConnectionError } = options;
+  const { address, tls, connections, overload, health, onCallFinished, onConnectionError } = options;
   const router = new Router({ maxRequestBytes: MAX_REQUEST_BYTES, detailHeader: DETAIL_HEADER });
   addDecisions(router, options);
   for (const method of healthMethods(health, onCallFinished)) router.add(method);
-  for (const { paths, load } of sideServices(options)) router.addOnDemand(paths, () => load(overload));
-  if (quotas) router.add((await import('./quotas-service.ts')).quotasMethod(quotas, overload));
+  for (const { paths, load, needsH2 } of sideServices(options)) {
+    if (needsH2) for (const method of await load(overload)) router.add(method);
+    else router.addOnDemand(paths, () => load(overload));
+  }
   const { memory, inFlight } = overload;
   return serve(router, { address, tls, limits, connections, memory, inFlight, onConnectionError });
 }

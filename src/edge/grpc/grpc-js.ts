@@ -58,7 +58,8 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
     'unary',
   );
   addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
-  for (const { load } of sideServices(options)) addMethods(server, await load(options.overload), options.clock);
+  for (const { load, needsH2 } of sideServices(options))
+    if (!needsH2) addMethods(server, await load(options.overload), options.clock);
 
   const { onConnection, drain } = injectConnections(server);
   const listener = await listen(address, tls, {
@@ -123,7 +124,7 @@ function handlers({ overload, clock, onCallFinished }: GrpcServerOptions) {
       run(call.request, caller, (outcome) => {
         done();
         const isLate = performance.now() - startedMs > timeoutMs;
-        if (isLate) overload.missed('late');
+        if (isLate) overload.missed('late', caller);
         answer(isLate ? { error: tooLate } : outcome); // grpc-js has sent it, but the call would count as answered
       });
     };

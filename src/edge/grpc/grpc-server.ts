@@ -4,7 +4,6 @@ import type { status } from '../../h2/grpc/grpc-status.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import type { Address, TlsOptions } from '../../h2/listen/listener.ts';
 import type { Overload } from '../overload/overload.ts';
-import type { QuotaService } from '../rlqs/quota-service.ts';
 import type { Health } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
@@ -22,8 +21,6 @@ export interface GrpcServerOptions {
   readonly holds?: HoldsService | undefined;
   /** Services of optional parts. */
   readonly others?: readonly SideService[] | undefined;
-  /** Quotas for proxies, only on h2; undefined to disable the service. */
-  readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;
   /** Timers for silent streams. Default: Node's timers. */
   readonly startTimer?: StartTimer;

@@ -18,7 +18,8 @@ interface ReflectionOptions {
   readonly paths: readonly string[];
   /** Starts a timer. Default: Node's timers. */
   readonly startTimer?: StartTimer | undefined;
-  readonly hasQuotas: boolean;
+  /** Paths of the methods of optional services. */
+  readonly offered: readonly string[];
 }
 
 /**
@@ -27,8 +28,9 @@ interface ReflectionOptions {
  *
  * @see https://github.com/grpc/grpc-proto/blob/master/grpc/reflection/v1/reflection.proto
  */
-export function reflectionMethods({ paths, startTimer, hasQuotas }: ReflectionOptions): readonly Method[] {
+export function reflectionMethods({ paths, startTimer, offered }: ReflectionOptions): readonly Method[] {
   const described: readonly DescribedFile[] = JSON.parse(readFileSync(DESCRIPTORS, 'utf8'));
+  const hasQuotas = offered.some((path) => path.startsWith(`/${QUOTAS_PACKAGE}.`));
   const answer = createAnswers(described.filter((file) => hasQuotas || file.package !== QUOTAS_PACKAGE));
   return paths.map((path) => reflectionMethod(path, answer, startTimer));
 }

@@ -1,11 +1,15 @@
 import type { Method } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
 
-/** A service that is loaded when one of its methods is first called. */
+/** A service that is loaded when one of its methods is first called, unless it says otherwise. */
 export interface SideService {
   /** The paths of its methods. */
   readonly paths: readonly string[];
   load(overload: Overload): Promise<readonly Method[]>;
+  /** It has bounds of its own, which only the HTTP/2 server of this service keeps: it is loaded with that, at the start. */
+  readonly needsH2?: boolean;
+  /** Ends its streams, and refuses new ones; called before the server closes. */
+  readonly close?: () => void;
 }
 
 export const methodPaths = (service: string, methods: readonly string[]): readonly string[] =>

@@ -7,9 +7,9 @@ const reflectionPaths = ['v1', 'v1alpha'].flatMap((version) =>
   methodPaths(`grpc.reflection.${version}.ServerReflection`, ['ServerReflectionInfo']),
 );
 
-/** Services besides decisions, health and quotas. */
+/** Services besides decisions and health. */
 export function sideServices(options: GrpcServerOptions): readonly SideService[] {
-  const { rules, holds, quotas, startTimer, others = [] } = options;
+  const { rules, holds, startTimer, others = [] } = options;
   const offered: SideService[] = [...others];
   if (rules)
     offered.push({
@@ -25,7 +25,7 @@ export function sideServices(options: GrpcServerOptions): readonly SideService[]
     paths: reflectionPaths,
     async load() {
       const { reflectionMethods } = await import('./reflection.ts');
-      return reflectionMethods({ paths: reflectionPaths, startTimer, hasQuotas: quotas !== undefined });
+      return reflectionMethods({ paths: reflectionPaths, startTimer, offered: others.flatMap(({ paths }) => paths) });
     },
   });
   return offered;

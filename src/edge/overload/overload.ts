@@ -6,7 +6,7 @@ import { LateCalls } from '../../h2/bounds/late-calls.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Admission } from '../../h2/grpc/unary-call.ts';
 import type { createCountLate } from '../rls/count-late.ts';
-import type { AnswerKnown, GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
+import type { AnswerKnown, Caller, GrpcStatus, MissedBy, RlsService } from '../rls/service.ts';
 
 type CountLate = ReturnType<typeof createCountLate>;
 
@@ -17,8 +17,8 @@ interface OverloadOptions {
   readonly memoryBytes: number | undefined;
   readonly countLate: CountLate;
   readonly answerKnown: AnswerKnown;
-  /** Called for each call that got no decision. */
-  readonly onMissed: (by: MissedBy) => void;
+  /** Called for each call that got no decision. @param caller  absent if it is not known */
+  readonly onMissed: (by: MissedBy, caller?: Pick<Caller, 'header' | 'connection'>) => void;
 }
 
 /** Protects against overload by bounding the work per turn and the memory of each connection. */

@@ -24,6 +24,14 @@ export const PUNCTUAL: Lateness = {
   stoodAtMs: () => 0,
 };
 
+/** A clock that stands while this process does not run: what is long by it did not wait for this process. */
+export const runningClock =
+  (monotonicMs: Monotonic, { stoodAtMs }: Pick<Lateness, 'stoodAtMs'>): Monotonic =>
+  () => {
+    const nowMs = monotonicMs();
+    return nowMs - stoodAtMs(nowMs);
+  };
+
 /** The timer stops while no call to the store is in flight, since lag before a call does not affect its time limit. */
 export function watchLateness(monotonicMs: Monotonic): Lateness & { close(): void } {
   let calls = 0;

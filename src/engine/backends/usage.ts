@@ -71,14 +71,15 @@ export const ABANDONED_MS = 600_000;
  * The hits that an operation adds to the usage of its counter, once it has been charged. Twin of `used_hits` in
  * counters.lua.
  *
- * @param charged  the hits that a commit of a reservation has charged; 0 for any other step
+ * @param usage  the hits that a step of a reservation adds; 0 for any other limit
  */
-export function usedHits(operation: Operation, accepted: boolean, charged: number): number {
+export function usedHits(operation: Operation, accepted: boolean, usage: number): number {
   const { kind, limit, hits, commits = false } = operation;
   if (kind === 'peek' || kind === 'forget') return 0;
   if (kind === 'refund') return isReservation(limit) && !commits ? 0 : -hits;
-  if (kind === 'give_back') return -hits;
-  if (isReservation(limit)) return charged;
+  const givenBack = kind === 'give_back' ? -hits : 0;
+  if (isReservation(limit)) return usage + givenBack;
+  if (kind === 'give_back') return givenBack;
   return accepted || kind === 'charge' ? hits : 0;
 }
 

@@ -9,6 +9,8 @@ export interface KnownCounter {
   readonly domain: string;
   readonly entries: readonly Entry[];
   readonly rule: Rule;
+  /** The keys under which statistics are kept: see `Match`. */
+  readonly levels: readonly string[];
   readonly limit: RuleLimit;
 }
 
@@ -30,7 +32,7 @@ export function findCounter(
       const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
       const now = atTime(found, clock);
       const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
-      if (limit) return { key, domain, entries, rule: found.rule, limit };
+      if (limit) return { key, domain, entries, rule: found.rule, levels: found.levels, limit };
     }
   }
   return undefined;

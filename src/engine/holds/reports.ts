@@ -85,8 +85,11 @@ export interface ReservationReport {
   readonly overrun: number;
   /** Hits on hold after the step, for all requests. */
   readonly held: number;
-  /** Hits of reservations that have lapsed without a commit since the last step. */
+  /** Hits of reservations that have lapsed without a commit since the last step, and how many these are. */
   readonly lapsed: number;
+  readonly lapses: number;
+  /** Hits that this step adds to the usage: charged ones, and lapsed ones that stay charged; negative: a correction. */
+  readonly usage: number;
   /** Requests with hits on hold. */
   readonly open: number;
   /** Time since the first of them to expire was made; 0 if there is none. */

@@ -3,7 +3,7 @@ import { type Decision, type Outcome, peekedHits, type State } from '../algorith
 import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
-const OWN_NUMBERS = 10;
+const OWN_NUMBERS = 12;
 
 /** Whether the reservations of all requests end with a window, whose start is the first number of a counter's state. */
 export function endsTogether(inner: RateLimit): boolean {
@@ -25,7 +25,7 @@ export function describeReservation(
   const row = rateFor(inner);
   const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, ...last] =
     numbers;
-  const [freeMs = 0, lapsed = 0] = last;
+  const [freeMs = 0, lapsed = 0, lapses = 0, usage = 0] = last;
   const event: ReservationEvent = reservationEvents[place] ?? 'peeked';
   const charges = commitEvents.has(event);
   const counted = event === 'given_back' || event === 'refused_alone' ? hits : charges ? used : 0;
@@ -63,6 +63,8 @@ export function describeReservation(
       overrun,
       held,
       lapsed,
+      lapses,
+      usage,
       open,
       oldestMs: open > 0 ? Math.max(nowMs - firstMs, 0) : 0,
     },

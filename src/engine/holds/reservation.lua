@@ -12,7 +12,8 @@
            'regardless': charges the hits even beyond the limit
   Returns  accepted, state, ttl (ms), report: { the event's place, hits reserved, charged and overrun, hits on hold after the
            step, the number of reservations, when the first of them was made, when the last expires, when the requested
-           hits can be reserved at the latest or 0, hits lapsed since the last step, the counter's own report … }
+           hits can be reserved at the latest or 0, hits lapsed since the last step, in how many reservations, the usage
+           that the step adds, the counter's own report … }
 ]]
 local reservation, reservation_refund
 do
@@ -188,12 +189,12 @@ do
   -- Charges what has lapsed since the last step. Stores drop counters limit[8] ms later: older entries are ignored.
   local function lapse(limit, step, numbers, opened, now_ms)
     local entries = opened.entries
-    local lapsed, owed = 0, 0
+    local lapsed, lapses, owed = 0, 0, 0
     local i = entries.live
     while i <= #entries and entries[i + 2] <= now_ms do
       local hits = entries[i + 1]
       if hits > 0 and entries[i + 2] + limit[8] > now_ms then
-        lapsed = lapsed + hits
+        lapsed, lapses = lapsed + hits, lapses + 1
         if is_lapse_charged(limit, step, numbers, opened.inner, now_ms, entries[i + 2]) then
           owed = owed + hits
         end
@@ -201,7 +202,7 @@ do
       end
       i = i + SIZE
     end
-    entries.lapsed = lapsed
+    entries.lapsed, entries.lapses = lapsed, lapses
     if owed > 0 then
       local _, next_state, ttl_ms = step(numbers, opened.inner, now_ms, math.min(owed, MAX_COUNT), 'regardless')
       opened.inner = ttl_ms > 0 and next_state or opened.inner
@@ -223,16 +224,18 @@ do
     return step, numbers, opened.inner, entries
   end
 
-  -- done: { event, reserved, charged, overrun, free at (ms) }
+  -- done: { event, reserved, charged, overrun, free at (ms), corrected: hits that lapsed as used, and are not }
   local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done, charge)
     local held = on_hold(entries, now_ms, start_of(limit, inner))
+    local lapsed, lapses = charge and entries.lapsed or 0, charge and entries.lapses or 0
+    local used = charge and (done[3] or 0) - (done[6] or 0) + (limit[7] == 1 and lapsed or 0) or 0
     local report = {
       done[1], done[2] or 0, done[3] or 0, done[4] or 0,
-      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0, charge and entries.lapsed or 0,
+      held.hits, held.count, held.first_made_ms, held.last_ms, done[5] or 0, lapsed, lapses, used,
     }
     inner_report = inner_report or inner
     for i = 1, #inner_report do
-      report[10 + i] = inner_report[i]
+      report[12 + i] = inner_report[i]
     end
     local is_kept = inner_ttl_ms > 0
     entries.first = entries.live
@@ -294,7 +297,7 @@ do
     local own = limit[6] == 1 and own_place(entries, limit[5]) or nil
     local kept = own and entries[own + 1] or 0
     local reserved = math.abs(kept)
-    local event = UNKNOWN
+    local event = limit[6] ~= 1 and used == 0 and PEEKED or UNKNOWN -- a charge of 0 hits only settles
     if own then
       event = reserved == 0 and REPEATED or (entries[own + 2] <= now_ms and LATE or COMMITTED)
     end
@@ -307,7 +310,7 @@ do
       owed = owed - reserved
     end
     local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, owed, charge and 'regardless')
-    local done = { event, reserved, charged, overrun }
+    local done = { event, reserved, charged, overrun, 0, kept < 0 and limit[7] == 1 and reserved or 0 }
     if charge and event ~= REPEATED and limit[6] == 1 and limit[5] ~= 0 then
       if own then
         remove_entry(entries, own)

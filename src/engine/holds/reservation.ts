@@ -44,8 +44,9 @@ interface StepInput {
   /** State of the counter of charged hits; undefined if nothing has been charged. */
   readonly inner: State | undefined;
   readonly entries: ReservationList;
-  /** Hits of reservations that have lapsed since the last step. */
+  /** Hits of reservations that have lapsed since the last step, and how many these are. */
   readonly lapsed: number;
+  readonly lapses: number;
   readonly nowMs: number;
   readonly hits: number;
   readonly charge: Charge;
@@ -60,6 +61,8 @@ interface Done {
   readonly charged?: number;
   /** Hits used beyond those reserved. */
   readonly overrun?: number;
+  /** Hits that were counted as used when they lapsed, and are not. */
+  readonly corrected?: number;
   readonly freeMs?: number;
 }
 
@@ -70,13 +73,15 @@ interface Done {
  * negative hits, and a settled one with 0 hits, so that late and repeated commits are recognized.
  * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, the number of
  * reservations, when the first of them was made and the last expires, when the requested hits can be reserved at the
- * latest, the hits that have lapsed since the last step; then the counter's own report.
+ * latest, the hits that have lapsed since the last step, in how many reservations, the usage that the step adds; then
+ * the counter's own report.
  *
  * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
  * charged to the window of its own time. A lapsed reservation is charged by the next step, unless the window in which
- * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step.
+ * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step. A
+ * charge of 0 hits by nobody does nothing else.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -128,7 +133,13 @@ function commit(input: StepInput): Step {
   const kept = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
   const reserved = Math.abs(kept);
   const event =
-    own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries.numbers[own + 2] ?? 0, nowMs);
+    own === undefined
+      ? settlesOnly(input)
+        ? 'peeked'
+        : 'unknown'
+      : reserved === 0
+        ? 'repeated'
+        : timely(entries.numbers[own + 2] ?? 0, nowMs);
   const isReserved = event === 'committed' || event === 'late';
   const most = limit.onOverrun === 'clip' && isReserved ? reserved : used;
   const charged = event === 'repeated' ? 0 : Math.min(used, most);
@@ -136,13 +147,17 @@ function commit(input: StepInput): Step {
   const isCharged = own !== undefined && kept < 0 && isLapseCharged(input, entries.numbers[own + 2] ?? 0);
   const owed = event === 'repeated' ? 0 : charged - (isCharged ? reserved : 0);
   const next = row.step(limit.inner, inner, nowMs, owed, charge ? 'regardless' : false);
-  const done: Done = { event, accepted: true, reserved, charged, overrun };
+  const corrected = kept < 0 && limit.onLapse === 'charge' ? reserved : 0;
+  const done: Done = { event, accepted: true, reserved, charged, overrun, corrected };
   if (!charge || event === 'repeated' || !commits || holder === ANONYMOUS)
     return finishStep(input, next, entries, done);
   const left = copyEntries(entries, own);
   insert(left, [holder, 0, nowMs, nowMs], nowMs);
   return finishStep(input, next, { numbers: left, first: 0 }, done);
 }
+
+/** Whether a commit of nobody only charges what has lapsed. */
+const settlesOnly = ({ commits, hits }: StepInput): boolean => !commits && hits === 0;
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
 
@@ -169,7 +184,8 @@ function lapse(input: StepInput): StepInput {
     if (at >= first) left[at - first + 1] = -hits;
   }
   const next = owed === 0 ? undefined : row.step(limit.inner, inner, nowMs, Math.min(owed, MAX_COUNT), 'regardless');
-  return { ...input, inner: next && next.ttlMs > 0 ? next.state : inner, entries: { numbers: left, first: 0 }, lapsed };
+  const counter = next && next.ttlMs > 0 ? next.state : inner;
+  return { ...input, inner: counter, entries: { numbers: left, first: 0 }, lapsed, lapses: places.length };
 }
 
 /** Start of the current window; 0 if reservations do not end with a window. @param peek  of the counter */
@@ -179,10 +195,12 @@ const currentWindowStart = ({ limit }: StepInput, { state }: Step): number =>
 /** @param next  of the counter */
 function finishStep(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
   const { limit, nowMs } = input;
-  const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
+  const { event, accepted, reserved = 0, charged = 0, overrun = 0, corrected = 0, freeMs = 0 } = done;
   const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: currentWindowStart(input, next) });
   const inner = next.ttlMs > 0 ? next.state : [];
   const isRead = input.charge === false;
+  const { lapsed, lapses } = isRead ? NONE_LAPSED : input;
+  const used = isRead ? 0 : charged - corrected + (limit.onLapse === 'charge' ? lapsed : 0);
   const stays = isRead && input.lapsed > 0; // the next step that may charge does it
   const kept = stays ? { numbers: input.state, first: 0 } : entries;
   const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
@@ -193,9 +211,11 @@ function finishStep(input: StepInput, next: Step, entries: ReservationList, done
         ? input.state
         : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
     ttlMs: Math.max(next.ttlMs, forgottenAtMs(kept, lapseMemoryMs(limit)) - nowMs, 0),
-    report: [...numbers, freeMs, isRead ? 0 : input.lapsed, ...(next.report ?? next.state)],
+    report: [...numbers, freeMs, lapsed, lapses, used, ...(next.report ?? next.state)],
   };
 }
+
+const NONE_LAPSED = { lapsed: 0, lapses: 0 };
 
 /** Whether these parts equal the input state, so that a long state is not copied for nothing. */
 const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries: ReservationList): boolean =>
@@ -222,7 +242,7 @@ function createInput(limit: ReservationLimit, state: State = [], nowMs: number, 
   const inner = first > 1 ? state.slice(1, first) : undefined;
   const entries = { numbers: state, first: firstAfter(nowMs - lapseMemoryMs(limit), state, SIZE, first) };
   const row = rateFor(limit.inner);
-  return { limit, holder, commits, row, state, inner, entries, lapsed: 0, nowMs, hits: 0, charge: false };
+  return { limit, holder, commits, row, state, inner, entries, ...NONE_LAPSED, nowMs, hits: 0, charge: false };
 }
 
 /**

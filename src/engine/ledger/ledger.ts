@@ -18,6 +18,7 @@ import { hasHolders, type Limit } from '../holds/limits.ts';
 import { createDebit, type Debit, type Entries, type KeptForCounters, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
+import { Lapses } from './lapses.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { type Backends, LedgerBackends } from './ledger-backends.ts';
 import { PendingCommits } from './pending-commits.ts';
@@ -102,6 +103,8 @@ export class Ledger {
   readonly leases: Leases | undefined;
   /** Commits to send again; undefined if the backend is always available. */
   readonly pendingCommits: PendingCommits | undefined;
+  /** Reservations that lapse; undefined in a copy. */
+  readonly lapses: Lapses | undefined;
   readonly #backends: LedgerBackends;
   readonly #debts: Debts | undefined;
   /** What the deny cache remembers, or less; undefined if the backend is always available. */
@@ -127,7 +130,8 @@ export class Ledger {
     this.#debts = debts;
     this.pendingCommits = pendingCommits;
     this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals });
-    this.#kept = [leases, remembered, debts, pendingCommits].filter((one) => one !== undefined);
+    this.lapses = copied ? undefined : new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
+    this.#kept = [leases, remembered, debts, pendingCommits, this.lapses].filter((one) => one !== undefined);
     if (copied) return;
     if (this.refusals || leases) this.#listen();
     if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
@@ -277,6 +281,7 @@ export class Ledger {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
+    this.lapses?.close();
     await Promise.all([this.leases?.close(), this.#debts?.close(), this.pendingCommits?.close()]);
     await this.#backends.close();
   }
@@ -386,6 +391,7 @@ export class Ledger {
   #conclude(replies: Entries, asking: Asking): Entries {
     const { request, how, calledAtMs } = asking;
     let decided: Entries = replies;
+    this.lapses?.note(request, replies);
     if (!areAllOk(replies)) {
       if (this.#remembered) this.#remember(replies, asking);
       if (this.#policies && replies.some(isUnavailable)) {

@@ -107,9 +107,9 @@ export class Refusals implements KeptForCounters {
     return decision;
   }
 
-  /** The refusal of a debit that the store has confirmed within the last second. */
+  /** The refusal of a debit that the store has confirmed within the last second, or that is held. */
   findRecent(debit: Debit): LedgerEntry | undefined {
-    return this.#find(debit, (sinceMs) => sinceMs < UNCONFIRMED_MS);
+    return this.#find(debit, (sinceMs, known) => sinceMs < UNCONFIRMED_MS || this.#isHeld(known));
   }
 
   /** The same, if the counter has refused so often that these requests are a burst, or if the refusal is held. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
+import { otherStores } from '../../parts/stores.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
@@ -34,8 +35,9 @@ export async function openBackends(options: CounterOptions, context: BackendCont
     return openRedisBackends(store, options, context);
   }
   if ('memcached' in store) {
-    const { openMemcachedBackend } = await import('./memcached.ts');
-    return openMemcachedBackend(store, options, context);
+    const open = await otherStores.memcached?.();
+    if (!open) throw new InvalidOptions('store.memcached', 'this build has no client for memcached');
+    return open(store, options, context);
   }
   return { backends: { main: store.backend }, description: 'in a store of the caller' };
 }

@@ -19,6 +19,8 @@ export interface PendingCall {
 export interface CallSource {
   /** Its queued calls; used only by the queue. */
   waiting?: WaitingCalls | undefined;
+  /** Whether it had much input in this turn, so that calls may wait in its socket. */
+  hasMuchInput?: boolean;
 }
 
 /** The cost of handling a decoded request. */
@@ -56,7 +58,8 @@ export interface CallQueue {
 const SLICE_UNITS = 256;
 /**
  * Extra work in a turn for each call that expired since the previous turn, and its maximum. Reading and ending a call
- * costs several units, so a busy process would otherwise spend most of its time on calls that it does not handle.
+ * costs several units, so a busy process would otherwise spend most of its time on calls that it does not handle. There
+ * is none for connections with much input: calls would wait ever longer in their sockets, until none is in time.
  */
 const UNITS_PER_EXPIRY = 12;
 const MAX_EXPIRY_UNITS = 2_048;
@@ -128,7 +131,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     },
     canWait({ connection, expiresAtMs }) {
       const isInTime = cheap.callsBefore(connection) * pace.msPerCall <= expiresAtMs - nowMs();
-      if (!isInTime) expired++;
+      if (!isInTime && !connection.hasMuchInput) expired++;
       return isInTime;
     },
     spend(units) {

@@ -20,7 +20,10 @@ export interface Admission {
   /** Status to reject the next call with, or undefined to admit it. Call once per call, as early as possible. */
   refusal(): Failure | undefined;
   /** Records a call that ended without an answer. */
-  missed(by: 'late' | 'cancelled'): void;
+  missed(
+    by: 'late' | 'cancelled',
+    call: Partial<Pick<UnaryCall<never>, 'connection'>> & Pick<UnaryCall<never>, 'header'>,
+  ): void;
 }
 
 /** A unary method with its own decoder and encoder. */
@@ -191,34 +194,32 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   #expire(message: Buffer | undefined): void {
     if (message && this.#handleLate(message)) return;
     const { lateCalls, missed } = this.#method.overload;
-    missed(this.#isGone ? 'cancelled' : 'late');
+    missed(this.#isGone ? 'cancelled' : 'late', this);
     if (message) lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
     this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // sends nothing to a caller that is gone
   }
 
   /** @returns whether the call was answered */
   #handleLate(bytes: Buffer): boolean {
-    const { decode, handleLate, overload } = this.#method;
+    const { handleLate, overload } = this.#method;
     const isOver = this.#isGone || monotonicMs() - this.completeAtMs >= this.#head.timeoutMs;
     if (!handleLate || isOver || !overload.lateCalls.mayAnswer(bytes.length)) return false;
-    try {
-      const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
-      return handleLate(decode(message, start, end), this);
-    } catch {
-      return false; // the message cannot be decoded
-    }
+    const request = this.#decodeLate(bytes);
+    return request !== undefined && handleLate(request, this);
   }
 
   #countLate(bytes: Buffer, times: number): void {
-    const { decode, countLate } = this.#method;
-    let request: Q;
+    const request = this.#decodeLate(bytes);
+    if (request !== undefined) this.#method.countLate(request, times);
+  }
+
+  /** Undefined if there is nothing to count. */
+  #decodeLate(bytes: Buffer): Q | undefined {
     try {
-      const [message, start, end] = this.#unpacked(bytes, 0, bytes.length);
-      request = decode(message, start, end);
+      return this.#method.decode(...this.#unpacked(bytes, 0, bytes.length));
     } catch {
-      return; // there is nothing to count
+      return undefined;
     }
-    countLate(request, times);
   }
 
   /** @returns units of work */
@@ -268,7 +269,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   #miss(elapsedMs: number): void {
-    this.#method.overload.missed(this.#isGone ? 'cancelled' : 'late');
+    this.#method.overload.missed(this.#isGone ? 'cancelled' : 'late', this);
     this.#end(this.#isGone ? cancelled : tooLate, elapsedMs);
   }
 

@@ -13,6 +13,9 @@ import { RequestFrames } from './request-frames.ts';
 
 const ignore = (): void => {};
 
+/** Octets of one turn: a quarter of what a connection may send in it. */
+const MUCH_INPUT = 16_384;
+
 /** Minimum time between two checks for idleness; below a second, since a check may run slightly early. */
 const IDLE_MS = 900;
 
@@ -167,6 +170,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#exchanges.readAtMs = monotonicMs();
     try {
       if (chunk) {
+        this.#exchanges.hasMuchInput = chunk.length >= MUCH_INPUT;
         this.#reader.read(chunk);
         this.#pace.afterChunk(chunk.length);
       } else this.#reader.resume();

@@ -73,14 +73,8 @@ const actions: Readonly<Record<string, ReadAction>> = {
   header_value_match: headerValueMatch,
   generic_key: genericKey,
   metadata: metadataEntry,
-  source_cluster: (block, readers) => ({
-    ...clusterEntry(block, 'source_cluster', readers.sourceCluster),
-    isAlways: true,
-  }),
-  destination_cluster: (block, readers) => ({
-    ...clusterEntry(block, 'destination_cluster', readers.cluster),
-    isAlways: true,
-  }),
+  source_cluster: (block, readers) => clusterEntry(block, 'source_cluster', readers.sourceCluster),
+  destination_cluster: (block, readers) => clusterEntry(block, 'destination_cluster', readers.cluster),
 };
 
 export const actionNames = Object.keys(actions);
@@ -254,7 +248,7 @@ export const valueAction = (
 });
 
 const clusterEntry = (block: MappingBlock, key: string, read: ReadField): Action =>
-  valueAction(block.text('descriptor_key') ?? key, read);
+  valueAction(block.text('descriptor_key') ?? key, read, { isAlways: true });
 
 /** Reads a header; the path has one spelling, since a client could choose among several otherwise. */
 function readHeader(readers: FieldReaders, name: string): ReadField {
@@ -492,10 +486,7 @@ function readValues(readers: FieldReaders, name: string): (fields: RequestFields
 
 /** Reads the forms that predate `string_match` in Envoy, which many configurations still have. */
 const shortTests = (block: MappingBlock): readonly (TextTest | undefined)[] => [
-  textTest(block, 'exact_match', 'exact'),
-  textTest(block, 'prefix_match', 'prefix'),
-  textTest(block, 'suffix_match', 'suffix'),
-  textTest(block, 'contains_match', 'contains'),
+  ...kindNames.map((kind) => textTest(block, `${kind}_match`, kind)),
   safeRegex(block.block('safe_regex_match'), false),
 ];
 
@@ -503,7 +494,7 @@ function stringMatch(block: MappingBlock | undefined): TextTest | undefined {
   if (!block) return undefined;
   const ignoresCase = block.flag('ignore_case', false);
   const tests = [
-    ...(['exact', 'prefix', 'suffix', 'contains'] as const).map((kind) => textTest(block, kind, kind, ignoresCase)),
+    ...kindNames.map((kind) => textTest(block, kind, kind, ignoresCase)),
     safeRegex(block.block('safe_regex'), ignoresCase),
   ].filter((test) => test !== undefined);
   block.done();
@@ -517,6 +508,7 @@ const kinds = {
   suffix: (value: string, text: string) => value.endsWith(text),
   contains: (value: string, text: string) => value.includes(text),
 } as const;
+const kindNames = Object.keys(kinds) as readonly (keyof typeof kinds)[]; // exactly its keys
 
 function textTest(
   block: MappingBlock,

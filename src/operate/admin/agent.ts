@@ -1,9 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { ProfileKind } from '../../edge/http/profile.ts';
-import type { QuotaQuery } from '../../edge/rlqs/quota-report.ts';
-import type { QuotaReport } from '../../edge/rlqs/shapes.ts';
 import type { Caller } from '../../edge/rls/service.ts';
-import type { SharedReport } from '../../edge/sites/shared-counters.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { UsageSource } from '../../engine/backends/usage.ts';
@@ -11,12 +8,10 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import type { ArrivalBatch, ArrivalSample } from '../../lab/advise/arrival-log.ts';
 import { SLOT_MS } from '../../lab/sketches/rotating-top.ts';
 import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
-import type { TrialReport } from '../candidate/report.ts';
 import type { Evidence, EvidenceReport } from '../findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
@@ -52,17 +47,8 @@ interface Questions {
   readonly forget: Asked<void, { readonly keys: readonly CounterKey[] }>;
   /** The counters may have room again. */
   readonly recheck: Asked<void, { readonly keys: readonly CounterKey[] }>;
-  /** The quotas of proxies; undefined: RLQS is off. */
-  readonly quotas: Asked<QuotaReport | undefined, { readonly query: QuotaQuery }>;
-  /** At most this many counters that sites share; undefined: this is the only site. */
-  readonly sites: Asked<SharedReport | undefined, { readonly count: number }>;
-  /**
-   * What the candidate would change, with at most `keys` keys of each rule; undefined: no candidate is being tried.
-   * `rule`: of this rule alone.
-   */
-  readonly candidate: Asked<TrialReport | undefined, { readonly keys: number; readonly rule?: string | undefined }>;
-  /** The arrivals since the last such question, of the keys in this sample; undefined: arrivals are not followed. */
-  readonly arrivals: Asked<ArrivalBatch | undefined, ArrivalSample>;
+  /** Asks an optional capability; undefined: it is off. */
+  readonly part: Asked<unknown, { readonly part: string; readonly question: object }>;
   /** Take a profile of the process. */
   readonly profile: Asked<object, { readonly what: ProfileKind; readonly seconds: number }>;
   readonly end_profile: Asked<void>;
@@ -70,19 +56,6 @@ interface Questions {
   readonly records: Asked<Finding<unknown>, { readonly call: MethodCall<Records> }>;
   /** Take usage from the store. The reply has what each source returned. */
   readonly usage: Asked<readonly unknown[], { readonly call: MethodCall<UsageSource> }>;
-  /**
-   * Record requests until `untilMs`, in milliseconds since the epoch; absent: changes nothing. The recording; undefined:
-   * RECORD_TO is not set.
-   */
-  readonly record: Asked<RecordingState | undefined, { readonly untilMs?: number | undefined }>;
-}
-
-/** The recording of one process. */
-export interface RecordingState {
-  /** Its end. */
-  readonly untilMs: number;
-  /** `since … because …`: requests are missing, since they cannot be written. */
-  readonly failing: string | undefined;
 }
 
 /** A question with these fields, and its reply. */
@@ -132,16 +105,8 @@ interface AgentOptions extends ExplainOptions, CounterSources {
   readonly evidence: Evidence;
   /** The usage of the counters; absent: none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
-  /** Sets the end of the recording, if given, and returns the recording. Absent: RECORD_TO is not set. */
-  readonly record?: ((untilMs: number | undefined) => RecordingState) | undefined;
-  /** Takes the arrivals since the last call; absent: arrivals are not followed. */
-  readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
-  /** Absent: RLQS is off. */
-  readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
-  /** Counters that sites share; absent: this is the only site. */
-  readonly sites?: ((count: number) => Promise<SharedReport>) | undefined;
-  /** What the candidate would change; undefined: no candidate is being tried. */
-  readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
+  /** Answers a question to an optional capability; undefined: it is off. */
+  readonly askPart: (part: string, question: object) => unknown;
   /** Calls the function at an interval, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -233,10 +198,7 @@ export class AdminAgent {
       recheck({ keys }) {
         for (const key of keys) options.ledger.recheck(key);
       },
-      quotas: ({ query }) => options.quotas?.(query),
-      sites: ({ count }) => options.sites?.(count),
-      candidate: ({ keys, rule }) => options.candidate(keys, rule),
-      arrivals: (sample) => options.arrivals?.(sample),
+      part: ({ part, question }) => options.askPart(part, question),
       profile: async ({ what, seconds }) => {
         this.#profiling = new AbortController();
         const { signal } = this.#profiling;
@@ -245,7 +207,6 @@ export class AdminAgent {
       end_profile: () => this.#profiling?.abort(),
       records: ({ call }) => settle(runCall(options.records, call)),
       usage: ({ call }) => Promise.all((options.usage ?? []).map((source) => runCall(source, call))),
-      record: ({ untilMs }) => options.record?.(untilMs),
     };
   }
 }

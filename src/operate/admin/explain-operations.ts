@@ -7,23 +7,25 @@ import type { NamedReply } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';
-import { collectQuotas } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
 
+/** Functions that add to the explanation of a request. */
+export type Explains = readonly ((explanation: Explanation, domain: string) => Promise<Explanation>)[];
+
 /** The operation that explains the answer to a request. */
-export function explainOperations(options: AdminOptions): readonly ApiOperation[] {
+export function explainOperations(options: AdminOptions, explains: Explains): readonly ApiOperation[] {
   return [
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody }) => explainRequest(rawBody, options),
+      answer: ({ rawBody }) => explainRequest(rawBody, options, explains),
     }),
   ];
 }
 
-async function explainRequest(body: Buffer, options: AdminOptions): Promise<Explanation> {
+async function explainRequest(body: Buffer, options: AdminOptions, explains: Explains): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -37,8 +39,8 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<Expl
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
-  const explained = { ...first.reply, rules };
-  const explanation = options.settings.rlqs.isOn ? await withQuotas(explained, request.domain, options) : explained;
+  let explanation: Explanation = { ...first.reply, rules };
+  for (const explain of explains) explanation = await explain(explanation, request.domain);
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 
@@ -50,17 +52,3 @@ const ofWorker = ({ process, reply: explanation }: NamedReply<Explanation>) => (
   ...(explanation.error !== undefined && { error: explanation.error }),
   sources: [...new Set(explanation.descriptors.flatMap(({ limits }) => limits.flatMap((limit) => limit.source ?? [])))],
 });
-
-/** Adds the quotas that proxies have for each descriptor. */
-async function withQuotas(explanation: Explanation, domain: string, options: AdminOptions): Promise<Explanation> {
-  const descriptors = await Promise.all(
-    explanation.descriptors.map(async (one) => {
-      const { quotas } = await collectQuotas(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });
-      return quotas.length > 0 ? { ...one, quotas } : one;
-    }),
-  );
-  return { ...explanation, descriptors };
-}
-
-/** The most proxies shown for one descriptor. */
-const EXPLAINED_QUOTAS = 20;

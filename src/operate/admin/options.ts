@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { SiteSplit } from '../../engine/holds/site-share.ts';
@@ -10,15 +9,13 @@ import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import type { Reload } from '../../engine/rules/reload/reload.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import type { Findings } from '../findings/findings.ts';
+import type { SitesReport } from '../observe/site-counts.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { Audit } from './audit.ts';
-import type { CandidateRecords } from './candidate-records.ts';
-import type { LiveAdvice } from './live-advice.ts';
 import type { OverrideRecords } from './override-records.ts';
 
 /** The processes that answer requests, as the parts that serve operators use them. */
@@ -102,7 +99,6 @@ export interface AdminOptions extends Responders {
   /** The same rules, with how they were loaded. */
   readonly sourced: SourcedRules;
   readonly candidate: CandidateBook;
-  readonly candidateRecords: CandidateRecords;
   readonly overrides: OverrideRecords;
   /** The overrides that are followed. */
   readonly followed: Pick<Overrides, 'all'>;
@@ -112,10 +108,6 @@ export interface AdminOptions extends Responders {
   readonly findings: Pick<Findings, 'list'>;
   /** The names of counters. */
   readonly counters: Counters;
-  /** Undefined: this instance keeps no usage. */
-  readonly usage: Pick<UsageStore, 'report' | 'forget'> | undefined;
-  /** Undefined: arrivals are not followed. */
-  readonly advice: Pick<LiveAdvice, 'advice'> | undefined;
   /** Requests that all processes received in the last minute. */
   readonly requestsOfMinute: () => Promise<number>;
 }

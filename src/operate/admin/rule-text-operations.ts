@@ -1,15 +1,30 @@
 import { readFile, stat } from 'node:fs/promises';
 import { fields } from '../../base/shape.ts';
 import { listedRules } from '../../engine/rules/match/tree.ts';
+import { countProblems, type Problem } from '../../engine/rules/read/problem.ts';
 import type { Answers } from '../answers/all.ts';
+import type { RuleProblems } from '../answers/rules.ts';
+import { POSTED_NAME } from '../candidate/book.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { shownProblems } from './candidate-view.ts';
 import type { AdminOptions } from './options.ts';
 import { domain } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 
 /** The largest file that is sent: files are sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;
+
+const MAX_PROBLEMS = 200;
+
+/** At most `MAX_PROBLEMS` problems; those of a posted text have no file. */
+export const shownProblems = (problems: readonly Problem[]): RuleProblems => ({
+  problems: problems.slice(0, MAX_PROBLEMS).map(({ file, line, column, ...problem }) => ({
+    ...(file !== POSTED_NAME && { file }),
+    ...(line !== undefined && { line }),
+    ...(column !== undefined && { column }),
+    ...problem,
+  })),
+  moreProblems: Math.max(countProblems(problems) - MAX_PROBLEMS, 0),
+});
 
 /** Operations that return the text of the rules, and the problems in a text. */
 export function ruleTextOperations(options: AdminOptions): readonly ApiOperation[] {

@@ -11,6 +11,8 @@ const findingKind = oneOf(
   'cardinality_jump',
   'hits_beyond_bound',
   'many_new_children',
+  'reservations_lapsed',
+  'undecided',
 );
 export type FindingKind = ValueOf<typeof findingKind>;
 
@@ -20,7 +22,6 @@ const finding = fields(
     kind: findingKind,
     since: time,
     confirmed: time,
-    domain: text,
     /** Name of the proxy: a header that it sends, or its address. */
     proxy: text,
     problem: text,
@@ -30,6 +31,7 @@ const finding = fields(
     example: entries,
   },
   {
+    domain: text,
     /** Path of the rule. */
     rule: text,
     /** Address and port of a connection of the proxy. */

@@ -37,17 +37,43 @@ const workName = oneOf(
 );
 export type WorkName = ValueOf<typeof workName>;
 
+/** What went wrong for a time in the last day. */
+const incident = fields(
+  {
+    kind: oneOf('outage', 'process', 'slow_store', 'rules'),
+    since: time,
+    text,
+    /** Requests while it lasted, and those of them without a decision. */
+    offered: whole,
+    undecided: whole,
+  },
+  /** Absent: it goes on. */
+  { until: time },
+);
+export type ListedIncident = ValueOf<typeof incident>;
+
+/** Half of the calls, and 1 in 100, take longer. */
+const latency = fields({ p50Ms: number, p99Ms: number });
+
 /** What an instance is doing, and what needs attention. */
 const status = fields(
   {
     /** The worst level of the findings. */
     health: oneOf('healthy', 'degraded', 'failing'),
+    /** One sentence; `over`: it tells of an incident that has ended. */
+    situation: fields({ level: oneOf('calm', 'over', 'degraded', 'failing'), text }),
     findings: listOf(statusFinding),
+    /** Of the last day, the newest first. */
+    incidents: listOf(incident),
     version: text,
     startedAt: time,
     atMs: number,
-    /** Decisions of the last minute; `degraded`: made without their counters. */
-    lastMinute: fields({ passed: whole, refused: whole, undecided: whole, degraded: whole }),
+    /** Requests of the last minute, and what became of each; `degraded`: decided without their counters. */
+    lastMinute: fields({
+      ...{ offered: whole, passed: whole, refused: whole, undecided: whole, degraded: whole },
+      /** Those of them that matched no rule. */
+      unmatched: whole,
+    }),
     /** Requests without a decision since the start, by reason. */
     undecided: mapOf(whole),
     store: fields(
@@ -58,7 +84,15 @@ const status = fields(
         /** Nodes that are not called at present, since they did not answer. */
         openCircuits: listOf(text),
       },
-      { isUp: flag, reason: text, latencyMs: number, lastSuccessAt: time },
+      {
+        isUp: flag,
+        reason: text,
+        latencyMs: number,
+        lastSuccessAt: time,
+        /** What it took in the last minute and day: of a sample of the calls, and of the checks. */
+        lastMinute: latency,
+        lastDay: latency,
+      },
     ),
     rules: fields(
       {

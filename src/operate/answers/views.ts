@@ -1,8 +1,8 @@
 import { fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { quotaReport } from '../../edge/rlqs/shapes.ts';
-import { shareList, siteList } from '../../edge/sites/shapes.ts';
 import { entries, placeFields, stopReason } from '../../engine/rules/match/shapes.ts';
-import { advice } from '../../lab/advise/shapes.ts';
+import { advice } from './advice.ts';
+import { quotaReport } from './quotas.ts';
+import { shareList, siteList } from './sites.ts';
 
 const sampled = {
   /** The most hits that a key may have had without being listed. */

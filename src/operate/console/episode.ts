@@ -1,20 +1,14 @@
 /** Without a refusal for this long, an episode of refusals has ended. */
 const QUIET_MS = 300_000;
 
-/** Knows since when something happens again and again. */
+/** Knows since when refusals happen again and again. */
 export class Episode {
-  readonly #quietMs: number;
   #sinceMs = 0;
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  /** @param quietMs  without an event for this long, the episode has ended */
-  constructor(quietMs = QUIET_MS) {
-    this.#quietMs = quietMs;
-  }
-
   /** It happens now. */
   note(nowMs: number): void {
-    if (nowMs - this.#lastMs > this.#quietMs) this.#sinceMs = nowMs;
+    if (nowMs - this.#lastMs > QUIET_MS) this.#sinceMs = nowMs;
     this.#lastMs = nowMs;
   }
 
@@ -24,6 +18,6 @@ export class Episode {
 
   /** When it began, or undefined while there is none. */
   sinceMs(nowMs: number): number | undefined {
-    return nowMs - this.#lastMs > this.#quietMs ? undefined : this.#sinceMs;
+    return nowMs - this.#lastMs > QUIET_MS ? undefined : this.#sinceMs;
   }
 }

@@ -1,27 +1,33 @@
 import { every, monotonicMs } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AdminOptions } from '../admin/options.ts';
+import { shownBy } from '../admin/shown.ts';
 import type { RefusedClient } from '../answers/views.ts';
-import type { StandingFinding } from '../findings/findings.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
-import { type HealthFacts, healthFacts } from './health-facts.ts';
+import type { ReportedFigures } from '../observe/table.ts';
+import type { WorkReport } from '../observe/work-state.ts';
+import { type Attention, describeAttention } from './attention.ts';
+import { Incidents } from './incidents.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
 import { AllRuleSeries, type RefusingRule, type RuleRates, type SeriesView } from './rule-series.ts';
-import { type ServiceRates, ServiceSeries, type Since } from './service-series.ts';
+import { type ServiceRates, ServiceSeries } from './service-series.ts';
+import { StoreLatency } from './store-latency.ts';
 import { Timeline, timelineState } from './timeline.ts';
 
 /** The durations of all calls so far. */
 type ReadDurations = () => DurationTotals;
 
 /** The snapshot that readers of the event stream receive once a second. */
-export interface LiveSnapshot extends HealthFacts {
+export interface LiveSnapshot extends Attention {
   readonly atMs: number;
   readonly startedAtMs: number;
   readonly rates: ServiceRates;
-  readonly since: Since;
-  /** Requests per second without a decision, by reason, over the last ten seconds. */
-  readonly undecidedBy: Readonly<Record<string, number>>;
+  /** For each node of the store, the number of processes whose circuit to it is open. */
+  readonly circuits: readonly { readonly node: string; readonly open: number }[];
+  readonly figures: ReportedFigures;
+  readonly workers: { readonly expected: number; readonly restarts: number };
+  readonly background: readonly WorkReport[];
   /** Rules that were hit in the last second; leaves out names that the reader may not see. */
   readonly active: readonly RuleRates[];
   /** Over the last minute. */
@@ -30,8 +36,6 @@ export interface LiveSnapshot extends HealthFacts {
   readonly refused: RefusedClients['count'];
   /** The clients with the most refused requests. Absent if the reader may not see values. */
   readonly refusedClients?: readonly RefusedClient[];
-  /** Likely mistakes in the configurations of proxies, the oldest first. */
-  readonly findings: readonly Pick<StandingFinding, 'problem' | 'sinceMs' | 'configuration'>[];
   /** Processes that answered the last question. */
   readonly processes: readonly string[];
 }
@@ -48,7 +52,6 @@ const COLLECTED_RULES = 10;
 const COLLECTED_CLIENTS = 50;
 const SHOWN_CLIENTS = 20;
 const REFUSING_RULES = 20;
-const SHOWN_FINDINGS = 10;
 
 /** The fraction of time for collecting clients: slow collections run less often. */
 const COLLECTING_SHARE = 0.02;
@@ -69,6 +72,8 @@ export class Live {
   readonly clients: RefusedClients;
   readonly timeline: Timeline;
   readonly costs = new RuleCosts();
+  readonly latency = new StoreLatency();
+  readonly incidents = new Incidents();
   #processes: readonly string[] = [];
   #collectAtMs = 0;
   #isCollecting = false;
@@ -101,7 +106,10 @@ export class Live {
   tick(): void {
     const { statistics, figures, clock } = this.#options;
     const nowMs = clock();
-    this.service.gather(statistics, this.#durations(), { lagMs: figures().latenessMs, nowMs });
+    this.#gatherStore();
+    const lags = { lagMs: figures().latenessMs, store: this.latency.minute() };
+    this.service.gather(statistics, this.#durations(), lags);
+    this.#gatherIncidents(nowMs);
     this.rules.gather(statistics.rules(), nowMs);
     this.costs.gather(statistics.rules());
     this.clients.step(nowMs);
@@ -122,23 +130,42 @@ export class Live {
     this.#stop();
   }
 
+  #gatherStore(): void {
+    const { statistics, store } = this.#options;
+    const state = store();
+    this.latency.gather(statistics.storeCalls, state?.isUp ? state.latencyMs : undefined);
+  }
+
+  #gatherIncidents(nowMs: number): void {
+    const { statistics, store, openCircuits, restarts, sourced } = this.#options;
+    const state = store();
+    this.incidents.gather({
+      nowMs,
+      outcomes: this.service.last,
+      undecidedBy: { ...statistics.undecided },
+      isStoreAway: state?.isUp === false || Math.max(0, ...openCircuits().values()) > 0,
+      lastSuccessAtMs: state?.lastSuccessAtMs,
+      latency: this.latency.minute(),
+      restarts: restarts(),
+      hasNewestRules: sourced.inForce()?.isNewest ?? true,
+    });
+  }
+
   /** The part of a snapshot that is the same for all readers. */
   #snapshot(): CommonSnapshot {
-    const { findings, clock } = this.#options;
-    const nowMs = clock();
+    const options = this.#options;
+    const nowMs = options.clock();
     return {
       atMs: nowMs,
       startedAtMs: this.startedAtMs,
       rates: this.service.last,
-      since: this.service.since(nowMs),
-      undecidedBy: this.service.undecidedBy(),
-      ...healthFacts(this.#options),
+      circuits: Array.from(options.openCircuits(), ([node, open]) => ({ node, open })),
+      figures: options.figures(),
+      workers: { expected: options.settings.workers, restarts: options.restarts() },
+      background: options.background(),
+      ...describeAttention(options, this, shownBy(false, undefined)),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
-      findings: findings
-        .list()
-        .slice(0, SHOWN_FINDINGS)
-        .map(({ problem, sinceMs, configuration }) => ({ problem, sinceMs, configuration })),
       processes: this.#processes,
     };
   }

@@ -52,8 +52,10 @@ export class PrometheusHistory {
       rate('weir_answers_degraded_total', ['code', 'OK']),
       rate('weir_answers_degraded_total', ['code', 'OVER_LIMIT']),
     ];
-    const latency = (quantile: number) => (window: string) =>
-      `1000 * histogram_quantile(${quantile}, sum by (le) (rate(${metric('weir_call_duration_seconds_bucket')}[${window}])))`;
+    const latency =
+      (quantile: number, of = 'weir_call') =>
+      (window: string) =>
+        `1000 * histogram_quantile(${quantile}, sum by (le) (rate(${metric(`${of}_duration_seconds_bucket`)}[${window}])))`;
     return this.#read(range, metric('weir_answers_total'), {
       passed: (window) => `${ok(window)} - ${okDegraded(window)}`,
       refused: (window) => `${over(window)} - ${overDegraded(window)}`,
@@ -62,6 +64,8 @@ export class PrometheusHistory {
       unmatched: rate('weir_requests_unmatched_total'),
       p50Ms: latency(0.5),
       p99Ms: latency(0.99),
+      storeP50Ms: latency(0.5, 'weir_store_call'),
+      storeP99Ms: latency(0.99, 'weir_store_call'),
       lagMs: () => `1000 * max(${metric('weir_process_late_seconds')})`,
     });
   }

@@ -1,45 +1,42 @@
+import type { Status } from '../answers/status.ts';
+import { quantileMs } from '../observe/histogram.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { Episode } from './episode.ts';
+import { offeredOf } from './incidents.ts';
 import { type Range, Series } from './series.ts';
+import type { StoreLatency } from './store-latency.ts';
 
 /** The possible outcomes of a request. degraded: answered without one of its counters. */
 const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
 
+const latencies = ['p50Ms', 'p99Ms', 'storeP50Ms', 'storeP99Ms', 'lagMs'] as const;
+
 /**
- * Requests per second by outcome, and answered requests per second that matched no rule; latencies of gRPC calls and
- * the lag of the event loop in milliseconds.
+ * Requests per second by outcome, and answered requests per second that matched no rule; latencies of gRPC calls, those
+ * of the store in the last minute, and the lag of the event loop in milliseconds; 0: not measured.
  */
-export const serviceFields = [...outcomes, 'unmatched', 'p50Ms', 'p99Ms', 'lagMs'] as const;
+export const serviceFields = [...outcomes, 'unmatched', ...latencies] as const;
 export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
 
-/** Start of each outcome's current streak, in milliseconds since the epoch; absent if it has not occurred for minutes. */
-export type Since = { readonly [F in 'refused' | 'degraded' | 'undecided' | 'unmatched']?: number };
+const isLargest: ReadonlySet<string> = new Set(latencies);
 
-/** An outage ends after this long without a failed or degraded request. */
-const OUTAGE_QUIET_MS = 15_000;
-
-const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
-
-/** Seconds over which the reasons for undecided requests are averaged. */
-const RECENT_SECONDS = 10;
+const MINUTE_STEPS = 60;
 
 type Counts = ReturnType<typeof pickCounts>;
+
+interface Lags {
+  readonly lagMs: number;
+  readonly store?: ReturnType<StoreLatency['minute']>;
+}
 
 /** The series of the whole service over the last minute, ten minutes, hour and day. */
 export class ServiceSeries {
   readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
-  readonly #episodes = [
-    ['refused', new Episode()],
-    ['unmatched', new Episode()],
-    ['degraded', new Episode(OUTAGE_QUIET_MS)],
-    ['undecided', new Episode(OUTAGE_QUIET_MS)],
-  ] as const;
   #counts: Partial<Counts> = {};
   /** Requests without a decision so far by reason, now and in each of the last seconds, the oldest first. */
   #undecided: readonly Readonly<Record<string, number>>[] = [];
   #durations: DurationTotals | undefined;
-  #last = { passed: 0, refused: 0, degraded: 0, undecided: 0, unmatched: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
+  #last = Object.fromEntries(serviceFields.map((field) => [field, 0])) as ServiceRates; // it has all fields
 
   /** The rates of the last second. */
   get last(): ServiceRates {
@@ -53,7 +50,7 @@ export class ServiceSeries {
   }
 
   /** Call once a second. */
-  gather(statistics: Statistics, durations: DurationTotals, { lagMs, nowMs }: Record<'lagMs' | 'nowMs', number>): void {
+  gather(statistics: Statistics, durations: DurationTotals, { lagMs, store }: Lags): void {
     const counts = pickCounts(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
@@ -65,30 +62,29 @@ export class ServiceSeries {
       unmatched: rate('unmatched'),
       p50Ms: quantileMs(0.5, buckets, durations.boundsMs),
       p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
+      storeP50Ms: store?.p50Ms ?? 0,
+      storeP99Ms: store?.p99Ms ?? 0,
       lagMs: Math.round(lagMs * 10) / 10,
     };
-    this.#undecided = [...this.#undecided.slice(-RECENT_SECONDS), { ...statistics.undecided }];
+    this.#undecided = [...this.#undecided.slice(-MINUTE_STEPS), { ...statistics.undecided }];
     this.#counts = counts;
     this.#durations = durations;
     this.#series.push(serviceFields.map((field) => this.#last[field]));
-    for (const [field, episode] of this.#episodes) if (this.#last[field] > 0) episode.note(nowMs);
   }
 
-  /** When requests began to be refused, degraded, undecided and unmatched. */
-  since(nowMs: number): Since {
-    const known = this.#episodes.flatMap(([field, episode]) => {
-      const sinceMs = episode.sinceMs(nowMs);
-      return sinceMs === undefined ? [] : [[field, sinceMs] as const];
-    });
-    return Object.fromEntries(known);
-  }
-
-  /** Requests without a decision per second by reason, over the last ten seconds; only reasons that occurred. */
+  /** Requests of the last minute without a decision by reason; only reasons that occurred. */
   undecidedBy(): Readonly<Record<string, number>> {
     const [first = {}] = this.#undecided;
     const now = Object.entries(this.#undecided.at(-1) ?? {});
-    const rates = now.map(([reason, count]) => [reason, (count - (first[reason] ?? 0)) / RECENT_SECONDS] as const);
-    return Object.fromEntries(rates.filter(([, rate]) => rate > 0));
+    const counts = now.map(([reason, count]) => [reason, count - (first[reason] ?? 0)] as const);
+    return Object.fromEntries(counts.filter(([, count]) => count > 0));
+  }
+
+  lastMinute(): Status['lastMinute'] {
+    const sum = (field: keyof Counts) => Math.round(this.#series.minuteSum(serviceFields.indexOf(field)));
+    const [passed, refused, degraded, undecided] = [sum('passed'), sum('refused'), sum('degraded'), sum('undecided')];
+    const counts = { passed, refused, degraded, undecided };
+    return { ...counts, offered: offeredOf(counts), unmatched: sum('unmatched') };
   }
 
   /** Requests of the last minute, including those since the last step. */
@@ -112,22 +108,3 @@ const pickCounts = ({ answers, degradedAnswers, undecided, sums }: Statistics) =
   undecided: Object.values(undecided).reduce((sum, requests) => sum + requests, 0),
   unmatched: sums.unmatched,
 });
-
-/**
- * Estimates a quantile from a histogram, assuming an even spread within each bucket; 0 for an empty histogram.
- *
- * @param counts    per bucket, not cumulative
- * @param boundsMs  upper bounds; the last bucket has none, and counts as its lower bound
- */
-export function quantileMs(quantile: number, counts: readonly number[], boundsMs: readonly number[]): number {
-  const total = counts.reduce((sum, count) => sum + count, 0);
-  if (total === 0) return 0;
-  let left = quantile * total;
-  for (const [at, count] of counts.entries()) {
-    const lower = boundsMs[at - 1] ?? 0;
-    const upper = boundsMs[at] ?? lower;
-    if (count >= left && count > 0) return Math.round((lower + ((upper - lower) * left) / count) * 100) / 100;
-    left -= count;
-  }
-  return boundsMs.at(-1) ?? 0;
-}

@@ -1,15 +1,18 @@
 import type { Clock } from '../../base/clock.ts';
+import type { MissedBy } from '../../edge/rls/service.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
-import { inOnePiece } from '../../engine/backends/key.ts';
+import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
+import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
+import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { Cardinality, type CardinalityJump } from './cardinality.ts';
-import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender } from './proxies.ts';
+import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender, UNKNOWN_PROXY } from './proxies.ts';
 import { addTo, allZero, newSlots, RECENT_SLOTS, type Slots, shift, sum } from './slots.ts';
 
 /** Calls without a descriptor. */
@@ -57,6 +60,22 @@ export interface RefusedChildren extends Omit<BoundedCalls, 'hits' | 'counted'> 
   readonly values: number;
 }
 
+/** Reservations of one counter, of which some were not committed within their ttl. */
+export interface LapsedCounter extends Pick<PairedCalls, 'domain' | 'rule' | 'place' | 'example'> {
+  readonly key: CounterKey;
+  readonly isCharged: boolean;
+  readonly sinceMs: number;
+  readonly hits: Slots;
+  readonly lapses: Slots;
+  /** Made since the lapse before, the lapsed ones included. */
+  readonly made: Slots;
+}
+
+/** Requests of one proxy that got no decision, by the reason that `weir_undecided_total` names. */
+export interface UndecidedCalls extends Pick<EmptyCalls, 'by' | 'calls' | 'sinceMs'> {
+  readonly reason: MissedBy | 'store' | 'overload' | 'other';
+}
+
 /** A sample of the requests of one proxy in one domain, of the last 30 to 40 seconds in a report. */
 interface Traffic<C> {
   readonly domain: string;
@@ -88,6 +107,8 @@ export interface EvidenceReport {
   readonly pairs: readonly PairedCalls[];
   readonly bounded: readonly BoundedCalls[];
   readonly children: readonly RefusedChildren[];
+  readonly lapsed: readonly LapsedCounter[];
+  readonly undecided: readonly UndecidedCalls[];
   readonly traffic: readonly ProxyTraffic[];
   /** A descriptor for each of its shapes, by `nameIn`. */
   readonly examples: ReadonlyMap<string, readonly Entry[]>;
@@ -120,6 +141,8 @@ export class Evidence {
   readonly #pairs = new Map<string, PairedCalls>();
   readonly #bounded = new Map<string, BoundedCalls>();
   readonly #children = new Map<string, RefusedChildren>();
+  readonly #lapsed = new Map<CounterKey, LapsedCounter>();
+  readonly #undecided = new Map<string, UndecidedCalls>();
   readonly #traffic = new Map<string, KeptTraffic>();
   readonly #examples = new Map<string, readonly Entry[]>();
   readonly #cardinalities = new Map<string, Cardinality>();
@@ -139,13 +162,22 @@ export class Evidence {
 
   /** Forgets all of it. */
   clear(): void {
-    const named = [this.#calls, this.#pairs, this.#bounded, this.#children, this.#traffic, this.#examples];
+    const named = [
+      this.#calls,
+      this.#pairs,
+      this.#bounded,
+      this.#children,
+      this.#lapsed,
+      this.#undecided,
+      this.#traffic,
+      this.#examples,
+    ];
     for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
   }
 
   /** Call with each invalid request. */
   invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
-    if (descriptors.length > 0 || domain === '' || problem !== undefined) return;
+    if (descriptors.length > 0 || domain === '' || problem !== undefined) return this.undecided('other', caller);
     const by = this.#proxies.identify(caller);
     const known = ensure(this.#calls, nameIn(domain, by.proxy), MAX_NAMED, () => ({
       domain: keptText(domain),
@@ -157,6 +189,14 @@ export class Evidence {
     if (!known) return;
     addTo(known.calls);
     known.hits = hits;
+  }
+
+  /** Call with each request that gets no decision. @param caller  undefined if it is not known */
+  undecided(reason: UndecidedCalls['reason'], caller: Sender | undefined): void {
+    const by = caller ? this.#proxies.identify(caller) : { proxy: UNKNOWN_PROXY };
+    const create = () => ({ reason, by, calls: newSlots(), sinceMs: this.#clock() });
+    const known = ensure(this.#undecided, nameIn(reason, by.proxy), MAX_NAMED, create);
+    if (known) addTo(known.calls);
   }
 
   /** Call with each answer. */
@@ -194,14 +234,26 @@ export class Evidence {
     known.counted = showCount(limit, counted);
   };
 
+  /** Call when reservations have lapsed. */
+  lapsed({ key, domain, entries, rule: { path, place } }: KnownCounter, { limit, hits, count, made }: Lapse): void {
+    const known = ensure(this.#lapsed, key, MAX_PAIRS, () => ({
+      ...{ key, domain, rule: path, place, example: keptEntries(entries), isCharged: limit.onLapse === 'charge' },
+      ...{ sinceMs: this.#clock(), hits: newSlots(), lapses: newSlots(), made: newSlots() },
+    }));
+    if (!known) return;
+    addTo(known.hits, hits);
+    addTo(known.lapses, count);
+    addTo(known.made, made);
+  }
+
   /** Call every ten seconds. */
   rotate(): void {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
     this.#requests = 0;
-    shiftAll(this.#calls, ({ calls }) => [calls]);
-    shiftAll(this.#bounded, ({ calls }) => [calls]);
-    shiftAll(this.#children, ({ calls }) => [calls]);
+    for (const kept of [this.#calls, this.#bounded, this.#children, this.#undecided] as const)
+      shiftAll<{ readonly calls: Slots }>(kept, ({ calls }) => [calls]);
+    shiftAll(this.#lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
     shiftAll(this.#committed, (commits) => [commits]);
     shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
     for (const { shapes, keys } of this.#traffic.values()) {
@@ -222,6 +274,8 @@ export class Evidence {
         ...one,
         values: this.#cardinalities.get(nameIn(one.domain, one.key))?.latest ?? 0,
       })),
+      lapsed: [...this.#lapsed.values()],
+      undecided: [...this.#undecided.values()],
       traffic: Array.from(this.#traffic.values(), sumRecent),
       examples: this.#examples,
       jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),

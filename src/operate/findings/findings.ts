@@ -50,6 +50,8 @@ export class Findings {
       cardinality_jump: 0,
       hits_beyond_bound: 0,
       many_new_children: 0,
+      reservations_lapsed: 0,
+      undecided: 0,
     };
     for (const { kind } of this.#standing.values()) counts[kind]++;
     return new Map(Object.entries(counts));

@@ -7,11 +7,13 @@ import {
   type BoundedCalls,
   type EmptyCalls,
   type EvidenceReport,
+  type LapsedCounter,
   nameIn,
   type PairedCalls,
   type ProxyTraffic,
   pairCounts,
   type RefusedChildren,
+  type UndecidedCalls,
 } from './evidence.ts';
 import { type NamedProxy, UNKNOWN_PROXY } from './proxies.ts';
 import { type Slots, sum } from './slots.ts';
@@ -22,7 +24,7 @@ export interface Judged extends NamedProxy {
   /** Identifies the finding in later judgements. */
   readonly id: string;
   readonly sinceMs: number;
-  readonly domain: string;
+  readonly domain?: string;
   readonly rule?: string;
   /** Without values of callers. */
   readonly problem: string;
@@ -42,6 +44,8 @@ const MIN_REQUESTS = 100;
 const MIN_VALUES = 50;
 /** Different values in a sample of the key by which a limit is shared. */
 const MIN_CHILDREN = (3 * SAMPLE) / 4;
+const MIN_LAPSES = 3;
+const MIN_LAPSED_PART = 0.1;
 /** The part of the requests with a descriptor that another proxy never sends. */
 const MIN_PART = 0.2;
 
@@ -54,11 +58,17 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
   const byRule = groupBy(pairs, ({ rule }) => rule);
   const rules = Array.from(byRule.values(), (ofRule) => [...groupBy(ofRule, ({ by }) => by.proxy).values()].map(addUp));
   const traffic = perProxy(reports.flatMap((report) => report.traffic)).map(addTraffic);
-  const calls = perProxy(reports.flatMap((report) => report.calls)).map(addCalls);
+  const calls = perProxy(reports.flatMap((report) => report.calls)).map((all) => addCalls(all));
+  const undecided = groupBy(
+    reports.flatMap((report) => report.undecided),
+    undecidedId,
+  );
+  const lapsed = reports.flatMap((report) => report.lapsed);
   const committed = new Set(reports.flatMap((report) => report.committed));
   const examples = new Map(reports.flatMap((report) => [...report.examples]));
   return [
     ...calls.flatMap(judgeCalls),
+    ...Array.from(undecided.values(), (all) => judgeUndecided(addCalls(all))),
     ...rules.flatMap((ofRule) => judgeChecks(ofRule, committed)),
     ...rules.flatMap(judgeReleases),
     ...[...groupBy(traffic, ({ domain }) => domain).values()].flatMap((ofDomain) =>
@@ -68,6 +78,7 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     ...reports.flatMap((report) => report.jumps).map(judgeJump),
     ...reports.flatMap((report) => report.bounded).map(judgeBounded),
     ...reports.flatMap((report) => report.children).flatMap(judgeChildren),
+    ...[...groupBy(lapsed, ({ key }) => key).values()].flatMap(judgeLapsed),
   ];
 }
 
@@ -87,6 +98,42 @@ function judgeCalls({ domain, by, calls, sinceMs, hits }: EmptyCalls): readonly 
       example: [],
     },
   ];
+}
+
+const undecidedId = ({ reason, by }: UndecidedCalls): string => nameIn(reason, by.proxy);
+
+/** For each reason what has happened, and what to change. */
+const undecidedTexts: Readonly<Record<UndecidedCalls['reason'], readonly [what: string, change: string]>> = {
+  store: [
+    'the store did not answer in time',
+    'timeout of its rate limit filter (20 ms by default) against the time of the store; on_store_failure in the rules decides in its place',
+  ],
+  overload: [
+    'this service was too late to ask the store',
+    'whether it calls enough instances: this one needs more processor time, or WORKERS',
+  ],
+  late: [
+    'they waited in this service for too long',
+    'timeout of its rate limit filter (20 ms by default), and whether it calls enough instances: this one needs more processor time, or WORKERS',
+  ],
+  cancelled: ['it gave up before the answer', 'timeout of its rate limit filter (20 ms by default)'],
+  in_flight: ['MAX_IN_FLIGHT_CALLS was reached', 'whether its calls have a deadline'],
+  other: ['they were invalid, or no rules were loaded', 'its domain and descriptors; the log has the reason'],
+};
+
+function judgeUndecided(one: UndecidedCalls): Judged {
+  const { reason, by, calls, sinceMs } = one;
+  const [what, configuration] = undecidedTexts[reason];
+  const count = sum(calls);
+  return {
+    kind: 'undecided',
+    id: undecidedId(one),
+    sinceMs,
+    ...by,
+    problem: `${count} ${count === 1 ? 'request' : 'requests'} of ${by.proxy} in the last minute got no decision, and passed unless it fails closed: ${what}`,
+    configuration,
+    example: [],
+  };
 }
 
 /** Finds proxies that send checks for a rule, but no charges. */
@@ -242,6 +289,28 @@ function judgeChildren(one: RefusedChildren): readonly Judged[] {
   ];
 }
 
+/** What several processes have seen of one counter. A client that breaks off now and then is no mistake. */
+function judgeLapsed(all: readonly LapsedCounter[]): readonly Judged[] {
+  const count = (of: 'hits' | 'lapses' | 'made'): number => all.reduce((total, one) => total + sum(one[of]), 0);
+  const lapses = count('lapses');
+  const [first] = all;
+  if (!first || lapses < MIN_LAPSES || lapses < MIN_LAPSED_PART * count('made')) return [];
+  const { domain, rule, isCharged, example } = first;
+  return [
+    {
+      kind: 'reservations_lapsed',
+      id: first.key,
+      sinceMs: Math.min(...all.map(({ sinceMs }) => sinceMs)),
+      domain,
+      rule,
+      proxy: UNKNOWN_PROXY,
+      problem: `${lapses} of ${count('made')} reservations of one key of ${shownRule(first)} were not committed within their ttl in the last minute: ${count('hits')} hits ${isCharged ? 'stay charged as they were reserved, whatever was used' : 'were freed, and what was used is not charged'}`,
+      configuration: `the entry of rate_limits of Envoy with apply_on_stream_done for ${listKeys(example)}: whether Envoy finds the usage in each kind of answer, and whether clients break off before it arrives`,
+      example,
+    },
+  ];
+}
+
 const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
 
 const shownRule = ({ rule, place }: Pick<PairedCalls, 'rule' | 'place'>): string =>
@@ -254,7 +323,7 @@ const perProxy = <T extends { readonly domain: string; readonly by: NamedProxy }
   all: readonly T[],
 ): readonly (readonly T[])[] => [...groupBy(all, ({ domain, by }) => nameIn(domain, by.proxy)).values()];
 
-const addCalls = (all: readonly EmptyCalls[]): EmptyCalls =>
+const addCalls = <T extends Pick<EmptyCalls, 'calls' | 'sinceMs'>>(all: readonly T[]): T =>
   all.reduce((one, other) => ({
     ...other,
     calls: plus(one.calls, other.calls),

@@ -1,6 +1,6 @@
-import type { PeerReport } from '../../edge/sites/shapes.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import type { PeerReport } from '../answers/sites.ts';
 import type { MetricRow, ReadRow } from './metric.ts';
+import type { SitesReport } from './site-counts.ts';
 import {
   type DeciderParts,
   deciderFigures,

@@ -1,6 +1,7 @@
 import type { MissedBy } from '../../edge/rls/service.ts';
 import { type Operation, StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
+import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import {
   type Answer,
   type Code,
@@ -23,7 +24,7 @@ import {
   noteReservations,
   type RuleCounts,
 } from './rule-counts.ts';
-import { type Counts, type Sums, storeCallBucket, sumRows, type Tallies, tallyRows } from './table.ts';
+import { type Counts, reservationRows, type Sums, storeCallBucket, sumRows, type Tallies, tallyRows } from './table.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 type AllRuleCounts = ReturnType<typeof createRuleCounts>;
@@ -51,6 +52,8 @@ export interface Statistics extends Counts {
   rulesLoaded(ok: boolean): void;
   /** A call to the store that was measured. @param calls  the number of calls for which it stands */
   storeCalled(operations: readonly Operation[], elapsedMs: number, calls: number): void;
+  /** Hits of reservations have lapsed, and no request has noticed it. */
+  lapsed(counter: KnownCounter, hits: number): void;
   /** Adds the counts of another process. */
   merge(counted: Counted): void;
   /** Every rule that was hit. */
@@ -108,6 +111,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     onCallFinished: (method) => increase(tallies.calls, method, 1),
     missed: (by) => void tallies.undecided[by]++,
     decisionsNotLogged: (decisions) => increase(sums, 'decisionsNotLogged', decisions),
+    lapsed: (counter, hits) => countLapsed(rules, counter, hits),
     recorded(recorded, notRecorded) {
       sums.recorded += recorded;
       sums.notRecorded += notRecorded;
@@ -137,10 +141,14 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 }
 
 function countFailure({ failures, undecided }: Tallies, cause: unknown): void {
-  const isOfStore = cause instanceof StoreUnavailable;
-  failures[isOfStore ? 'store' : 'service']++;
-  const isOverload = cause instanceof CountersUnavailable && cause.isOverload;
-  undecided[isOverload ? 'overload' : isOfStore ? 'store' : 'other']++;
+  failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
+  undecided[undecidedBy(cause)]++;
+}
+
+/** The reason why a request that failed got no decision. */
+export function undecidedBy(cause: unknown): 'overload' | 'store' | 'other' {
+  if (cause instanceof CountersUnavailable && cause.isOverload) return 'overload';
+  return cause instanceof StoreUnavailable ? 'store' : 'other';
 }
 
 function newTallies(): Tallies {
@@ -160,6 +168,12 @@ function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): 
   for (const { limit, decision } of verdict.shadowRefusals ?? [])
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
+
+function countLapsed(rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter, lapsed: number): void {
+  noteReservations(rules.ofLimit(domain, found, limit), { ...NO_RESERVATIONS, lapsed });
+}
+
+const NO_RESERVATIONS = zeros(Object.keys(reservationRows)) as Parameters<typeof noteReservations>[1]; // its keys
 
 /** Counts the outcome of a reservation. */
 function countReservation(

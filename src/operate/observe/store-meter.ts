@@ -8,7 +8,12 @@ export const MEASURED_ONE_IN = 16;
 /** Receives a measured call, which stands for this many. */
 type NoteCall = (operations: readonly Operation[], elapsedMs: number, calls: number) => void;
 
-/** Measures a random sample of the calls to the store. @param random  returns 0 to below 1 */
+/**
+ * Measures a random sample of the calls to the store.
+ *
+ * @param monotonicMs  stands while this process does not run
+ * @param random       returns 0 to below 1
+ */
 export function createStoreMeter(note: NoteCall, monotonicMs: Monotonic, random = Math.random): StoreMeter {
   const skips = (): number => Math.floor(random() * (2 * MEASURED_ONE_IN - 1));
   let left = skips();
@@ -18,6 +23,6 @@ export function createStoreMeter(note: NoteCall, monotonicMs: Monotonic, random 
       left = skips();
       return monotonicMs();
     },
-    end: (operations, begunMs) => note(operations, monotonicMs() - begunMs, MEASURED_ONE_IN),
+    end: (operations, begunMs) => note(operations, Math.max(monotonicMs() - begunMs, 0), MEASURED_ONE_IN),
   };
 }

@@ -1,6 +1,4 @@
 import { memoryUsage, version as nodeVersion, resourceUsage } from 'node:process';
-import type { QuotaCounts } from '../../edge/rlqs/quota-counts.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { Code } from '../../engine/decide/decide.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
@@ -12,6 +10,8 @@ import { OTHER } from './caller-names.ts';
 import type { Histogram } from './histogram.ts';
 import { counter, gauge, type MetricSample, type ReadRow, rowsFor } from './metric.ts';
 import { type ProcessProbe, probeRows } from './process-metrics.ts';
+import type { QuotaCounts } from './quota-counts.ts';
+import type { SitesReport } from './site-counts.ts';
 import type { WorkReport } from './work-state.ts';
 
 const seconds = (ms: number): number => ms / 1_000;
@@ -119,7 +119,7 @@ export const reservationRows = {
   ),
   lapsed: counter(
     'weir_reservations_lapsed_hits_total',
-    'Hits whose reservations were not committed within their ttl, noticed with the next request of the counter; with on_lapse: free they are not charged.',
+    'Hits whose reservations were not committed within their ttl; with on_lapse: free they are not charged.',
   ),
   late: counter(
     'weir_reservations_late_total',
@@ -139,7 +139,7 @@ const connectionErrorCodes: readonly string[] = [
 ];
 
 /** Upper bounds of the buckets of store calls, in milliseconds; the last bucket has none. */
-const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1_000] as const;
+export const storeCallBounds = [0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 100, 250, 1_000] as const;
 
 /** The bucket of a store call. */
 export const storeCallBucket = (ms: number): string => String(storeCallBounds.find((bound) => ms <= bound) ?? 'longer');

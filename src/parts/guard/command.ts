@@ -7,11 +7,11 @@ import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { addAccessOptions, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, type Target, toUrl } from '../../cli/commands/client.ts';
-import { timesOption } from '../../cli/commands/offenders.ts';
 import { onSignal } from '../../cli/process/process.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
 import type { Offender } from '../../operate/answers/views.ts';
 import type { GuardEvent } from './guard.ts';
+import { addOffendersCommand, timesOption } from './offenders-command.ts';
 
 interface GuardFlags extends Omit<Target, 'target'> {
   readonly target: readonly string[];
@@ -30,8 +30,13 @@ const INTERVAL_MS = 250;
 const TIMEOUT_MS = 1_000;
 const MAX_TIME_MS = 600_000;
 
-/** Adds the command that drops the packets of offenders. */
-export function addGuardCommand(program: Command, { clock, print, fail }: Surroundings): void {
+/** Adds the commands that list offenders, and drop their packets. */
+export function addGuardCommands(program: Command, surroundings: Surroundings): void {
+  addOffendersCommand(program, surroundings);
+  addGuardCommand(program, surroundings);
+}
+
+function addGuardCommand(program: Command, { clock, print, fail }: Surroundings): void {
   const added = program
     .command('guard')
     .summary('drop packets of offenders (nftables)')

@@ -1,9 +1,9 @@
 import { open } from 'node:fs/promises';
 import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
-import { answerTraffic, mappingAt } from '../../cli/commands/run-replay.ts';
-import { parseMapping } from '../../lab/replay/mapping/mapping.ts';
-import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
+import { parseMapping } from '../replay/mapping/mapping.ts';
+import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
+import { answerTraffic, mappingAt } from '../replay/run-replay.ts';
 import type { ScenarioName } from './scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from './simulate.ts';
 

@@ -1,5 +1,5 @@
-import type { Mapping } from '../../lab/replay/mapping/mapping.ts';
-import type { RecordedRequest, RecordedTraffic } from '../../lab/replay/request.ts';
+import type { Mapping } from '../replay/mapping/mapping.ts';
+import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
 import { Random } from './random.ts';
 import type { ScenarioName } from './scenario-names.ts';
 import { scenarios } from './scenarios.ts';

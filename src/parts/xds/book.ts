@@ -5,7 +5,7 @@ import type { LoadedRules, LoadOptions } from '../../engine/rules/reload/load.ts
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
-import { checkResources } from './resources.ts';
+import { checkResources, withoutBroken } from './resources.ts';
 
 interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
   /** Overlay of the rules, closed with the book. */
@@ -19,9 +19,10 @@ interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
 }
 
 /**
- * The rules served by a control plane. Each valid answer replaces them all; an invalid answer changes nothing, and its
- * problems are sent to the control plane.
+ * The rules served by a control plane. Each valid answer replaces them all. An answer with problems is refused, and they
+ * are sent to the control plane; the domains without problems apply all the same, and the others keep their rules.
  *
+ * @see https://github.com/grpc/proposal/blob/master/A46-xds-nack-semantics-improvement.md
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
@@ -44,7 +45,7 @@ class Answers {
   readonly rules: RulesInForce;
   readonly #options: DiscoveredRulesOptions;
   readonly #onAccepted: (answer: WireDiscoveryResponse) => void;
-  /** The applied answer, kept only if there is an overlay, which may change. */
+  /** The applied answer, or what is applied of answers with problems. */
   #inForce: WireDiscoveryResponse | undefined;
   /** The newest answer if it was refused, kept only if there is an overlay. */
   #refused: WireDiscoveryResponse | undefined;
@@ -60,15 +61,8 @@ class Answers {
   /** Applies an answer, or returns the reason why it is refused. */
   take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
     const outcome = this.#check(answer);
-    this.#keep(answer, outcome);
     this.#load(outcome);
-    return outcome.valid ? undefined : { refusal: formatRefusal(outcome.refusal) };
-  }
-
-  #keep(answer: WireDiscoveryResponse, { valid }: OverlaidCheck): void {
-    if (!this.#options.overlay) return;
-    if (valid) this.#inForce = answer;
-    this.#refused = valid ? undefined : answer;
+    return outcome.refusal.length === 0 ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 
   close(): void {
@@ -79,17 +73,26 @@ class Answers {
   #checkAgain(): void {
     const refused = this.#refused;
     const again = refused && this.#check(refused);
-    if (refused && again) this.#keep(refused, again);
     if (refused && again?.valid) {
       this.#load(again);
-      return this.#onAccepted(refused);
+      return again.refusal.length === 0 ? this.#onAccepted(refused) : undefined;
     }
-    const outcome = this.#inForce && this.#check(this.#inForce);
+    const outcome = this.#inForce && this.#checkWhole(this.#inForce);
     if (outcome) this.#load(outcome);
     if (again?.invalid) this.#options.onLoad(again.invalid); // the newest answer still has these problems
   }
 
+  /** Checks an answer, and keeps it as in force or as refused. If it has problems, it may apply in part. */
   #check(answer: WireDiscoveryResponse): OverlaidCheck {
+    const whole = this.#checkWhole(answer);
+    const part = whole.valid ? undefined : withoutBroken(answer, whole.refusal, this.#inForce);
+    const valid = whole.valid ?? (part && this.#checkWhole(part).valid);
+    if (valid) this.#inForce = part ?? answer;
+    this.#refused = whole.valid || !this.#options.overlay ? undefined : answer;
+    return { ...whole, valid };
+  }
+
+  #checkWhole(answer: WireDiscoveryResponse): OverlaidCheck {
     const { mergeDomains, store, overlay } = this.#options;
     return checkOverlaid(overlay, (files) =>
       checkResources(answer, { mergeDomains, ...(store && { store }), overlay: files }),

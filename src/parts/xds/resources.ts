@@ -52,6 +52,33 @@ export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer,
   return checkBlocks(blocks, problems.all, options, (found) => byResource(found, blocks, options.overlay ?? []));
 }
 
+/**
+ * An answer in which the domains with problems are as they were before, or missing; undefined if a problem belongs to no
+ * domain, so that it is unknown what the answer would have replaced.
+ *
+ * @param before  the answer in force
+ */
+export function withoutBroken<A extends ResourceAnswer>(
+  answer: A,
+  problems: readonly Problem[],
+  before: ResourceAnswer | undefined,
+): A | undefined {
+  const files = new Set(problems.flatMap(({ file, severity }) => (severity === 'error' ? file : [])));
+  const all = readDomains(answer);
+  const broken = new Set(all.flatMap(({ file, domain }) => (file !== undefined && files.has(file) ? domain : [])));
+  const known = new Set(all.map(({ file }) => file));
+  if (broken.has('') || ![...files].every((file) => known.has(file))) return undefined;
+  const sound = all.filter(({ domain }) => !broken.has(domain));
+  const kept = before ? readDomains(before).filter(({ domain }) => broken.has(domain)) : [];
+  return { ...answer, resources: [...sound, ...kept].map(({ resource }) => resource) };
+}
+
+const readDomains = ({ resources }: ResourceAnswer) =>
+  resources.map((resource, index) => {
+    const [block] = readResource(resource, `resources[${index}]`, new Problems());
+    return { resource, file: block?.place().file, domain: block?.values.domain ?? '' };
+  });
+
 /** The parts of a control plane's answer that hold rules. */
 type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import {
   type AgentQuestion,
   type AgentReply,
@@ -10,6 +9,7 @@ import {
   replyTo,
 } from '../../operate/admin/agent.ts';
 import type { Responders } from '../../operate/admin/options.ts';
+import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';

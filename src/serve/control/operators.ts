@@ -1,28 +1,29 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { every } from '../../base/clock.ts';
-import { memoryRecords, type Records } from '../../engine/backends/records.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
-import { CANDIDATE_INTERVAL_MS, CandidateRecords } from '../../operate/admin/candidate-records.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
-import type { AdminOptions, Responders, SourcedRules } from '../../operate/admin/options.ts';
+import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
 import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
 import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
+import type { InstanceFacts } from '../../operate/observe/table.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
+import { operatorParts } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
+import type { OperatorPart } from './part.ts';
 
 interface OperatorSources
-  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings' | 'usage' | 'advice'>,
+  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings'>,
     Pick<ControlStart, 'localToken'> {
   readonly core: ControlCore;
   readonly responders: Responders;
@@ -55,7 +56,6 @@ export function openOperators(
       rules: rules.book.rules,
       sourced: rules,
       candidate: rules.candidate,
-      candidateRecords: followCandidates(settings, records, { book: rules.candidate, add, background }),
       overrides: followOverrides(core, { standing, ask: responders.ask, add, ...context }),
       followed: core.overrides,
       audit: new Audit({
@@ -85,7 +85,21 @@ export function openOperators(
       prometheus: settings.prometheus && new PrometheusHistory({ ...settings.prometheus, clock }),
       self: () => ({ ...facts(), atMs: clock(), isThis: true }),
     });
-    return { operations: adminOperations(options, ofConsole), options };
+    const parts: OperatorPart[] = [];
+    for (const open of Object.values(operatorParts)) {
+      const part = await open(options, settings, { ...context, records });
+      add({ close: () => part.close?.() });
+      parts.push(part);
+    }
+    const more = [...ofConsole, ...parts.flatMap((part) => part.operations)];
+    const explains = parts.flatMap((part) => part.explained ?? []);
+    return {
+      operations: adminOperations(options, more, explains),
+      options,
+      /** What metrics show of optional capabilities. */
+      facts: async () =>
+        Object.assign({}, ...(await Promise.all(parts.map((part) => part.facts?.())))) as Partial<InstanceFacts>, // of each
+    };
   });
 }
 
@@ -130,20 +144,6 @@ function followOverrides(
   const follow = () => void state.run(() => overrides.follow());
   add({ close: every(FOLLOW_INTERVAL_MS, follow) });
   return overrides;
-}
-
-/** Instances on one store follow the same candidate, except those with files for it. */
-function followCandidates(
-  { rules: { candidate }, counters }: Settings,
-  records: Records,
-  { book, add, background }: Following & { readonly book: SourcedRules['candidate'] },
-): CandidateRecords {
-  const isShared = candidate.path === undefined && counters.store.kind !== 'memcache'; // which keeps no records
-  const candidates = new CandidateRecords(isShared ? records : memoryRecords(), book);
-  if (!isShared) return candidates;
-  const state = background.add('candidate', 'reading the candidate', START_MS); // while it fails, the last one stays
-  add({ close: every(CANDIDATE_INTERVAL_MS, () => void state.run(() => candidates.follow())) });
-  return candidates;
 }
 
 function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {

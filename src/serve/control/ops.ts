@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import { every } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
@@ -6,8 +5,6 @@ import { debugRoutes } from '../../edge/http/debug.ts';
 import { type ProfileKind, profileRoutes } from '../../edge/http/profile.ts';
 import { findToken, isChecked, seesValues } from '../../operate/admin/access.ts';
 import { operationRoutes } from '../../operate/admin/api.ts';
-import { collectReport } from '../../operate/admin/candidate-operations.ts';
-import type { LiveAdvice } from '../../operate/admin/live-advice.ts';
 import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/override-operations.ts';
@@ -47,27 +44,20 @@ export function openOps(
   context: ProcessContext,
 ) {
   const { rules, hash } = core;
-  const { ask, askOne, refresh, figures } = responders;
+  const { ask, refresh, figures } = responders;
   const refreshed = shareRuns(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
     const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
     const state = context.background.add('findings', 'comparing what proxies send with the rules');
     const findings = add(new Findings({ collect, clock: context.clock, every, state }));
-    const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings.advice, core, ask)) : undefined;
-    const isInMemory = settings.counters.store.kind === 'memory';
-    const usage =
-      settings.usage &&
-      add(await (await import('./usage.ts')).openUsage(settings.usage, { ask, askOne, core, isInMemory }, context));
     const sources = { core, responders, statistics, metrics, refreshed, findings, standing, ...start };
-    const { operations, options } = add(
-      await openOperators(settings, { ...sources, advice, usage: usage?.store }, context),
-    );
+    const { operations, options, facts } = add(await openOperators(settings, sources, context));
     const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context));
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
         await refreshed();
-        return metrics.render(await instanceFacts(options, findings), format);
+        return metrics.render({ ...(await instanceFacts(options, findings)), ...(await facts()) }, format);
       });
     const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const { access } = options;
@@ -108,16 +98,6 @@ export function openOps(
   });
 }
 
-/** Follows keys from now on. */
-async function openAdvice(
-  { maxBytes }: Settings['advice'],
-  { rules, hash }: ControlCore,
-  ask: Responders['ask'],
-): Promise<LiveAdvice> {
-  const { LiveAdvice } = await import('../../operate/admin/live-advice.ts');
-  return new LiveAdvice({ maxBytes, ask, every, rules: rules.book.rules, hash, seed: randomInt(2 ** 31) });
-}
-
 /** The profiles of a decider, for the role `operate`. */
 function profilePages({ access, askOne }: AdminOptions) {
   const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
@@ -131,8 +111,8 @@ function profilePages({ access, askOne }: AdminOptions) {
 
 /** What metrics show besides statistics; deciders are asked for some of it. */
 async function instanceFacts(options: AdminOptions, findings: Findings): Promise<InstanceFacts> {
-  const { sourced, candidate } = options;
-  const [unmatched, report] = await Promise.all([options.ask({ kind: 'unmatched' }), collectReport(options, 0)]);
+  const { sourced } = options;
+  const unmatched = await options.ask({ kind: 'unmatched' });
   return {
     isReady: options.isReady(),
     figures: options.figures(),
@@ -147,6 +127,6 @@ async function instanceFacts(options: AdminOptions, findings: Findings): Promise
     unmatched: unmatched.flatMap(({ reply }) => reply.counts),
     findings: findings.counts(),
     overrides: [...options.followed.all()],
-    candidate: { isOn: candidate.facts.state === 'on', report },
+    candidate: { isOn: false, report: undefined },
   };
 }

@@ -1,6 +1,6 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import { addFigures, addSites, keptFigures, readFigures } from '../../operate/observe/figures.ts';
+import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';

@@ -1,11 +1,11 @@
 import { uptime } from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
+import { RequestClock } from '../../base/request-clock.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { AdminAgent } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { Background, WorkState } from '../../operate/observe/work-state.ts';
-import { RequestClock } from '../../operate/record/request-clock.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { DeciderReply, Listening, Report, ToDecider } from '../link/messages.ts';
 import { receiveRules } from '../link/rules-messages.ts';

@@ -1,9 +1,9 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
+import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
@@ -12,7 +12,7 @@ import type { CallTimes, Report } from '../link/messages.ts';
 /** Notified of the outcome of requests. */
 export type ServiceObserver = Pick<
   Statistics,
-  'answered' | 'failed' | 'connectionFailed' | 'missed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
+  'answered' | 'failed' | 'connectionFailed' | 'missed' | 'lapsed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
 > & {
   /** Forgets what happens during the work. */
   ignore(work: () => Promise<void>): Promise<void>;
@@ -57,6 +57,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
     missed: (by) => statistics.missed(by),
+    lapsed: (counter, hits) => statistics.lapsed(counter, hits),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),

@@ -11,34 +11,33 @@ import {
   createAnswerKnown,
   createRlsService,
   INTERNAL_ERROR,
+  type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
+import { runningClock } from '../../engine/backends/lateness.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
 import { awaitStore } from '../../engine/open/store.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import type { ArrivalLog } from '../../lab/advise/arrival-log.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
-import { followCandidate } from '../../operate/candidate/followed.ts';
 import type { Evidence } from '../../operate/findings/evidence.ts';
 import { createDecisionLog, type LogDecision } from '../../operate/observe/decision-log.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { createDecisionSink } from '../../operate/observe/log.ts';
+import { undecidedBy } from '../../operate/observe/stats.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
-import { failingText } from '../../operate/observe/work-state.ts';
 import { offerServices } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
-import type { Recording } from './record.ts';
+import { openDeciderParts } from './parts.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
-import { openTracing } from './tracing.ts';
-import { warmUp } from './warm-up.ts';
+import { scratchRules, warmUp } from './warm-up.ts';
 
 interface ObservedCore {
   readonly core: DeciderCore;
@@ -50,10 +49,8 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
   const { clock } = context;
   const { store, decider: plain, extras, hash, evidence } = core;
   return openParts(async (add) => {
-    const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
-    const { sites, recording, quotas, arrivals, watched, decider } = add(
-      await openOptional(settings, { core, serviceObserver }, context),
-    );
+    const parts = add(await openDeciderParts(settings, { core, serviceObserver }, context));
+    const { watched, decider } = parts;
     const agent = add(
       new AdminAgent({
         decider: core.explaining,
@@ -62,62 +59,59 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         evidence,
         every,
         ...settings.agent,
-        record: recording && ((untilMs) => recordUntil(recording, untilMs)),
+        askPart: (name, question) => parts.opened.get(name)?.asked?.(question as never), // asked by the same part
         ledger: store.ledger,
         records: store.records,
         usage: store.usage,
-        ...(quotas && { quotas: (query) => quotas.report(query) }),
-        ...(sites && { sites: (count) => sites.shared(count) }),
-        candidate: (keys, rule) => candidate.report(keys, rule),
-        ...(arrivals && { arrivals: (sample) => arrivals.take(sample) }),
       }),
     );
     const held = { count: 0 };
     const noted = { serviceObserver, agent };
-    const observer = createObserver(settings, { ...noted, decider, hash, recording, arrivals }, context);
-    const timed = store.memory ? decider : withTimes(decider, () => candidate.isTried());
-    const unrecorded = createRlsService(timed, extras, observer, held);
-    const untraced = recording ? recording.recorder.service(unrecorded) : unrecorded;
-    const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(timed, extras, observer) };
-    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: serviceObserver.missed }));
-    const isBehind = (): boolean => overload.queue.isBehind;
-    const candidate = add(openCandidate(settings, { core, observer, isBehind }, context));
-    const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
+    const observer = createObserver(settings, { ...noted, decider, hash, more: parts.observers }, context);
+    const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(decider, extras, observer) };
+    const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
+    const running = { observer, isBehind: () => overload.queue.isBehind };
+    const service = overload.counting(parts.service(createRlsService(decider, extras, observer, held)));
     const health = createHealth(() => core.readiness.state());
     return {
       /** Serves operators. */
       agent,
       figures: (): ReportedFigures =>
-        readFigures({ ledger: store.ledger, memory: store.memory, overload, held, health, quotas }),
+        readFigures({ ledger: store.ledger, memory: store.memory, overload, held, health, quotas: parts.quotas }),
       /** Exchanges with other sites; undefined if this is the only one. */
-      sites: (): SitesReport | undefined => sites?.report(),
+      sites: parts.sites,
       /** Opens the servers. @throws CannotStart if an address cannot be bound, or certificates cannot be used */
       async listen(onCallFinished: OnCallFinished): Promise<Servers> {
         await awaitStore(store);
         await core.shareHashKey();
-        await warmWith(settings, { core, noted, overload, health, onCallFinished, decider: timed }, context);
-        observeStore(settings, { core, serviceObserver }, tracing);
+        await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
+        for (const part of parts.opened.values()) part.start?.(running);
+        observeLapses(core, serviceObserver);
+        if (!store.memory)
+          store.ledger.meterWith(
+            createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)),
+          );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
         const reservations = noteCommits(createReservations({ ...plain, onWork }), evidence);
         const holds = createHoldsService(createSlots({ ...plain, onWork }), reservations);
-        const others = offerServices({ decider: { ...watched, onWork }, reservations, extras });
-        const handlers = { service, overload, health, holds, others, quotas, routes: tracing?.routes };
+        const others = [...parts.offers, ...offerServices({ decider: { ...watched, onWork }, reservations, extras })];
+        const handlers = { service, overload, health, holds, others, wrapPages: parts.pages };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
   });
 }
 
-/** Traces and measures the calls to the store. */
-function observeStore(
-  { counters }: Settings,
-  { core: { store }, serviceObserver }: ObservedCore,
-  tracing: Awaited<ReturnType<typeof openTracing>> | undefined,
-): void {
-  const spanName = storeSpans[counters.store.kind];
-  if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
-  if (!store.memory) store.ledger.meterWith(createStoreMeter(serviceObserver.storeCalled, monotonicMs));
+/** Reports reservations that lapse; those that no request notices are counted, too. */
+function observeLapses({ store, decider, evidence }: DeciderCore, { lapsed }: Pick<ServiceObserver, 'lapsed'>): void {
+  store.ledger.lapses?.listen((lapse) => {
+    const rules = decider.rules();
+    const counter = rules && findCounter(rules, lapse.key, decider);
+    if (!counter) return;
+    if (lapse.isUnnoticed) lapsed(counter, lapse.hits);
+    evidence.lapsed(counter, lapse);
+  });
 }
 
 interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
@@ -126,24 +120,23 @@ interface Warming extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCal
   readonly decider: Decider;
 }
 
-/** Warms up with requests that are noted, and then forgotten; they are no usage. */
+/** Warms up with requests of other rules that are noted, and then forgotten; they are no usage. */
 async function warmWith(
   { grpc }: Settings,
   { core, noted, decider, overload, ...handlers }: Warming,
   context: ProcessContext,
 ): Promise<void> {
-  const unmetered = decider.metersUsage ? { ...decider, metersUsage: false } : decider;
-  const observer = { answered: notePlainly(noted), failed: () => {} };
-  const service = overload.counting(createRlsService(unmetered, core.extras, observer));
-  const warmed = { core, service, overload, ...handlers };
-  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, warmed, context));
+  const services = [scratchRules(), scratchRules()].map((tree) => {
+    const scratch = { ...decider, metersUsage: false, rules: () => tree };
+    const observer = { answered: notePlainly(noted), failed: () => {} };
+    return overload.counting(createRlsService(scratch, core.extras, observer));
+  });
+  await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { services, overload, ...handlers }, context));
   noted.agent.clear();
+  const { refusals } = core.store.ledger;
+  refusals?.clear();
+  refusals?.resetCounts();
 }
-
-const recordUntil = ({ recorder, state }: Recording, untilMs: number | undefined) => ({
-  untilMs: recorder.record(untilMs),
-  failing: state.failing && failingText(state.failing),
-});
 
 /** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
 const noteCommits = ({ reserve, commit }: Reservations, evidence: Evidence): Reservations => ({
@@ -154,67 +147,34 @@ const noteCommits = ({ reserve, commit }: Reservations, evidence: Evidence): Res
   },
 });
 
-/** Opens the optional parts that requests pass through; modules of disabled parts are not loaded. */
-function openOptional(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
-  const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
-  return openParts(async (add) => {
-    const sites =
-      siteSettings && add(await (await import('./sites.ts')).openSites(siteSettings, { core, counters }, context));
-    const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
-    const recorded = { decider: watched, onRecorded: serviceObserver.recorded };
-    const recording = recordTo && add(await (await import('./record.ts')).openRecording(recordTo, recorded, context));
-    return {
-      sites,
-      recording,
-      /** `decider` uses hits that sites lend, and its decisions are recorded. */
-      watched,
-      decider: recording?.decider ?? watched,
-      quotas: rlqs.isOn ? await (await import('./rlqs.ts')).openQuotas(settings, core, context) : undefined,
-      arrivals:
-        settings.advice.maxBytes > 0
-          ? new (await import('../../lab/advise/arrival-log.ts')).ArrivalLog(context.clock)
-          : undefined,
-    };
-  });
-}
-
-/** The names of a store's spans; none for counters in memory. */
-const storeSpans = {
-  memory: undefined,
-  redis: 'Redis Pipeline Execution',
-  memcache: 'Memcached Fetch Execution',
-} as const;
-
 interface ObserverSources {
   readonly serviceObserver: ServiceObserver;
   readonly agent: AdminAgent;
   readonly decider: Pick<Decider, 'rules' | 'counters'>;
   /** Hashes values; undefined if they are logged unchanged. */
   readonly hash: Hash | undefined;
-  /** The recording, if requests are recorded. */
-  readonly recording: Recording | undefined;
-  /** Source of advice; undefined if arrivals are not followed. */
-  readonly arrivals: ArrivalLog | undefined;
+  /** Of optional capabilities. */
+  readonly more: readonly Observer['answered'][];
 }
 
 /** Notifies all observers of answers. */
 function createObserver(settings: Settings, sources: ObserverSources, { log }: ProcessContext): Observer {
-  const { serviceObserver, agent, recording, arrivals } = sources;
+  const { serviceObserver, agent, more } = sources;
   const logDecision = openDecisionLog(settings, sources, log);
   const answered = notePlainly(sources);
-  const isMore = logDecision !== undefined || recording !== undefined || arrivals !== undefined;
+  const isMore = logDecision !== undefined || more.length > 0;
   return {
     answered: isMore
       ? (request, answer, caller) => {
-          recording?.recorder.answered(request, answer, caller.timeoutMs);
           answered(request, answer, caller);
           logDecision?.(request, answer);
-          arrivals?.answered(request, answer);
+          for (const note of more) note(request, answer, caller);
         }
       : answered,
     failed({ details }, cause, call) {
       serviceObserver.failed(cause);
-      if (call && cause instanceof InvalidRequest) agent.evidence.invalid(call.request, call.caller);
+      if (cause instanceof InvalidRequest && call) agent.evidence.invalid(call.request, call.caller);
+      else agent.evidence.undecided(undecidedBy(cause), call?.caller);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },
@@ -227,6 +187,13 @@ const notePlainly =
   (request: WireRequest, answer: Answer, caller: Caller) => {
     serviceObserver.answered(request.domain, answer);
     agent.answered(request, answer, caller);
+  };
+
+const noteMissed =
+  ({ serviceObserver, agent }: Pick<ObserverSources, 'serviceObserver' | 'agent'>) =>
+  (by: MissedBy, caller?: Pick<Caller, 'header' | 'connection'>): void => {
+    serviceObserver.missed(by);
+    agent.evidence.undecided(by, caller);
   };
 
 /** Undefined if no decisions are logged. */
@@ -249,29 +216,3 @@ function openDecisionLog(
     random: Math.random,
   });
 }
-
-/** Has stores with a clock of their own report the time of each charge, at which the candidate decides as well. */
-const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
-  ...decider,
-  ledger: {
-    debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
-    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
-  },
-});
-
-interface Tried {
-  readonly core: DeciderCore;
-  /** Notified of the answers. */
-  readonly observer: Observer;
-  readonly isBehind: () => boolean;
-}
-
-/** Tries the candidate on the answers that the observer receives, while there is one. */
-const openCandidate = (settings: Settings, { core, observer, isBehind }: Tried, context: ProcessContext) =>
-  followCandidate({
-    ...core.rules,
-    split: settings.counters.split,
-    observer,
-    openTrial: async () => (await import('./trial.ts')).openTrial(settings, { ...core, isBehind }, context),
-    onError: (error) => context.log.error({ err: error }, 'the candidate cannot be tried'),
-  });

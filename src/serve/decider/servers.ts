@@ -26,8 +26,7 @@ type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
   readonly core: DeciderCore;
-  /** Wraps the pages for callers, if given. */
-  readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
+  readonly wrapPages: (pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>;
 }
 
 /**
@@ -38,11 +37,11 @@ interface Handlers extends Omit<GrpcHandlers, 'rules'> {
  */
 export function openCallerServers(
   settings: Pick<Settings, 'http' | 'grpc' | 'drain'>,
-  { core, routes, ...handlers }: Handlers,
+  { core, wrapPages, ...handlers }: Handlers,
   context: ProcessContext,
 ): Promise<Servers> {
   const { readiness, rules } = core;
-  const { service, overload, health, quotas, holds } = handlers;
+  const { service, overload, health, others = [], holds } = handlers;
   const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
@@ -50,7 +49,7 @@ export function openCallerServers(
     add({
       async close() {
         await sleep(delayMs);
-        quotas?.close();
+        for (const other of others) other.close?.();
         await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });
@@ -60,7 +59,7 @@ export function openCallerServers(
     const http = await openHttp({
       variable: 'PORT',
       address,
-      routes: routes?.(pages) ?? pages,
+      routes: wrapPages(pages),
       bounds,
       log: context.log,
     });

@@ -119,18 +119,14 @@ export function whenNeverReached(
 ): Promise<CannotStart> {
   return new Promise((resolve) => {
     if (maxElapsedMs === 0) return;
-    const expire = (): void => {
-      if (ledger.health().ready) return;
-      stopPolling();
+    const endMs = monotonicMs() + Math.max(maxElapsedMs - upMs, Math.min(maxElapsedMs, MIN_CONTACT_MS));
+    const check = (isLast: boolean): void => {
+      const isReady = ledger.health().ready;
+      if (isReady || isLast) stopPolling();
       const message = `counters ${description} could not be reached within ${maxElapsedMs} ms of the start`;
-      resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
+      if (isLast && !isReady) resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
     };
-    const leftMs = Math.max(maxElapsedMs - upMs, Math.min(maxElapsedMs, MIN_CONTACT_MS));
-    const end = setTimeout(() => setImmediate(expire), leftMs).unref(); // a late process reads what has arrived first
-    const stopPolling = every(POLL_INTERVAL_MS, () => {
-      if (!ledger.health().ready) return;
-      clearTimeout(end);
-      stopPolling();
-    });
+    // a late process reads what has arrived first
+    const stopPolling = every(POLL_INTERVAL_MS, () => setImmediate(check, monotonicMs() >= endMs));
   });
 }

@@ -1,17 +1,15 @@
-import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:net';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
 import { transports } from '../../edge/grpc/transports.ts';
+import type { RlsService } from '../../edge/rls/service.ts';
 import { within } from '../../engine/backends/within.ts';
-import { requestDebits } from '../../engine/decide/plan.ts';
-import type { Domain } from '../../engine/rules/match/tree.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import { Flag, FRAME_HEADER_BYTES, FrameType, MAX_WINDOW, PREFACE } from '../../h2/http2/frames.ts';
+import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../h2/http2/frames.ts';
 import { encodeFields } from '../../h2/http2/hpack/encode.ts';
-import { ProtoWriter } from '../../protobuf/writer.ts';
+import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import type { DeciderCore } from './core.ts';
 
 /** Decisions after which V8 has compiled what most requests run. */
 const DECISIONS = 5_000;
@@ -19,106 +17,82 @@ const DECISIONS = 5_000;
 const ROUNDS = [1, 8, 64];
 /** Maximum time, since a start must not wait for a slow store, or for a processor that others use. */
 const MAX_MS = 2_000;
+/** The last calls wait for the store for a second at most. */
+const GRACE_MS = 1_100;
 
+const HOST = '127.0.0.1';
 const DOMAIN = 'weir warm-up';
-/** Counted for a second, so that the store forgets the counters soon. Some callers pass. */
-const MANY = { key: 'caller', rate_limit: { unit: 'second', requests_per_unit: 200 } };
-/** The burst of one caller. */
-const ONE = { key: 'one', rate_limit: { unit: 'second', requests_per_unit: 2 } };
-const CALLERS = 4;
+/** Counted for a second, so that the store forgets the counters soon. */
+const some = { unit: 'second', requests_per_unit: 200 };
+const few = { unit: 'second', requests_per_unit: 2 };
+/** The depth of each rule, and the rule. */
+const SCRATCH_RULES = [
+  [0, { key: 'caller', rate_limit: some }],
+  [0, { key: 'one', rate_limit: few }],
+  [0, { key: 'path' }],
+  [1, { key: 'from', rate_limit: some }],
+] as const;
 
-/** What answers the calls of callers, except for observers that callers' requests alone may reach. */
-interface Warmed extends Pick<GrpcServerOptions, 'service' | 'overload' | 'health' | 'onCallFinished'> {
-  readonly core: DeciderCore;
+/** The rules of the requests that `warmUp` sends. */
+export function scratchRules(): RuleTree {
+  const pieces = [JSON.stringify([[''], SCRATCH_RULES.map(([depth, rule]) => [depth, rule, 0, null])])];
+  return new RulesInForce().replaceAtOnce([{ name: DOMAIN, spend: undefined, hash: '', pieces }]);
+}
+
+/** What answers the calls, by `scratchRules`, except for observers that callers' requests alone may reach. */
+interface Warmed extends Pick<GrpcServerOptions, 'overload' | 'health' | 'onCallFinished'> {
+  /** Several, since V8 compiles code that has seen one for that one alone; so it is with the requests. */
+  readonly services: readonly RlsService[];
 }
 
 /**
- * Makes the process warm before its ports open: sends requests of a scratch domain over a socket to what will answer
- * callers. Otherwise the first callers would wait while V8 interprets and compiles, longer than proxies do. What was
- * counted is to be cleared afterwards. A failure only leaves the process colder.
+ * Makes the process warm before its ports open: sends requests over sockets to what will answer callers. Otherwise the
+ * first callers would wait while V8 interprets and compiles, longer than proxies do. A failure only leaves the process
+ * colder.
  */
 export async function warmUp(
   transport: Settings['grpc']['transport'],
-  { core, ...handlers }: Warmed,
+  { services, onCallFinished, ...handlers }: Warmed,
   { clock }: ProcessContext,
 ): Promise<void> {
-  // a tree is otherwise not changed; no caller can use this domain, since no port is open
-  const domains = core.decider.rules()?.domains as Map<string, Domain> | undefined;
-  const domain = scratchDomain();
-  if (!domains || !domain) return;
+  const round: Round = { left: 0, end: () => {} };
   const address = { host: HOST, port: 0, exclusive: true }; // of this process, not of all workers
-  const server = await transports[transport]({ address, clock, ...handlers }).catch(() => undefined);
-  if (!server) return;
-  domains.set(DOMAIN, domain);
-  const socket = connect({ port: Number(server.target.split(':').at(-1)), host: HOST, noDelay: true });
-  await within(MAX_MS, sendRounds(socket));
-  socket.destroy();
-  await server.close(0);
-  for (let waits = 0; handlers.overload.inFlight() > 0 && waits < MAX_WAITS; waits++) await sleep(WAIT_MS);
-  forget(core);
-  domains.delete(DOMAIN);
+  const open = (service: RlsService): Promise<GrpcServer> =>
+    transports[transport]({
+      address,
+      clock,
+      service,
+      ...handlers,
+      onCallFinished(...call) {
+        onCallFinished?.(...call);
+        if (--round.left === 0) round.end();
+      },
+    });
+  const servers = await Promise.all(services.map(open)).catch(() => []);
+  const ports = servers.map(({ target }) => Number(target.split(':').at(-1)));
+  await within(MAX_MS, sendRounds(ports, round));
+  await Promise.all(servers.map((server) => server.close(GRACE_MS)));
 }
 
-const HOST = '127.0.0.1';
-/** The last calls wait for the store for a second at most. */
-const WAIT_MS = 10;
-const MAX_WAITS = 110;
-
-function scratchDomain(): Domain | undefined {
-  const nodes = [MANY, ONE].map((rule) => [0, rule, 0, null]);
-  const pieces = [JSON.stringify([[''], nodes])];
-  return new RulesInForce().replaceAtOnce([{ name: DOMAIN, spend: undefined, hash: '', pieces }]).domains.get(DOMAIN);
+/** Calls that are not answered yet. */
+interface Round {
+  left: number;
+  end: () => void;
 }
 
-/** Forgets what this process remembers of the scratch counters. */
-function forget({ decider, store: { ledger } }: DeciderCore): void {
-  const debits = Array.from({ length: CALLERS + 1 }, (_, at) => {
-    const entries = [{ key: (at < CALLERS ? MANY : ONE).key, value: String(at % CALLERS) }];
-    return requestDebits({ domain: DOMAIN, descriptors: [{ entries, hits: 1, requestLimit: undefined }] }, decider);
-  }).flat();
-  for (const { key } of debits) ledger.forgetLocally(key);
-  ledger.refusals?.clear();
-  ledger.refusals?.resetCounts();
-}
-
-/** Sends calls in rounds, each after the answers to the round before. */
-async function sendRounds(socket: Socket): Promise<void> {
-  const answers = countAnswers(socket);
-  socket.write(Buffer.concat([PREFACE, frame(FrameType.SETTINGS, 0, 0), windowUpdate()]));
-  for (let sent = 0, round = 0; sent < DECISIONS; round++) {
-    const calls = ROUNDS[round % ROUNDS.length] ?? 1;
-    socket.write(Buffer.concat(Array.from({ length: calls }, (_, at) => call(2 * (sent + at) + 1))));
-    sent += calls;
-    await answers.reach(sent);
+/** Sends calls in rounds, each over a new connection, after the answers to the round before. */
+async function sendRounds(ports: readonly number[], round: Round): Promise<void> {
+  const bursts = ROUNDS.map(burst);
+  for (let sent = 0, at = 0; sent < DECISIONS && ports.length > 0; at++) {
+    const socket = connect({ port: ports[at % ports.length] ?? 0, host: HOST, noDelay: true }).resume();
+    socket.on('error', () => {}); // `within` ends the wait
+    await new Promise<void>((resolve) => {
+      [round.left, round.end] = [ROUNDS[at % ROUNDS.length] ?? 0, resolve];
+      sent += round.left;
+      socket.write(bursts[at % ROUNDS.length] ?? '');
+    });
+    socket.destroy();
   }
-}
-
-/** Counts the streams that the server has ended. */
-function countAnswers(socket: Socket) {
-  let rest: Buffer = Buffer.alloc(0);
-  let count = 0;
-  let wanted = Number.POSITIVE_INFINITY;
-  let resume = (): void => {};
-  socket.on('error', () => {}); // `within` ends the wait
-  socket.on('data', (chunk: Buffer) => {
-    rest = Buffer.concat([rest, chunk]);
-    let from = 0;
-    while (rest.length - from >= FRAME_HEADER_BYTES) {
-      const end = from + FRAME_HEADER_BYTES + rest.readUIntBE(from, 3);
-      if (end > rest.length) break;
-      if (rest[from + 3] === FrameType.HEADERS && ((rest[from + 4] ?? 0) & Flag.END_STREAM) !== 0) count++;
-      from = end;
-    }
-    rest = rest.subarray(from);
-    if (count >= wanted) resume();
-  });
-  return {
-    reach: (sum: number) =>
-      new Promise<void>((resolve) => {
-        [wanted, resume] = [sum, resolve];
-        if (count >= wanted) resolve();
-      }),
-  };
 }
 
 const HEAD = encodeFields([
@@ -127,43 +101,46 @@ const HEAD = encodeFields([
   [':path', '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'],
   [':authority', 'weir'],
   ['te', 'trailers'],
-  ['grpc-timeout', '999m'],
+  ['grpc-timeout', '9S'],
   ['content-type', 'application/grpc'],
 ]);
 
-function call(stream: number): Buffer {
-  const isBurst = stream % 4 === 1;
-  const message = isBurst ? request(ONE.key, '0') : request(MANY.key, String((stream >> 2) % CALLERS));
-  const prefix = Buffer.alloc(5);
-  prefix.writeUInt32BE(message.length, 1);
-  const data = Buffer.concat([prefix, message]);
-  return Buffer.concat([
-    frame(FrameType.HEADERS, Flag.END_HEADERS, stream, HEAD),
-    frame(FrameType.DATA, Flag.END_STREAM, stream, data),
+/** What a client sends over a new connection for this number of calls: some with one descriptor, as few proxies send. */
+function burst(calls: number): Buffer {
+  const frames = Array.from({ length: calls }, (_, at) => {
+    const number = String(at % 4);
+    const path: Entry = ['path', '/'];
+    const message =
+      at % 2 === 0
+        ? request([['one', '0']])
+        : request([['caller', number]], [['other', '-']], [path], [path, ['from', number]]);
+    const prefix = Buffer.of(0, 0, 0, 0, message.length);
+    return [
+      frame(FrameType.HEADERS, Flag.END_HEADERS, 2 * at + 1, HEAD),
+      frame(FrameType.DATA, Flag.END_STREAM, 2 * at + 1, Buffer.concat([prefix, message])),
+    ];
+  });
+  return Buffer.concat([PREFACE, frame(FrameType.SETTINGS, 0, 0, Buffer.alloc(0)), ...frames.flat()]);
+}
+
+type Entry = readonly [key: string, value: string];
+
+/** A `RateLimitRequest` of at most 127 octets. */
+const request = (...descriptors: readonly (readonly Entry[])[]): Buffer =>
+  Buffer.concat([
+    field(1, DOMAIN),
+    ...descriptors.map((entries) =>
+      field(2, Buffer.concat(entries.map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)]))))),
+    ),
   ]);
+
+/** A text or message of at most 127 octets as a field of another message. */
+function field(number: number, content: string | Buffer): Buffer {
+  const bytes = Buffer.from(content as string); // or a Buffer, which is copied
+  return Buffer.concat([Buffer.of((number << 3) | 2, bytes.length), bytes]);
 }
 
-/** A `RateLimitRequest`. */
-function request(key: string, value: string): Buffer {
-  const writer = new ProtoWriter();
-  writer.start(0);
-  writer.textField(1, DOMAIN);
-  const descriptor = writer.begin(2);
-  const entry = writer.begin(1);
-  writer.textField(1, key);
-  writer.textField(2, value);
-  writer.end(entry);
-  writer.end(descriptor);
-  return writer.bytes.subarray(0, writer.length);
-}
-
-function windowUpdate(): Buffer {
-  const payload = Buffer.alloc(4);
-  payload.writeUInt32BE(MAX_WINDOW >> 1);
-  return frame(FrameType.WINDOW_UPDATE, 0, 0, payload);
-}
-
-function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
+function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
   const head = Buffer.alloc(FRAME_HEADER_BYTES);
   head.writeUIntBE(payload.length, 0, 3);
   head[3] = type;

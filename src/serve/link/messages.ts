@@ -1,11 +1,11 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { SitesReport } from '../../edge/sites/site-counts.ts';
 import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
+import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';

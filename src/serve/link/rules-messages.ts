@@ -2,9 +2,11 @@ import type { SiteSplit } from '../../engine/holds/site-share.ts';
 import type { PackedDomain, PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
-import type { PackedSource } from '../../operate/candidate/followed.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { RulesMessage, SpreadMessage } from './messages.ts';
+
+/** Packed rules that change. */
+export type PackedSource = Pick<RuleBook, 'packed' | 'onChange'>;
 
 /** The number of pieces of rules per message: about 256 rules. */
 const MESSAGE_PIECES = 8;

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
+import type { RequestClock } from '../../base/request-clock.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
-import type { RequestClock } from '../../operate/record/request-clock.ts';
 
 /** Dependencies of all parts of a process. */
 export interface ProcessContext {

@@ -1,11 +1,9 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
-import { renderCandidate, renderCandidateDiff } from '../../../src/cli/commands/candidate.ts';
 import { show } from '../../../src/cli/commands/client.ts';
 import { renderExplanation } from '../../../src/cli/commands/explain.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
-import { renderQuotas } from '../../../src/cli/commands/quotas.ts';
 import {
   renderAudit,
   renderCounters,
@@ -17,10 +15,12 @@ import {
   renderTop,
   renderUnmatched,
 } from '../../../src/cli/commands/render.ts';
-import { renderSites } from '../../../src/cli/commands/sites.ts';
 import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/command.ts';
+import { renderQuotas } from '../../../src/parts/quotas/command.ts';
+import { renderSites } from '../../../src/parts/sites/command.ts';
 import { anyText } from '../../helpers/texts.ts';
 
 interface Texts {
@@ -112,7 +112,9 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       ...{ health: 'failing', version: text, startedAt: other, atMs: 1, undecided: { [text]: 1 } },
       findings: [{ level: 'failing', problem: text, advice: other }],
-      lastMinute: { passed: 1, refused: 1, undecided: 1, degraded: 1 },
+      situation: { level: 'failing', text },
+      incidents: [{ kind: 'outage', since: other, until: text, text, offered: 2, undecided: 1 }],
+      lastMinute: { offered: 4, passed: 1, refused: 1, undecided: 1, degraded: 1, unmatched: 0 },
       store: { description: text, failures: 1, openCircuits: [other], isUp: false, reason: text },
       rules: { source: text, count: 1, pending: 'invalid', problems: [other], hash: text, loadedAt: other },
       overrides: { count: 1, nextEnd: text },

@@ -7,7 +7,10 @@ import { reflectionMethods } from '../../../src/edge/grpc/reflection.ts';
 import type { OpenCall } from '../../../src/h2/grpc/method.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.json', import.meta.url), 'utf8');
-const [method] = reflectionMethods({ paths: [''], hasQuotas: true });
+const [method] = reflectionMethods({
+  paths: [''],
+  offered: ['/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas'],
+});
 if (method?.kind !== 'bidi stream') throw new Error('expected a bidirectional stream');
 const official = new ReflectionV1Implementation(describedServices());
 const { symbols, files: officialFiles } = official as unknown as {

@@ -1,5 +1,5 @@
 import { type Item, type SwapStore, swap } from '../../../src/engine/backends/cas.ts';
-import { createMemcachedClient, type MemcachedClient } from '../../../src/engine/backends/memcached/client.ts';
+import { createMemcachedClient, type MemcachedClient } from '../../../src/parts/memcached/client.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
 import { eventually } from '../../helpers/until.ts';
 

@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
 import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
-import { MemcachedBackend } from '../../../src/engine/backends/memcached/backend.ts';
-import { createMemcachedClient } from '../../../src/engine/backends/memcached/client.ts';
-import { openServers } from '../../../src/engine/backends/memcached/servers.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { referenceCounters } from '../../../src/engine/backends/redis/reference/counters.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
+import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
+import { createMemcachedClient } from '../../../src/parts/memcached/client.ts';
+import { openServers } from '../../../src/parts/memcached/servers.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {

@@ -250,6 +250,20 @@ describe('what has lapsed is reported once, by the next step that may charge', (
     expect(await standing(store, key, limit)).toEqual({ charged: 5, held: 0 });
   });
 
+  test.each(cases)('$name: a charge of no hits settles it, with on_lapse: $onLapse', async ({ open, onLapse }) => {
+    const { store, key, limit, charged } = setUp(open, onLapse);
+    await report(store, reserve(key, limit, 1, 60));
+    await report(store, reserve(key, limit, 2, 30));
+    storeClock.advance(TTL_MS);
+    const usage = onLapse === 'charge' ? 90 : 0;
+    const settle: RequestOperation = { ...operationOf({ key }, limit, 0, false), kind: 'charge' };
+    expect(await report(store, settle)).toMatchObject({ event: 'peeked', lapsed: 90, lapses: 2, usage });
+    expect(await report(store, settle)).toMatchObject({ event: 'peeked', lapsed: 0, lapses: 0, usage: 0 });
+    const late = { event: 'late', charged: 5, lapsed: 0, usage: 5 - charged };
+    expect(await report(store, commit(key, limit, 1, 5))).toMatchObject(late);
+    expect(await standing(store, key, limit)).toEqual({ charged: charged === 0 ? 5 : 35, held: 0 });
+  });
+
   test.each(cases)('$name: it is forgotten with the counter, with on_lapse: $onLapse', async ({ open, onLapse }) => {
     const { store, limit } = setUp(open, onLapse);
     const keptMs = onLapse === 'free' ? TTL_MS : 2 * DAY_MS;

@@ -171,6 +171,34 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
   },
 );
 
+test.each(['charge', 'free'] as const)(
+  'what lapses with on_lapse: %s is in the usage until a late commit corrects it',
+  async (onLapse) => {
+    const limit = reservationOf(fixedWindowOf(1_000, YEAR_MS), { ttlMs: 1_000, onLapse });
+    const clock = fakeClock(START_MS);
+    const prefix = `${randomUUID()}:`;
+    const usage = new MemoryUsage(clock, randomUUID);
+    const places = [
+      [createMemoryBackend(clock, { maxCounters: 100 }, { usage }), usage],
+      [openRedis(prefix, clock, true), new RedisUsage(redis, prefix)],
+    ] as const;
+    const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value: 'a' }]);
+    const common = { key, limit, blocks: false, metered: true as const, holder: 7 };
+    for (const [backend, counted] of places) {
+      clock.set(START_MS);
+      const used = async (operation: Pick<Operation, 'hits' | 'commits'> & { readonly kind: 'spend' | 'charge' }) => {
+        await backend.run([{ ...common, ...operation }], how);
+        return sumOf(await drain(counted));
+      };
+      expect(await used({ kind: 'spend', hits: 60 })).toBe(0);
+      clock.advance(1_000);
+      expect(await used({ kind: 'charge', hits: 0 })).toBe(onLapse === 'charge' ? 60 : 0);
+      expect(await used({ kind: 'spend', commits: true, hits: 22 })).toBe(onLapse === 'charge' ? -38 : 22);
+      expect(await used({ kind: 'spend', commits: true, hits: 22 })).toBe(0);
+    }
+  },
+);
+
 /** A store with its usage. */
 const stores = {
   memory() {

@@ -163,6 +163,7 @@ class Oracle {
     const hold = account.held.get(id);
     const isKnown = hold !== undefined && this.#clock() - hold.untilMs < TTL_MS; // else the lapsed amount stays charged
     if (isKnown && hold.chargedIn === account.month) account.charged -= hold.amount;
+    if (isKnown && hold.chargedIn !== undefined) account.used -= hold.amount;
     account.held.delete(id);
     account.settledMs.set(id, this.#clock());
     for (const [what, tokens] of parts) {
@@ -183,13 +184,14 @@ class Oracle {
   charged = (tenant: string): bigint => exactly(this.#account(tenant).charged);
   used = (tenant: string): bigint => exactly(this.#account(tenant).used);
 
-  /** Charges what has lapsed in this month. */
-  #lapse({ held, month }: Account): bigint {
+  /** Charges what has lapsed in this month, and counts all that has lapsed as used. */
+  #lapse(account: Account): bigint {
     let amount = 0n;
-    for (const hold of held.values()) {
+    for (const hold of account.held.values()) {
       if (hold.chargedIn !== undefined || hold.untilMs > this.#clock()) continue;
       hold.chargedIn = monthIn.format(hold.untilMs);
-      if (hold.chargedIn === month) amount += hold.amount;
+      account.used += hold.amount;
+      if (hold.chargedIn === account.month) amount += hold.amount;
     }
     return amount;
   }

@@ -127,6 +127,14 @@ test('handles more calls in a turn for each call that expired before it, up to n
   expect(log).toHaveLength(9 * DECIDED);
 });
 
+test('handles no more calls for those that expire on connections with much input', async () => {
+  queue.spend(SLICE_UNITS);
+  for (let at = 0; at < SLICE_UNITS; at++) queue.add(call('decided', 4), 1);
+  for (let count = 0; count < 1_000; count++) queue.canWait({ connection: { hasMuchInput: true }, expiresAtMs: -1 });
+  await nextTurn();
+  expect(log).toHaveLength(SLICE_UNITS / 4);
+});
+
 describe('connections', () => {
   test('take turns, however many calls one of them has', async () => {
     queue.spend(SLICE_UNITS);

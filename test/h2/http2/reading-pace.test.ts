@@ -4,11 +4,13 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
+import type { CallSource } from '../../../src/h2/bounds/call-queue.ts';
 import { FrameReader } from '../../../src/h2/http2/frame-reader.ts';
 import { PREFACE } from '../../../src/h2/http2/frames.ts';
 import { openCertificates } from '../../../src/h2/listen/certificates.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
-import { frame, openRaw } from '../../helpers/h2-client.ts';
+import { agreeable } from '../../helpers/grpc-server.ts';
+import { call, frame, openRaw } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 import { eventually } from '../../helpers/until.ts';
 
@@ -64,4 +66,27 @@ test('a reader whose connection has ended holds no input, even if it was paused'
   expect(reader.heldBytes).toBe(0);
   reader.read(FLOOD.subarray(0, 100));
   expect(reader.heldBytes).toBe(0);
+});
+
+test('a connection that sends more than its calls take in a turn has much input', async () => {
+  const seen: (boolean | undefined)[] = [];
+  const server = await startH2({
+    service: {
+      shouldRateLimit(request, caller, reply) {
+        seen.push((caller.connection as CallSource | undefined)?.hasMuchInput); // of this server
+        return agreeable.shouldRateLimit(request, caller, reply);
+      },
+    },
+  });
+  const client = await openRaw(server.port);
+  client.send(call(1));
+  await client.reply(1);
+  const large = frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(16_384));
+  client.send(Buffer.concat([3, 5, 7, 9, 11, 13, 15, 17].flatMap((id) => [large, large, call(id), large, large])));
+  await client.reply(17);
+  client.close();
+  await server.close(0);
+  expect(seen).toHaveLength(9);
+  expect(seen[0]).toBe(false);
+  expect(seen).toContain(true);
 });

@@ -179,7 +179,7 @@ test('the answers of every operation conform to the OpenAPI document', async () 
   expect(isThere('PUT /api/v1/overrides', 'warning')).toBe(true);
   const asked = new Set(made.map(({ operation }) => operation));
   asked.add('POST /json'); // in the next test
-  const ofSites = ['GET /api/v1/sites', 'GET /api/v1/sites/limits']; // these need several sites: test/edge/sites/operations.test.ts
+  const ofSites = ['GET /api/v1/sites', 'GET /api/v1/sites/limits']; // these need several sites: test/parts/sites/operations.test.ts
   const others = documented.operations.filter((one) => !asked.has(one) && !one.includes(' /holds/')); // test/edge/http/holds.test.ts
   expect(others.toSorted()).toEqual(ofSites);
 });

@@ -157,6 +157,38 @@ test('hits that are counted only up to their bound are found, and releases with 
   ]);
 });
 
+test.each([1, 2])('reservations that lapse are found within 60 s, by key: %d deciders', async (deciders) => {
+  const traffic = createProxiedTraffic(RULES, { deciders });
+  const { findings } = traffic;
+  const lapsed = () => findings.list().filter(({ kind }) => kind === 'reservations_lapsed');
+  const send = (model: string, isCommitted: boolean): void => {
+    const entries = { model, id: `l${ids++}` };
+    traffic.send(A, 'llm', [sent(entries, 100)]);
+    if (isCommitted) traffic.after(1_000, () => traffic.send(A, 'llm', [sent({ ...entries, used: '1' }, 80)]));
+  };
+  let requests = 0;
+  await traffic.pass(30, () => {
+    send('read', true);
+    if (requests++ % 60 === 0) send('lost', false); // five of these
+    if (requests % 100 === 0) send('read', false); // as clients that break off
+    return false;
+  });
+  await traffic.pass(60, () => false);
+  await traffic.pass(60, () => lapsed().length > 0);
+  await traffic.pass(20, () => false);
+  expect(lapsed()).toEqual([
+    expect.objectContaining({
+      rule: 'llm.model.id',
+      example: [{ key: 'model', value: 'lost' }],
+      problem: expect.stringMatching(
+        /^5 of 5 reservations of one key of rule 'llm\.model\.id' .*: 500 hits stay charged as they were reserved/,
+      ),
+    }),
+  ]);
+  await traffic.pass(240, () => false);
+  expect(findings.list()).toEqual([]);
+});
+
 test('100,000 requests of honest traffic raise no finding', async () => {
   const seen = new Set<string>();
   let requests = 0;

@@ -6,11 +6,13 @@ const by = { proxy: '127.0.0.1' } as ProxyTraffic['by']; // no more is known of 
 const reportOf = (traffic: Partial<ProxyTraffic>, calls: EvidenceReport['calls'] = []): EvidenceReport => ({
   calls,
   pairs: [],
+  lapsed: [],
   traffic: [{ domain: 'shop', by, requests: 200, shapes: new Map(), keys: new Map(), ...traffic }],
   examples: new Map(),
   jumps: [],
   bounded: [],
   children: [],
+  undecided: [],
   committed: [],
 });
 
@@ -39,4 +41,20 @@ test('placeholders and calls without descriptors of several processes are added'
   expect(judge([reportOf({ keys: new Map([['user', { ...key, values: 90, placeholders: 90 }]]) }), real], 0)).toEqual(
     [],
   );
+});
+
+test('requests of a proxy without a decision are added up by reason, with the time since when', () => {
+  const late = { reason: 'late' as const, by, calls: [1, 0, 0, 0, 0, 0], sinceMs: 9 };
+  const lost = { reason: 'store' as const, by, calls: [0, 4, 0, 0, 0, 0], sinceMs: 7 };
+  const reports = [
+    { ...reportOf({}), undecided: [late, lost] },
+    { ...reportOf({}), undecided: [{ ...lost, sinceMs: 5 }] },
+  ];
+  const found = judge(reports, 10).map(({ kind, proxy, sinceMs, problem }) => [kind, proxy, sinceMs, problem]);
+  const text = (count: string, why: string) =>
+    `${count} of 127.0.0.1 in the last minute got no decision, and passed unless it fails closed: ${why}`;
+  expect(found).toEqual([
+    ['undecided', '127.0.0.1', 9, text('1 request', 'they waited in this service for too long')],
+    ['undecided', '127.0.0.1', 5, text('8 requests', 'the store did not answer in time')],
+  ]);
 });

@@ -10,6 +10,7 @@ import { startEnvoy } from '../../helpers/envoy.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
 import { sent } from '../../helpers/proxied-traffic.ts';
 import { startRedis } from '../../helpers/redis.ts';
+import { until } from '../../helpers/until.ts';
 import { MAIN, startWeir } from '../../helpers/weir.ts';
 
 const RULES = `
@@ -36,7 +37,7 @@ test('a real service shows the charges that lose their descriptors in the API, s
   /** As agentgateway's proxies do: a check of no tokens, then a charge that has lost its descriptors. */
   const calling = clients.map(async (client) => {
     while (!isOver) {
-      await client.send({ domain: 'llm', descriptors: [sent({ user: 'ann' }, 0)], hits_addend: 0 });
+      await client.send({ domain: 'llm', descriptors: [sent({ user: 'ann' }, 0)], hits_addend: 0 }).catch(() => {});
       await client.send({ domain: 'llm', descriptors: [], hits_addend: 812 }).catch(() => {});
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -82,6 +83,14 @@ test('a real service shows the charges that lose their descriptors in the API, s
       ...['--token', TOKEN],
     );
     expect(doctor.stdout).toMatch(/^wrong {2}\d+ checks of rule 'llm\.user'.*; example user=ann; check .*$/m);
+    await redis.kill();
+    await until('a finding about undecided calls', async () =>
+      (await found()).some(({ kind }) => kind === 'undecided'),
+    );
+    const failing = await weirCommand('status');
+    expect(failing.stdout).toMatch(
+      /degraded +\d+ requests? of 127\.0\.0\.1 in the last minute got no decision, .*: the store did not answer in time; since 2/,
+    );
   } finally {
     isOver = true;
     await Promise.all(calling).catch(() => {});

@@ -1,5 +1,5 @@
-import { noPeerCounts, type SitesReport } from '../../../src/edge/sites/site-counts.ts';
 import { addFigures, addSites, keptFigures, readFigures } from '../../../src/operate/observe/figures.ts';
+import { noPeerCounts, type SitesReport } from '../../../src/operate/observe/site-counts.ts';
 
 test('figures of two processes are summed, except the lateness, which is that of the later one', () => {
   const one = { ...readFigures(), inFlight: 2, latenessMs: 30, userSeconds: 1, quotaReports: 4 };

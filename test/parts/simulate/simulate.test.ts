@@ -1,5 +1,5 @@
-import { parseMapping } from '../../../src/lab/replay/mapping/mapping.ts';
-import type { RecordedRequest } from '../../../src/lab/replay/request.ts';
+import { parseMapping } from '../../../src/parts/replay/mapping/mapping.ts';
+import type { RecordedRequest } from '../../../src/parts/replay/request.ts';
 import { Random } from '../../../src/parts/simulate/random.ts';
 import { scenarioNames } from '../../../src/parts/simulate/scenario-names.ts';
 import { scenarios } from '../../../src/parts/simulate/scenarios.ts';

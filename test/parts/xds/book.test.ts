@@ -270,6 +270,36 @@ describe('an answer is refused, and the current rules are kept,', () => {
   });
 });
 
+describe('an answer of which a domain has problems', () => {
+  const wrong = resource('wrong', 'b', limitOf(1), limitOf(2));
+
+  test('is refused, but applies to the other domains, and that domain keeps its rules', async () => {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'a', limitOf(5)), resource('r2', 'b', limitOf(6))]);
+    const verdict = await controlPlane.serve('v2', [resource('r1', 'a', limitOf(7)), wrong, resource('r3', 'c')]);
+    expect(verdict).toEqual({ nack: expect.stringMatching(/^wrong: duplicate descriptor/), version: 'v1' });
+    expect(inForce()).toEqual(['a.k: 7 per minute', 'b.k: 6 per minute']);
+    expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['a', 'c', 'b']);
+    expect(events).toEqual(['up', 2, 2, [expect.stringMatching(/^wrong: .*duplicate/)]]);
+    expect(await controlPlane.serve('v3', [resource('r2', 'b', limitOf(8))])).toEqual({ ack: 'v3' });
+    expect(inForce()).toEqual(['b.k: 8 per minute']);
+  });
+
+  test('applies to the other domains after a start, too', async () => {
+    await both();
+    const verdict = await controlPlane.serve('v1', [wrong, resource('r1', 'a', limitOf(5))]);
+    expect(verdict).toEqual({ nack: expect.stringMatching(/^wrong: /), version: '' });
+    expect(inForce()).toEqual(['a.k: 5 per minute']);
+  });
+
+  test('leaves out all resources of that domain', async () => {
+    await both();
+    const twice = [resource('r1', 'b', limitOf(6)), resource('r2', 'b'), resource('r3', 'a', limitOf(5))];
+    await controlPlane.serve('v1', twice);
+    expect(inForce()).toEqual(['a.k: 5 per minute']);
+  });
+});
+
 describe('a stream', () => {
   const asked = {
     node_id: 'node-1',

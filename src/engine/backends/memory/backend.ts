@@ -66,7 +66,7 @@ export function createMemoryBackend(
   const resets: Resets = new Map();
   const meter = (operation: Operation, decision: CounterDecision, nowMs: number): Decision => {
     const { code, reservation } = decision;
-    if (operation.metered) usage?.add(operation, usedHits(operation, code === 'OK', reservation?.charged ?? 0), nowMs);
+    if (operation.metered) usage?.add(operation, usedHits(operation, code === 'OK', reservation?.usage ?? 0), nowMs);
     return decision;
   };
   const runOne = (operation: Operation, nowMs: number): Decision => {

@@ -318,8 +318,14 @@ export class RedisBackend implements Backend {
     for (const [at, window] of windows.entries()) {
       const before = befores[at] as State | Error; // one for each window
       if (!(before instanceof Error)) joined.addWindow(window, before, nowMs);
-      else if (isForScript(before)) refused.push(...spendsAlone(requests, window));
-      else joined.addFailure(window, () => this.#unavailable(describeError(before)));
+      else if (isForScript(before)) {
+        if (isOverwritten(before)) this.#listener?.doubted?.();
+        for (const spend of spendsAlone(requests, window)) {
+          const known = isOverwritten(before) ? this.#recall(spend.request.operations) : undefined;
+          if (known) joined.addRest([spend], [known]);
+          else refused.push(spend);
+        }
+      } else joined.addFailure(window, () => this.#unavailable(describeError(before)));
     }
     if (refused.length > 0)
       joined.addRest(
@@ -463,6 +469,9 @@ const separate = (request: BatchRequest): readonly BatchRequest[] =>
 /** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
 const isForScript = ({ message }: Error): boolean =>
   /^(ERR|WRONGTYPE|NOPERM|MOVED|ASK|TRYAGAIN|CLUSTERDOWN) /.test(message);
+
+/** Whether another program's value is in the place of a counter. */
+const isOverwritten = ({ message }: Error): boolean => message.startsWith('WRONGTYPE');
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
 

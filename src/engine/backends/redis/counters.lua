@@ -92,8 +92,8 @@ local MAX_USAGE_ENTRIES = 500000 -- as in usage.ts
 
 -- The hits that a charged step adds to the usage of its counter. Twin of `usedHits` in usage.ts.
 local function used_hits(limit, hits, accepted, report)
-  if limit.algorithm.reserves and hits >= 0 then
-    return report[3] -- a commit's charge
+  if limit.algorithm.reserves then
+    return report[12] + math.min(hits, 0)
   end
   return (accepted or hits < 0) and hits or 0
 end

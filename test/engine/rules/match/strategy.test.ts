@@ -1,7 +1,7 @@
 import { RequestWork } from '../../../../src/base/request-work.ts';
-import { findBucket } from '../../../../src/edge/rlqs/find-bucket.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import { bucketStrategy } from '../../../../src/engine/rules/match/strategy.ts';
+import { findBucket } from '../../../../src/parts/quotas/find-bucket.ts';
 import { anyRequest, anyRules } from '../../../helpers/explained.ts';
 import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../../helpers/patterns.ts';
 import fc from '../../../helpers/property.ts';

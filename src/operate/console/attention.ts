@@ -1,0 +1,119 @@
+import { rfc3339 } from '../../base/times.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
+import type { AdminOptions, SourcedRules } from '../admin/options.ts';
+import { type Shown, shownEntries } from '../admin/shown.ts';
+import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
+import type { StandingFinding } from '../findings/findings.ts';
+import { failingText, type WorkReport } from '../observe/work-state.ts';
+import type { Incident, Incidents } from './incidents.ts';
+import type { AllRuleSeries } from './rule-series.ts';
+import type { ServiceSeries } from './service-series.ts';
+import { describeSituation, incidentText } from './situation.ts';
+import type { StoreLatency } from './store-latency.ts';
+
+/** What is gathered once a second. */
+interface Gathered {
+  readonly service: ServiceSeries;
+  readonly rules: AllRuleSeries;
+  readonly latency: StoreLatency;
+  readonly incidents: Incidents;
+}
+
+/** The situation and what needs attention, for the status and for the console. */
+export type Attention = Pick<Status, 'situation' | 'findings' | 'incidents' | 'lastMinute' | 'store' | 'rules'>;
+
+export function describeAttention(options: AdminOptions, gathered: Gathered, shown: Shown): Attention {
+  const { service, incidents, rules: series } = gathered;
+  const nowMs = options.clock();
+  const store = describeStore(options, gathered.latency);
+  const rules = describeRules(options.sourced);
+  const lastMinute = service.lastMinute();
+  const others = [
+    ...options.background().flatMap(workProblems),
+    ...options.findings.list().map((one) => configurationProblem(one, shown)),
+  ];
+  const { situation, findings } = describeSituation({
+    isReady: options.isReady(),
+    undecidedBy: service.undecidedBy(),
+    incidents: incidents.list(),
+    refusing: series.refusingMost(1, 'hidden', nowMs)[0]?.rule,
+    others: others.length,
+    ...{ nowMs, lastMinute, store, rules },
+  });
+  return {
+    situation,
+    findings: [...findings, ...others],
+    incidents: incidents.list().map((one) => listIncident(one, store.description)),
+    ...{ lastMinute, store, rules },
+  };
+}
+
+function describeStore(options: AdminOptions, latency: StoreLatency): Status['store'] {
+  const state = options.store();
+  const [lastMinute, lastDay] = [latency.minute(), latency.day()];
+  return {
+    description: options.storeDescription(),
+    failures: options.statistics.failures.store,
+    openCircuits: [...options.openCircuits()].flatMap(([node, open]) => (open > 0 ? [node] : [])),
+    ...(state && { isUp: state.isUp }),
+    ...(state?.reason !== undefined && { reason: state.reason }),
+    ...(state?.latencyMs !== undefined && { latencyMs: Math.round(state.latencyMs * 100) / 100 }),
+    ...(state?.lastSuccessAtMs !== undefined && { lastSuccessAt: rfc3339(state.lastSuccessAtMs) }),
+    ...(lastMinute && { lastMinute }),
+    ...(lastDay && { lastDay }),
+  };
+}
+
+const MAX_SHOWN_PROBLEMS = 20;
+
+function describeRules({ book, inForce, lastLoad, description }: SourcedRules): Status['rules'] {
+  const loaded = inForce();
+  const last = lastLoad();
+  const problems = last && !last.ok ? last.problems : [];
+  return {
+    source: description,
+    count: book.rules()?.rules.length ?? 0,
+    pending: (loaded?.isNewest ?? true) ? null : isUnread(problems) ? 'unread' : 'invalid',
+    problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
+    moreProblems: Math.max(countProblems(problems) - MAX_SHOWN_PROBLEMS, 0),
+    ...(loaded && { hash: loaded.hash, loadedAt: rfc3339(loaded.atMs) }),
+  };
+}
+
+function listIncident(one: Incident, store: string): ListedIncident {
+  const { kind, sinceMs, untilMs, offered, undecided } = one;
+  const until = untilMs === undefined ? {} : { until: rfc3339(untilMs) };
+  return { kind, since: rfc3339(sinceMs), ...until, text: incidentText(one, store), offered, undecided };
+}
+
+/** What to do about work that fails. */
+const adviceOnWork: Readonly<Record<WorkName, string>> = {
+  usage:
+    'usage stays in the store of the counters until it can be collected: check USAGE_DIR or USAGE_URL, and that store',
+  usage_retention: 'correct the clock; usage is deleted again once it is plausible',
+  usage_rows: 'the other rows are kept; the runbook of WeirBackgroundFailing says how to find and release these',
+  recording: 'requests that are missing in the recording are counted in it; check the disk of RECORD_TO',
+  audit_log: 'operators can change nothing meanwhile: check the disk of AUDIT_LOG',
+  overrides: 'the overrides that were read last apply: check the store of the counters',
+  candidate: 'the candidate that was read last is tried: check the store of the counters',
+  statistics: 'check STATSD_HOST, STATSD_PORT and the network to it',
+  findings: 'mistakes in the configurations of proxies are not found meanwhile; please report this',
+  sites: 'shared limits have only the part of this site: weir sites shows the exchanges',
+};
+
+const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
+  failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
+
+function configurationProblem(
+  { problem, sinceMs, configuration, example }: StandingFinding,
+  shown: Shown,
+): StatusFinding {
+  const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;
+  return degraded(
+    `${problem}; since ${rfc3339(sinceMs)}${shownExample}`,
+    `check in the configuration of the proxy: ${configuration}`,
+  );
+}
+
+const degraded = (problem: string, advice: string): StatusFinding => ({ level: 'degraded', problem, advice });

@@ -1,0 +1,135 @@
+import type { StoreLatency } from './store-latency.ts';
+
+const DAY_MS = 86_400_000;
+const MAX_INCIDENTS = 50;
+/** An outage is over after this long without a request that it affected. */
+const QUIET_MS = 15_000;
+/** A store is slow if half of its calls take longer: three quarters of the 20 ms that Envoy waits by default. */
+export const SLOW_STORE_MS = 15;
+/** Deciders that end within this time are one incident. */
+const PAUSE_MS = 60_000;
+/** Above this part of the requests, those without a decision are no exceptions. */
+export const MAX_UNDECIDED_PART = 0.01;
+
+/** Requests by outcome; degraded: answered without one of their counters. */
+export interface Outcomes {
+  readonly passed: number;
+  readonly refused: number;
+  readonly degraded: number;
+  readonly undecided: number;
+}
+
+/** All requests that callers made: the denominator of every share. */
+export const offeredOf = ({ passed, refused, degraded, undecided }: Outcomes): number =>
+  passed + refused + degraded + undecided;
+
+/** What one second adds. */
+export interface Second {
+  readonly nowMs: number;
+  readonly outcomes: Outcomes;
+  /** Requests without a decision so far, by reason. */
+  readonly undecidedBy: Readonly<Record<string, number>>;
+  /** The store does not answer, or a node of it is not called. */
+  readonly isStoreAway: boolean;
+  readonly lastSuccessAtMs?: number | undefined;
+  readonly latency: ReturnType<StoreLatency['minute']>;
+  readonly restarts: number;
+  readonly hasNewestRules: boolean;
+}
+
+/** Something that went wrong for a time. */
+export interface Incident {
+  readonly kind: 'outage' | 'process' | 'slow_store' | 'rules';
+  readonly sinceMs: number;
+  /** Absent: it goes on. */
+  readonly untilMs?: number;
+  /** Requests while it lasted, and those without a decision by reason. */
+  readonly offered: number;
+  readonly undecided: number;
+  readonly degraded: number;
+  readonly by: Readonly<Record<string, number>>;
+  readonly wasStoreAway: boolean;
+  /** How often it happened without a longer pause. */
+  readonly times: number;
+}
+
+type Open = { -readonly [F in keyof Incident]: Incident[F] } & { lastMs: number; offeredSince: number };
+
+/** The incidents of the last day. */
+export class Incidents {
+  readonly #all: Open[] = [];
+  #before: Second | undefined;
+
+  /** To be called once a second. */
+  gather(second: Second): void {
+    const before = this.#before;
+    this.#before = second;
+    const { nowMs, outcomes, isStoreAway, latency } = second;
+    const isReached = second.lastSuccessAtMs !== undefined; // else the service has just started
+    const isHarmed = outcomes.undecided > MAX_UNDECIDED_PART * offeredOf(outcomes) || outcomes.degraded > 0;
+    const outage = this.#follow('outage', (isStoreAway && isReached) || isHarmed, nowMs, QUIET_MS);
+    if (outage) addSecond(outage, second, before?.undecidedBy ?? {});
+    this.#follow('slow_store', latency !== undefined && latency.p50Ms > SLOW_STORE_MS, nowMs);
+    this.#follow('rules', !second.hasNewestRules, nowMs);
+    const ended = second.restarts - (before?.restarts ?? second.restarts);
+    if (ended > 0) this.#noteEnded(ended, nowMs);
+    const dropped = this.#all.length - MAX_INCIDENTS;
+    if (dropped > 0) this.#all.splice(0, dropped);
+    while (this.#all[0]?.untilMs !== undefined && nowMs - this.#all[0].untilMs > DAY_MS) this.#all.shift();
+  }
+
+  /** The newest first. */
+  list(): readonly Incident[] {
+    return this.#all.toReversed();
+  }
+
+  #noteEnded(processes: number, nowMs: number): void {
+    const last = this.#all.findLast(({ kind }) => kind === 'process');
+    const isSame = last !== undefined && nowMs - last.lastMs < PAUSE_MS;
+    const one = isSame ? last : this.#begin('process', nowMs);
+    one.times = (isSame ? one.times : 0) + processes;
+    one.lastMs = nowMs;
+    one.untilMs = nowMs;
+  }
+
+  #begin(kind: Incident['kind'], nowMs: number): Open {
+    const none = { offered: 0, undecided: 0, degraded: 0, by: {}, wasStoreAway: false, times: 1, offeredSince: 0 };
+    const fresh: Open = { kind, sinceMs: nowMs, lastMs: nowMs, ...none };
+    this.#all.push(fresh);
+    return fresh;
+  }
+
+  /** The incident of this kind that goes on, if any. */
+  #follow(kind: Incident['kind'], isOn: boolean, nowMs: number, quietMs = 0): Open | undefined {
+    const known = this.#all.findLast((one) => one.kind === kind && one.untilMs === undefined);
+    if (isOn) {
+      const open = known ?? this.#begin(kind, nowMs);
+      open.lastMs = nowMs;
+      return open;
+    }
+    if (known && nowMs - known.lastMs >= quietMs) known.untilMs = known.lastMs;
+    return known;
+  }
+}
+
+function addSecond(outage: Open, second: Second, before: Readonly<Record<string, number>>): void {
+  const { nowMs, outcomes, undecidedBy, isStoreAway, lastSuccessAtMs } = second;
+  if (isStoreAway && !outage.wasStoreAway) {
+    outage.wasStoreAway = true;
+    outage.sinceMs = Math.min(outage.sinceMs, lastSuccessAtMs ?? outage.sinceMs);
+  }
+  outage.offeredSince += offeredOf(outcomes);
+  if (outage.lastMs === nowMs) {
+    outage.offered += outage.offeredSince;
+    outage.offeredSince = 0;
+  }
+  outage.undecided += outcomes.undecided;
+  outage.degraded += outcomes.degraded;
+  const added = Object.entries(undecidedBy).map(([reason, count]) => [reason, count - (before[reason] ?? 0)] as const);
+  outage.by = addReasons(outage.by, Object.fromEntries(added));
+}
+
+const addReasons = (one: Incident['by'], other: Incident['by']): Incident['by'] => {
+  const sums = Object.keys({ ...one, ...other }).map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)] as const);
+  return Object.fromEntries(sums.filter(([, count]) => count > 0));
+};

@@ -1,0 +1,219 @@
+import { count, counted } from '../../base/texts.ts';
+import { rfc3339 } from '../../base/times.ts';
+import type { Status, StatusFinding } from '../answers/status.ts';
+import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf, SLOW_STORE_MS } from './incidents.ts';
+
+/** What the sentence is made of. */
+export interface SituationFacts {
+  readonly nowMs: number;
+  readonly isReady: boolean;
+  readonly lastMinute: Outcomes;
+  /** Requests of the last minute without a decision, by reason. */
+  readonly undecidedBy: Readonly<Record<string, number>>;
+  readonly store: Status['store'];
+  readonly rules: Status['rules'];
+  /** The newest first. */
+  readonly incidents: readonly Incident[];
+  /** Other things that need attention. */
+  readonly others: number;
+  /** The path of the rule that refused most in the last minute. */
+  readonly refusing?: string | undefined;
+}
+
+interface Clause {
+  /** over: it is no longer so; calm: nothing is wrong. */
+  readonly level: Status['situation']['level'];
+  readonly problem: string;
+  readonly advice?: string;
+}
+
+/** The situation in one sentence, undecided requests first, then the store, then refusals; and what needs attention. */
+export function describeSituation(facts: SituationFacts): {
+  readonly situation: Status['situation'];
+  readonly findings: readonly StatusFinding[];
+} {
+  const { store, rules, incidents, nowMs } = facts;
+  const { others } = facts;
+  const troubles = [
+    ...notReady(facts),
+    ...lost(facts),
+    ...guessed(facts),
+    ...storeTroubles(store),
+    ...ruleTroubles(rules),
+  ];
+  const past = incidents.filter((one) => one.untilMs !== undefined && nowMs - one.untilMs < windowMs(one));
+  const over = past.map((one): Clause => ({ level: 'over', problem: pastText(one, store.description) }));
+  const more: readonly Clause[] =
+    others === 0
+      ? []
+      : [{ level: 'degraded', problem: `${counted(others, 'other thing')} to attend to, listed below` }];
+  const clauses = [...troubles, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
+  const text = (clauses.length > 0 ? clauses.map(({ problem }) => problem) : calm(facts)).join('; ');
+  const level = (['failing', 'degraded', 'over'] as const).find((one) =>
+    clauses.some((clause) => clause.level === one),
+  );
+  const findings = (['failing', 'degraded'] as const).flatMap((of) =>
+    troubles.flatMap((one) =>
+      one.level === of ? [{ level: of, problem: one.problem, advice: one.advice ?? '' }] : [],
+    ),
+  );
+  return {
+    situation: { level: level ?? 'calm', text: `${text.charAt(0).toUpperCase()}${text.slice(1)}.` },
+    findings,
+  };
+}
+
+/** Incidents that are over, in a sentence. */
+const MAX_PAST = 2;
+const MIN_WINDOW_MS = 600_000;
+const MAX_WINDOW_MS = 3_600_000;
+
+/** For how long an incident that is over is still part of the sentence: as long as it lasted, and ten minutes at least. */
+const windowMs = ({ sinceMs, untilMs = sinceMs }: Incident): number =>
+  Math.min(Math.max(untilMs - sinceMs, MIN_WINDOW_MS), MAX_WINDOW_MS);
+
+const failing = (problem: string, advice: string): Clause => ({ level: 'failing', problem, advice });
+const degraded = (problem: string, advice: string): Clause => ({ level: 'degraded', problem, advice });
+
+function notReady({ isReady, rules }: SituationFacts): readonly Clause[] {
+  if (isReady) return [];
+  const why = rules.hash === undefined ? 'no rules are loaded' : 'counters have not been reached since the start';
+  return [failing(`requests cannot be decided: ${why}`, '/healthcheck?verbose on the HTTP port has the reason')];
+}
+
+/** Requests of the last minute without a decision, with the cause. */
+function lost({ lastMinute, undecidedBy, store }: SituationFacts): readonly Clause[] {
+  const { undecided } = lastMinute;
+  if (undecided === 0) return [];
+  const { why, advice } = causeOf(undecidedBy, store);
+  const text = `${shareText(undecided, offeredOf(lastMinute))} of the last minute got no decision, and proxies may have let them pass: ${why}`;
+  return [undecided > MAX_UNDECIDED_PART * offeredOf(lastMinute) ? failing(text, advice) : degraded(text, advice)];
+}
+
+/** Requests that were answered without their counters. */
+function guessed({ lastMinute, store }: SituationFacts): readonly Clause[] {
+  if (lastMinute.degraded === 0) return [];
+  const text = `${shareText(lastMinute.degraded, offeredOf(lastMinute))} of the last minute were decided without their counters`;
+  const why = isAway(store) ? `${nameOf(store.description)} does not answer` : 'the store, or this process, was late';
+  return [degraded(text, `${why}: on_store_failure and on_overload of the rules decide meanwhile`)];
+}
+
+function storeTroubles({
+  description,
+  isUp,
+  reason,
+  lastSuccessAt,
+  openCircuits,
+  lastMinute,
+}: Status['store']): Clause[] {
+  const advice = `counters are ${description}: check it, and the network to it; meanwhile on_store_failure decides`;
+  const since = lastSuccessAt === undefined ? 'has never answered' : `has not answered since ${lastSuccessAt}`;
+  if (isUp === false) return [failing(`the store ${since}: ${reason ?? 'no reason known'}`, advice)];
+  if (openCircuits.length > 0)
+    return [failing(`${openCircuits.join(', ')} did not answer in time, and is called only to probe it`, advice)];
+  if (!lastMinute || lastMinute.p50Ms <= SLOW_STORE_MS) return [];
+  const text = `${nameOf(description)} is slow: half of its calls take ${lastMinute.p50Ms} ms or more`;
+  return [degraded(text, 'see "Is the store slow?" in the runbooks: proxies wait 20 ms by default')];
+}
+
+function ruleTroubles({ pending, problems, source }: Status['rules']): readonly Clause[] {
+  const [first = 'see the log'] = problems;
+  if (pending === null) return [];
+  const [are, advice] =
+    pending === 'invalid'
+      ? ['are invalid', 'correct them: weir check finds all problems, and files are loaded within a second']
+      : ['could not be read', `reading is tried again; check ${source}`];
+  return [degraded(`newer rules ${are}, and the previous ones stay in force: ${first}`, advice)];
+}
+
+function refusals({ lastMinute, refusing }: SituationFacts): readonly Clause[] {
+  if (lastMinute.refused === 0) return [];
+  const by = refusing === undefined ? '' : `, most by ${refusing}`;
+  const problem = `${shareText(lastMinute.refused, offeredOf(lastMinute))} of the last minute were refused${by}`;
+  return [{ level: 'calm', problem }];
+}
+
+function calm({ lastMinute, incidents, store }: SituationFacts): readonly string[] {
+  const offered = offeredOf(lastMinute);
+  const [last] = incidents;
+  return [
+    offered === 0
+      ? 'no request came in the last minute'
+      : `all ${counted(offered, 'request')} of the last minute passed`,
+    ...(last ? [`the last incident: ${pastText(last, store.description)}`] : []),
+  ];
+}
+
+const reasons: Readonly<Record<string, readonly [why: string, advice: string]>> = {
+  overload: ['this process is late', 'add WORKERS, replicas or processor time: the runbook WeirUndecided'],
+  late: ['this process answers too late', 'add WORKERS, replicas or processor time: the runbook WeirUndecided'],
+  cancelled: [
+    'callers gave up before they were answered',
+    'raise the timeout of the proxies, or find out why clients leave',
+  ],
+  in_flight: ['too many calls are in flight', 'callers send faster than they are answered: the runbook WeirUndecided'],
+  other: ['requests are invalid, or the service failed', 'the log of the service has the reason'],
+};
+
+/** Why requests got no decision. */
+function causeOf(by: Incident['by'], store: Status['store']): { readonly why: string; readonly advice: string } {
+  const name = nameOf(store.description);
+  const counts = Object.entries(by).sort(([, one], [, other]) => other - one);
+  const [reason = 'other'] = counts[0] ?? [];
+  const all = counts.length > 1 ? ` (${reasonText(by)})` : '';
+  const { lastMinute: latency } = store;
+  const took = latency ? `, of which ${name} takes ${latency.p99Ms} ms for one call in 100` : '';
+  if (reason === 'store' && isAway(store))
+    return { why: `${name} does not answer${all}`, advice: `check ${name}, and the network to it` };
+  if (reason === 'store' || (reason === 'cancelled' && latency && latency.p50Ms > SLOW_STORE_MS))
+    return {
+      why: `${name} does not answer in the time that callers give${all}`,
+      advice: `raise the timeout of the proxies${took}; see "Is the store slow?" in the runbooks`,
+    };
+  const [why, advice] = reasons[reason] ?? ['no reason is known', 'see the runbook WeirUndecided'];
+  return { why: `${why}${all}`, advice };
+}
+
+/** `store 320, late 43`. */
+const reasonText = (by: Incident['by']): string =>
+  Object.entries(by)
+    .sort(([, one], [, other]) => other - one)
+    .map(([reason, requests]) => `${reason} ${count(requests)}`)
+    .join(', ');
+
+const isAway = ({ isUp, openCircuits }: Status['store']): boolean => isUp === false || openCircuits.length > 0;
+
+const nameOf = (description: string): string =>
+  description.startsWith('in Redis') ? 'Redis' : description.startsWith('in memcached') ? 'memcached' : 'the store';
+
+/** `438 of 920 requests (48 %)`. */
+const shareText = (part: number, all: number): string =>
+  `${count(part)} of ${counted(all, 'request')} (${percent(part, all)} %)`;
+
+function percent(part: number, all: number): string {
+  const tenths = Math.round((part / all) * 1_000) / 10;
+  return tenths === 0 ? '< 0.1' : String(tenths);
+}
+
+/** `Redis was away, and 438 of 920 requests (47.6 %) got no decision: store 320, late 43, cancelled 75`. */
+export function incidentText(
+  { kind, times, wasStoreAway, offered, undecided, degraded: guesses, by }: Incident,
+  store: string,
+): string {
+  if (kind === 'process')
+    return times === 1 ? 'a decider ended, and was replaced' : `deciders ended ${times} times, and were replaced`;
+  if (kind === 'slow_store') return `${nameOf(store)} was slow: half of its calls took more than ${SLOW_STORE_MS} ms`;
+  if (kind === 'rules') return 'newer rules were not in force, since they were invalid or could not be read';
+  const parts = [
+    ...(wasStoreAway ? [`${nameOf(store)} was away`] : []),
+    ...(undecided > 0 ? [`${shareText(undecided, offered)} got no decision: ${reasonText(by)}`] : []),
+    ...(guesses > 0 ? [`${shareText(guesses, offered)} were decided without their counters`] : []),
+  ];
+  return parts.join(', and ');
+}
+
+function pastText(one: Incident, store: string): string {
+  const { sinceMs, untilMs } = one;
+  const until = untilMs === undefined ? 'until now' : `to ${rfc3339(untilMs)}`;
+  return `${incidentText(one, store)}; ${untilMs === sinceMs ? `at ${rfc3339(sinceMs)}` : `${rfc3339(sinceMs)} ${until}`}`;
+}

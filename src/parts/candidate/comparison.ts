@@ -1,0 +1,177 @@
+import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
+import { isCommit } from '../../engine/holds/reports.ts';
+import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import type { Rule } from '../../engine/rules/match/tree.ts';
+import { ByteBudget } from '../../lab/sketches/rotating-top.ts';
+import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../lab/sketches/space-saving.ts';
+import { createTopName } from '../../lab/sketches/top-name.ts';
+import type { Tally } from '../../operate/answers/rules.ts';
+import { byChange, type ChangedKeys, noTally, type RuleTrial } from './report.ts';
+
+/** A request, and the answers of both rule trees. */
+export interface TriedRequest {
+  /** In the order of the verdicts. */
+  readonly descriptors: readonly RequestDescriptor[];
+  readonly live: Answer;
+  readonly candidate: Answer;
+}
+
+/** The most rules with separate figures. */
+const MAX_RULES = 5_000;
+/** All other rules together. */
+const OTHER_RULES = '(other rules)';
+/** Limits sent with requests: their paths contain callers' values. */
+const REQUEST_LIMITS = '(limits in requests)';
+/** The most memory of all key tables in one process: some thousands of keys, which are listed in one turn. */
+const MAX_KEY_BYTES = 1024 * 1024;
+
+type Counts = { -readonly [K in keyof Tally]: Tally[K] };
+
+interface RuleFigures {
+  readonly counts: Counts;
+  inLive: boolean;
+  inCandidate: boolean;
+  readonly newlyRefused: ChangedKeyTable;
+  readonly newlyPassed: ChangedKeyTable;
+}
+
+/** Counts the answers that the candidate would change, by rule and key. */
+export class Comparison {
+  readonly #keyBytes = new ByteBudget(MAX_KEY_BYTES);
+  readonly #rules = new Map<string, RuleFigures>();
+  readonly #totals: Counts = { ...noTally };
+
+  get totals(): Tally {
+    return { ...this.#totals };
+  }
+
+  get ruleCount(): number {
+    return this.#rules.size;
+  }
+
+  add({ descriptors, live, candidate }: TriedRequest): void {
+    let isCounted = false;
+    for (const [at, descriptor] of descriptors.entries()) {
+      const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
+      if (!one || !other || !asksForHits(descriptor, one, other)) continue;
+      isCounted = true;
+      this.#addVerdicts(descriptor, one, other);
+    }
+    if (isCounted) count(this.#totals, live.overallCode === 'OVER_LIMIT', candidate.overallCode === 'OVER_LIMIT');
+  }
+
+  /**
+   * @param most  the number of rules, those with the most changes
+   * @param keys  the number of keys of each rule
+   * @param rule  only this rule
+   */
+  rules(most: number, keys: number, rule?: string): readonly RuleTrial[] {
+    return Array.from(this.#rules)
+      .filter(([name]) => rule === undefined || name === rule)
+      .sort(([, one], [, other]) => byChange(one.counts, other.counts))
+      .slice(0, most)
+      .map(([name, { counts, inLive, inCandidate, newlyRefused, newlyPassed }]) => ({
+        ...counts,
+        rule: name,
+        inLive,
+        inCandidate,
+        newlyRefusedKeys: newlyRefused.report(keys),
+        newlyPassedKeys: newlyPassed.report(keys),
+      }));
+  }
+
+  #addVerdicts(descriptor: RequestDescriptor, live: Verdict, candidate: Verdict): void {
+    const rule = findRule(candidate) ?? findRule(live);
+    if (!rule) return;
+    const figures = this.#figuresOf(rule.place === undefined ? REQUEST_LIMITS : rule.path);
+    const [wasRefused, isRefused] = [isOver(live), isOver(candidate)];
+    count(figures.counts, wasRefused, isRefused);
+    figures.inLive ||= findRule(live)?.path === rule.path;
+    figures.inCandidate ||= findRule(candidate)?.path === rule.path;
+    if (wasRefused === isRefused) return;
+    figures[isRefused ? 'newlyRefused' : 'newlyPassed'].add(countedEntries(rule, descriptor.entries));
+  }
+
+  #figuresOf(rule: string): RuleFigures {
+    const name = this.#rules.size < MAX_RULES || this.#rules.has(rule) ? rule : OTHER_RULES;
+    const known = this.#rules.get(name);
+    if (known) return known;
+    const figures = {
+      counts: { ...noTally },
+      inLive: false,
+      inCandidate: false,
+      newlyRefused: new ChangedKeyTable(this.#keyBytes),
+      newlyPassed: new ChangedKeyTable(this.#keyBytes),
+    };
+    this.#rules.set(name, figures);
+    return figures;
+  }
+}
+
+function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {
+  into.requests++;
+  if (wasRefused) into.liveRefused++;
+  if (isRefused) into.candidateRefused++;
+  if (isRefused && !wasRefused) into.newlyRefused++;
+  if (wasRefused && !isRefused) into.newlyPassed++;
+}
+
+const findRule = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verdict.rule : undefined);
+
+const isOver = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
+
+/** Excludes peeks, hits that are given back, and hits that a request reports as used. */
+const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[]): boolean =>
+  hits > 0 && !verdicts.some((verdict) => verdict.kind === 'limited' && isCommit(verdict.decision));
+
+/** The most keys in one table. */
+const CAPACITY = 200;
+
+const noKeys: ChangedKeys = {
+  list: { entries: [], total: 0, unlistedAtMost: 0 },
+  count: 0,
+  isAtLeast: false,
+};
+
+/** Counts the most frequent descriptors whose answers differ, in bounded memory. */
+class ChangedKeyTable {
+  readonly #budget: ByteBudget;
+  /** Absent: nothing was counted yet. */
+  #table: SpaceSaving | undefined;
+  /** Some key has no counter. */
+  #isFull = false;
+
+  /** @param budget  shared with other tables */
+  constructor(budget: ByteBudget) {
+    this.#budget = budget;
+  }
+
+  add(entries: readonly Entry[]): void {
+    const name = createTopName(entries);
+    const table = this.#table ?? new SpaceSaving();
+    if (table.addToKnown(name, 1)) return;
+    const bytes = slotBytes(name) + (this.#table ? 0 : TABLE_BYTES);
+    const mayGrow = table.size < CAPACITY && this.#budget.hasRoomFor(bytes);
+    if (!mayGrow) this.#isFull = true;
+    if (!this.#table && !mayGrow) return;
+    const before = this.#table?.bytes ?? 0;
+    this.#table = table;
+    table.addNew(name, 1, mayGrow);
+    this.#budget.change(table.bytes - before);
+  }
+
+  /** @param count  the longest list; 0: no list */
+  report(count: number): ChangedKeys {
+    const table = this.#table;
+    if (!table || count === 0) return { ...noKeys, count: table?.size ?? 0, isAtLeast: this.#isFull };
+    const entries = [...table.entries()].sort((one, other) => other.count - one.count);
+    // a key that is cut off was counted at most as often as the first of those
+    const cut = entries.length > count ? (entries[count]?.count ?? 0) : 0;
+    const unlistedAtMost = Math.max(table.minimum, cut);
+    return {
+      list: { entries: entries.slice(0, count), total: table.total, unlistedAtMost },
+      count: table.size,
+      isAtLeast: this.#isFull,
+    };
+  }
+}

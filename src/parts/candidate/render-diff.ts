@@ -1,0 +1,84 @@
+import { printable } from '../../base/printable.ts';
+import type { Paint } from '../../cli/commands/paint.ts';
+import { describeLimit, describeRuleFully } from '../../engine/rules/match/describe.ts';
+import type { Rule } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
+import type { RuleDiff } from './diff/diff.ts';
+import type { Rerouted } from './diff/rerouted.ts';
+
+/** Renders the comparison as text. */
+export function diffText({ added, removed, changed, rerouted, domains, spends }: RuleDiff, terminal: Paint): string {
+  const paint = paintOfTexts(terminal);
+  const lines: string[] = [];
+  for (const { rule, before, counters } of added) {
+    const from = before ? `its descriptors matched ${before.path} before` : 'its descriptors matched no rule before';
+    lines.push(paint.good(`+ ${shortly(rule)}`), printable(`    ${from}${fateText(counters)}`));
+  }
+  for (const { rule, after } of removed) {
+    const to = after ? `its descriptors match ${after.path} now` : 'its descriptors match no rule now';
+    lines.push(paint.bad(`- ${shortly(rule)}`), printable(`    ${to}`));
+  }
+  for (const { before, after, counters } of changed)
+    lines.push(
+      paint.strong(`~ ${after.path}`),
+      printable(`    was ${fully(before)}`),
+      printable(`    now ${fully(after)}${fateText(counters)}`),
+    );
+  for (const one of rerouted) lines.push(paint.strong(`~ ${one.node}`), printable(`    ${reroutedText(one)}`));
+  for (const { name, kind } of domains) lines.push(paint.strong(`~ domain ${name}: ${domainTexts[kind]}`));
+  for (const [domain, { before, after }] of spends)
+    lines.push(
+      paint.strong(`~ domain ${domain}: spend ${before ?? 'default (SPEND)'} -> ${after ?? 'default (SPEND)'}`),
+    );
+  const sum = `${added.length} added, ${removed.length} removed, ${changed.length} changed`;
+  return [...lines, rerouted.length === 0 ? sum : `${sum}, ${rerouted.length} rerouted`].join('\n');
+}
+
+/** Terminal colours for texts from rule files. */
+const paintOfTexts = ({ good, bad, dim, strong }: Paint): Paint => ({
+  good: (text) => good(printable(text)),
+  bad: (text) => bad(printable(text)),
+  dim: (text) => dim(printable(text)),
+  strong: (text) => strong(printable(text)),
+});
+
+const domainTexts = {
+  added: 'new',
+  removed: 'gone',
+  ids: 'different entries are request ids (not_counted)',
+} as const satisfies Record<RuleDiff['domains'][number]['kind'], string>;
+
+/** Maximum number of other rules that are named. */
+const MAX_NAMED_OTHERS = 5;
+
+function reroutedText({ kind, node, others, isLiteral }: Rerouted): string {
+  const more = others.length > MAX_NAMED_OTHERS ? ` and ${others.length - MAX_NAMED_OTHERS} more` : '';
+  const named = others.slice(0, MAX_NAMED_OTHERS).map(shown).join(', ') + more;
+  const whose = isLiteral ? `descriptors with the literal text ${shown(node)}, including the *,` : 'its descriptors';
+  switch (kind) {
+    case 'hides':
+      return `is new: ${whose} no longer match ${named}`;
+    case 'uncovers':
+      return `is gone: ${whose} may match ${named} now`;
+    case 'precedes':
+      return `is now matched before ${named}`;
+  }
+}
+
+const shortly = ({ path, limits, unlimited }: Rule): string =>
+  `${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
+
+/** Everything that affects decisions, without path and place. */
+const fully = ({ place: _, ...rule }: Rule): string =>
+  describeRuleFully({ ...rule, place: undefined })
+    .split('\n')
+    .map((line) => line.slice(rule.path.length + 2))
+    .join('; ');
+
+function fateText(counters: RuleDiff['added'][number]['counters']): string {
+  if (counters.length === 0) return '';
+  if (counters.every(({ isKept }) => isKept)) return '; counters are kept';
+  if (counters.every(({ isKept }) => !isKept)) return '; counters start anew';
+  const anew = counters.filter(({ isKept }) => !isKept).map(({ limit }) => describeLimit(limit));
+  return `; counters are kept, except that ${anew.join(', ')} start anew`;
+}

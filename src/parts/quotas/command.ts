@@ -1,0 +1,36 @@
+import type { Command } from 'commander';
+import { command, count, type Surroundings } from '../../cli/commands/admin.ts';
+import { printAnswer } from '../../cli/commands/client.ts';
+import { shownEntries } from '../../cli/commands/for-terminal.ts';
+import type { Paint } from '../../cli/commands/paint.ts';
+import { renderQuota } from '../../cli/commands/render.ts';
+import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
+import type { ProxyQuota, QuotaReport } from '../../operate/answers/quotas.ts';
+
+/** Adds the command that shows the quotas of proxies, and their use. */
+export function addQuotasCommand(program: Command, surroundings: Surroundings): void {
+  const quotas = command(program, 'quotas', 'list share and use of proxies (RLQS)')
+    .description('List share, demand and use of proxies (RLQS).')
+    .argument('[domain]', 'only of this domain')
+    .argument('[descriptor]', `only of this bucket: ${DESCRIPTOR}`)
+    .option('--rule <path>', 'only of this rule')
+    .option('--count <n>', 'how many', count, 50);
+  printAnswer(quotas, surroundings, {
+    call(domain: string | undefined, descriptor: string | undefined, flags: { rule?: string; count: number }) {
+      const query = { domain, descriptor, rule: flags.rule, count: flags.count };
+      return { operation: 'GET /api/v1/quotas', query };
+    },
+    render: renderQuotas,
+  });
+}
+
+export function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
+  if (quotas.length === 0) return 'no proxy of this instance has a bucket';
+  return [
+    ...quotas.flatMap((one) => [bucketHead(one, paint), `  ${renderQuota(one)}`]),
+    ...(more > 0 ? [`and ${more} more: --count`] : []),
+  ].join('\n');
+}
+
+const bucketHead = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
+  `${paint.strong(`${domain} ${shownEntries(entries)}`)}  ${paint.dim(rule ?? 'no applicable rule')}`;

@@ -1,0 +1,47 @@
+import { monotonicMs } from '../../base/clock.ts';
+import { createCounterKeys } from '../../engine/backends/key.ts';
+import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
+import type { OpenDeciderPart } from '../../serve/decider/part.ts';
+import { CannotStart } from '../../serve/parts/start-up.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { quotasService } from './method.ts';
+import type { QuotaQuery } from './quota-report.ts';
+import { type PoolKeys, QuotaService, shareTerms } from './quota-service.ts';
+
+/** Only the `counter` of a limit is used. */
+type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
+
+/** Opens the rate limit quota service. */
+export const openQuotas: OpenDeciderPart = async ({ core: { store, rules, decider } }, { rlqs, counters }, { log }) => {
+  const terms = shareTerms(rlqs.ttlMs);
+  const shares = await store.openShares?.(terms, rlqs.maxBytes);
+  if (!shares) throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
+  const logSeldom = createSeldomLog(monotonicMs);
+  const quotas = new QuotaService({
+    rules: rules.book.rules,
+    overrides: decider.overrides,
+    keyOf: poolKeys(counters.keys),
+    shares,
+    terms,
+    unknown: rlqs.unknown,
+    domains: rlqs.domains,
+    maxBuckets: rlqs.maxBuckets,
+    monotonicMs,
+    onUnavailable: (reason) =>
+      logSeldom(reason, () =>
+        log.error(`quotas of proxies cannot be assigned: ${reason}; not logged again for a minute`),
+      ),
+  });
+  return { offers: quotasService(quotas), quotas, asked: (query: QuotaQuery) => quotas.report(query) };
+};
+
+/** A pool's name contains its counter and the length of its fill: shares with another fill belong to another pool. */
+function poolKeys(keys: Settings['counters']['keys']): PoolKeys {
+  const counterKey = createCounterKeys(keys.prefix, keys);
+  const limits = new Map<number, KeyLimit>();
+  return (fillMs, domain, entries) => {
+    const limit = limits.get(fillMs) ?? ({ counter: `shares|1|${fillMs}` } as KeyLimit);
+    limits.set(fillMs, limit);
+    return counterKey(limit, domain, entries);
+  };
+}

@@ -1,0 +1,178 @@
+import { isPending } from '../../base/later.ts';
+import { TooCostly } from '../../base/request-work.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
+import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  InvalidRequest,
+  type RateLimitRequest,
+  type Verdict,
+} from '../../engine/decide/decide.ts';
+import { createOfflineDecider } from '../../engine/decide/offline.ts';
+import { Overrides } from '../../engine/decide/overrides.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
+import { createEstimates } from '../../engine/ledger/estimates.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { shownRemaining } from '../../engine/wire/codec.ts';
+import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { hashBlind } from './hashed-values.ts';
+import type {
+  RecordedRequest,
+  RecordedTraffic,
+  ReplayedAnswer,
+  ReplayedDescriptor,
+  ReplayObserver,
+} from './request.ts';
+import type { TrafficCounts } from './traffic.ts';
+
+/** Settings of the service, besides the rules, that affect decisions. */
+interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
+  /** Limits at which counters are evicted, as in a service with counters in memory. */
+  readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
+}
+
+/** A counter for which a request built a key. */
+interface Named {
+  readonly limit: Limit;
+  readonly entries: readonly CounterEntry[];
+  readonly key: CounterKey;
+}
+
+/** Answers recorded requests as a service with counters in memory would have answered at that time. */
+export class ReplayEngine {
+  readonly #decider: Decider;
+  readonly #memory: MemoryBackend;
+  readonly #overrides: Overrides;
+  /** Counters of the current request, in the order of its descriptors. */
+  readonly #named: Named[] = [];
+  readonly #keys: CounterKeys = createCounterKeys('');
+  #nowMs = 0;
+  /** Whether the current request has hashed values. */
+  #isHashed = false;
+  /** Rules for requests with hashed values. */
+  #hashBlind: RuleTree | undefined;
+
+  constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
+    const clock = (): number => this.#nowMs;
+    const offline = createOfflineDecider(clock, modes, memory);
+    this.#memory = offline.memory;
+    this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
+    this.#decider = {
+      ...offline,
+      rules: () => {
+        if (!this.#isHashed) return rules;
+        this.#hashBlind ??= hashBlind(rules);
+        return this.#hashBlind;
+      },
+      overrides: this.#overrides,
+      estimates: createEstimates(),
+      counters: (limit, domain, entries) => {
+        const key = this.#keys(limit, domain, entries);
+        this.#named.push({ limit, entries, key });
+        return { key };
+      },
+    };
+  }
+
+  /** Counters that were evicted before they expired. */
+  get evicted(): number {
+    return this.#memory.held().evicted;
+  }
+
+  /** @throws InvalidRequest if the service would reject the request */
+  answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
+    this.#nowMs = timeMs;
+    this.#isHashed = hashedBy !== undefined;
+    this.#named.length = 0;
+    if (overrides) this.#overrides.replace(overrides);
+    const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
+    if (isPending(answer)) throw new Error('counters in memory answer without a promise');
+    return { code: answer.overallCode, descriptors: this.#listDescriptors(answer, request) };
+  }
+
+  #listDescriptors({ verdicts, unmet }: Answer, request: RateLimitRequest): readonly ReplayedDescriptor[] {
+    const { domain, descriptors } = { ...request, ...unmet };
+    let at = 0;
+    return verdicts.map((verdict, place) => {
+      if (verdict.kind !== 'limited') return toDescriptor(verdict);
+      const end = this.#findEnd(at);
+      while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
+      const { rule, limit } = verdict;
+      const isChild = rule.sharedBelow !== undefined; // listed by itself
+      const key = isChild ? this.#keys(limit, domain, descriptors[place]?.entries ?? []) : this.#named[at]?.key;
+      at = end;
+      return toDescriptor(verdict, key);
+    });
+  }
+
+  /**
+   * End of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where the
+   * entries change or the first limit repeats.
+   */
+  #findEnd(start: number): number {
+    const first = this.#named[start];
+    let end = start + 1;
+    for (; end < this.#named.length; end++) {
+      const next = this.#named[end];
+      if (next?.entries !== first?.entries || next?.limit === first?.limit) break;
+    }
+    return end;
+  }
+}
+
+/** The answer to a descriptor, from any source of decisions. */
+function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
+  switch (verdict.kind) {
+    case 'limited': {
+      const { rule, code, limit, decision } = verdict;
+      const { requestsPerUnit, windowMs, currency } = limit;
+      const found = {
+        rule: rule.path,
+        key,
+        code,
+        remaining: shownRemaining(verdict),
+        limit: requestsPerUnit,
+        windowMs,
+        hits: verdict.hits,
+        ...(currency !== undefined && { currency }),
+      };
+      return code === decision.code ? found : { ...found, wouldRefuse: true };
+    }
+    case 'unlimited':
+      return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
+    default:
+      return { code: 'OK', remaining: 0 };
+  }
+}
+
+/** The rules that answer requests, and the receivers of the answers. */
+interface Replay {
+  readonly rules: ReplayEngine;
+  readonly against: ReplayEngine | undefined;
+  readonly observers: readonly ReplayObserver[];
+  readonly counts: TrafficCounts;
+  /** Called after each batch, before the next one is read. */
+  readonly onBatch: () => Promise<void> | void;
+}
+
+/** Answers requests in order. A request that the service would reject counts as a broken line. */
+export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
+  for await (const requests of traffic) {
+    for (const recorded of requests) replayOne(recorded, run);
+    await run.onBatch();
+  }
+}
+
+function replayOne(recorded: RecordedRequest, { rules, against, observers, counts }: Replay): void {
+  try {
+    const answer = rules.answer(recorded);
+    const other = against?.answer(recorded);
+    for (const observer of observers) observer.observe(recorded, answer, other);
+  } catch (error) {
+    if (!(error instanceof InvalidRequest || error instanceof TooCostly)) throw error;
+    counts.addBroken(`request at ${recorded.timeMs}: ${error.message}`);
+  }
+}

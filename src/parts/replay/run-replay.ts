@@ -1,0 +1,262 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { printableJson } from '../../base/printable.ts';
+import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { formatProblem } from '../../engine/rules/read/problem.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from './access-logs.ts';
+import { ReplayEngine, replay } from './engine.ts';
+import { type Figures, ReplayFigures } from './figures.ts';
+import { HashedValues } from './hashed-values.ts';
+import { type Input, openInput, STANDARD_INPUT } from './input.ts';
+import { type Mapping, parseMapping } from './mapping/mapping.ts';
+import { inOrder } from './order.ts';
+import { Progress } from './progress.ts';
+import type { LogFormatName } from './readers/format-names.ts';
+import { RecordingNotes } from './recording-notes.ts';
+import { openRecordings } from './recordings.ts';
+import { reportPage } from './report/page.ts';
+import { ReportData } from './report/report-data.ts';
+import type { PageSource } from './report/rule-section.ts';
+import { boundWarnings, reportJson, reportText } from './report.ts';
+import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver } from './request.ts';
+import { exceeded, type Thresholds } from './thresholds.ts';
+import { TrafficCounts } from './traffic.ts';
+
+/** Options for answering traffic and reporting. */
+interface AnswerFlags extends Thresholds {
+  /** Path of the rules. */
+  readonly rules: string;
+  /** Text of the rules, with which `rules` is only a name. */
+  readonly rulesText?: string;
+  readonly against?: string;
+  readonly overlay: readonly string[];
+  /** Mapping of access log lines to requests; absent for recordings. */
+  readonly mapping?: string;
+  readonly json: boolean;
+  readonly answers: boolean;
+  /** File to write the report to as a page. */
+  readonly html?: string;
+  readonly verify: boolean;
+}
+
+/** Options of `weir replay`. */
+interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
+  /** Path of the rules; absent only with `learn`. */
+  readonly rules?: string;
+  readonly format?: LogFormatName;
+  readonly learn: boolean;
+  /** Milliseconds. Default: that of the kind of input. */
+  readonly reorder?: number;
+}
+
+/**
+ * Answers the traffic of files.
+ *
+ * @throws CommandFailed    if rules or settings are invalid, or a threshold is exceeded
+ * @throws UnreadableInput
+ */
+export async function runReplay(
+  files: readonly string[],
+  flags: ReplayFlags,
+  surroundings: ReplaySurroundings,
+): Promise<void> {
+  if (flags.json && flags.answers) throw new CommandFailed('--json and --answers cannot be used together');
+  const inputs = await openInputs(files, surroundings.input);
+  if (flags.learn) return learn(inputs, flags.format, surroundings.print);
+  const { rules } = flags;
+  if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
+  await answerTraffic({ ...flags, rules }, surroundings, trafficOpener(inputs, flags));
+}
+
+/** @throws UnreadableInput */
+export const openInputs = (files: readonly string[], standardInput: Readable): Promise<readonly Input[]> =>
+  Promise.all((files.length > 0 ? files : [STANDARD_INPUT]).map((file) => openInput(file, standardInput)));
+
+/** Traffic to answer, and its names in the report. */
+interface OpenedTraffic {
+  readonly traffic: RecordedTraffic;
+  readonly names: readonly string[];
+  readonly totalBytes: number | undefined;
+}
+
+type TrafficOpener = (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>;
+
+interface AnsweringOptions {
+  readonly settings: Settings;
+  /** The rules, and the others with which they are compared. */
+  readonly trees: readonly RuleTree[];
+  readonly observers: readonly ReplayObserver[];
+  readonly showProgress: ReplaySurroundings['showProgress'];
+  readonly onBatch?: () => Promise<void>;
+}
+
+/** Answers traffic by rules. @returns what the input was, with warnings about it */
+export async function answerRequests(open: TrafficOpener, options: AnsweringOptions) {
+  const { settings, trees, observers, showProgress, onBatch } = options;
+  const { decisions, counters } = settings;
+  const engines = trees.map((tree) => new ReplayEngine(tree, { ...decisions, memory: counters.memory }));
+  const [rules, against] = engines as [ReplayEngine, ReplayEngine?]; // one for each tree
+  const counts = new TrafficCounts();
+  const hashed = new HashedValues(trees);
+  const notes = new RecordingNotes(settings, hashed);
+  const { traffic, names, totalBytes } = await open(notes, counts);
+  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
+  await replay(traffic, {
+    rules,
+    against,
+    counts,
+    observers: [...observers, hashed],
+    async onBatch() {
+      progress?.show(counts.bytes, counts.lines);
+      await onBatch?.();
+    },
+  });
+  progress?.clear();
+  return { counts, names, engines, warnings: [...counts.notes, ...notes.warnings()] };
+}
+
+/**
+ * Answers traffic by rules, and prints the report.
+ *
+ * @throws CommandFailed    if rules or settings are invalid, or a threshold is exceeded
+ */
+export async function answerTraffic(
+  flags: AnswerFlags,
+  { env, write, print, showProgress }: ReplaySurroundings,
+  open: TrafficOpener,
+): Promise<void> {
+  const settings = await loadSettings(env);
+  const { rules: path, rulesText, overlay } = flags;
+  const trees = await Promise.all([
+    rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
+    ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
+  ]);
+  const figures = new ReplayFigures();
+  const lines = flags.answers ? new AnswerLines() : undefined;
+  const data = flags.html === undefined ? undefined : new ReportData();
+  const answered = await answerRequests(open, {
+    settings,
+    trees,
+    showProgress,
+    observers: [figures, ...(lines ? [lines] : []), ...(data ? [data] : [])],
+    ...(lines && { onBatch: () => write(lines.take()) }),
+  });
+  const { counts, names } = answered;
+  const found = figures.result();
+  const warnings = [
+    ...[...answered.warnings, ...evictionNotes(answered.engines), ...boundWarnings(found)],
+    ...unreadNotes(found, counts, flags),
+  ];
+  const source = { figures: found, counts, warnings };
+  if (!flags.answers) print(flags.json ? printableJson(reportJson(source)) : reportText(source));
+  if (data && flags.html !== undefined)
+    await writePage(flags.html, {
+      ...source,
+      data,
+      names: { rules: flags.rules, against: flags.against, traffic: names },
+    });
+  const failures = [...exceeded(found, flags), ...(flags.verify ? differences(found) : [])];
+  if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
+}
+
+/** Opens the requests of files, as access logs if there is a mapping and otherwise as recordings. */
+export const trafficOpener =
+  (inputs: readonly Input[], flags: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>): TrafficOpener =>
+  async (notes, counts) => ({
+    traffic: await openTraffic(inputs, flags, notes, counts),
+    names: inputs.map(({ name }) => name),
+    totalBytes: inputs.reduce((sum, { bytes = Number.NaN }) => sum + bytes, 0), // NaN if one is unknown
+  });
+
+async function openTraffic(
+  inputs: readonly Input[],
+  { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
+  notes: RecordingNotes,
+  counts: TrafficCounts,
+): Promise<RecordedTraffic> {
+  if (path !== undefined) {
+    const reorderMs = reorder ?? DEFAULT_REORDER_MS;
+    return openAccessLogs(inputs, { mapping: await mappingAt(path), format, reorderMs }, counts);
+  }
+  if (format !== undefined)
+    throw new CommandFailed('--format applies to access logs, which need --mapping: see --learn');
+  const recorded = await openRecordings(inputs, notes, counts);
+  return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
+}
+
+function evictionNotes(engines: readonly ReplayEngine[]): readonly string[] {
+  const evicted = Math.max(...engines.map((engine) => engine.evicted));
+  return evicted === 0
+    ? []
+    : [`${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`];
+}
+
+/** Detects an access log that was read as a recording, of which no line is a request. */
+function unreadNotes(
+  { rules: { requests } }: Figures,
+  { broken }: TrafficCounts,
+  { mapping }: AnswerFlags,
+): readonly string[] {
+  return requests > 0 || broken === 0 || mapping !== undefined
+    ? []
+    : ['no line is a recorded request; an access log needs --mapping, and weir replay --learn prints a draft'];
+}
+
+function differences({ recorded }: Figures): readonly string[] {
+  if (!recorded) return ['no answers were recorded, so nothing can be verified'];
+  const count = recorded.answers - recorded.same;
+  return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
+}
+
+/** Writes one line for each request, with its answer under the last rule set. */
+class AnswerLines implements ReplayObserver {
+  #text = '';
+
+  observe(_: RecordedRequest, answer: ReplayedAnswer, against: ReplayedAnswer = answer): void {
+    const descriptors = against.descriptors.map(({ code, remaining = 0 }) => ({ code, remaining }));
+    this.#text += `${JSON.stringify({ code: against.code, descriptors })}\n`;
+  }
+
+  /** Lines since the last call. */
+  take(): string {
+    const text = this.#text;
+    this.#text = '';
+    return text;
+  }
+}
+
+/** @throws CommandFailed if the mapping cannot be read or is invalid */
+export async function mappingAt(path: string): Promise<Mapping> {
+  const parsed = parseMapping(path, await orFail(path, () => readFile(path, 'utf8')));
+  if ('mapping' in parsed) return parsed.mapping;
+  throw new CommandFailed(`invalid mapping:\n${parsed.problems.map(formatProblem).join('\n')}`);
+}
+
+/** @throws CommandFailed if the page cannot be written */
+const writePage = (path: string, report: PageSource): Promise<void> =>
+  orFail(path, () => writeFile(path, reportPage(report)));
+
+/** Prints a first mapping for an access log. */
+async function learn(
+  inputs: readonly Input[],
+  format: LogFormatName | undefined,
+  print: (text: string) => void,
+): Promise<void> {
+  const [input, more] = inputs;
+  if (!input || more) throw new CommandFailed(`--learn reads one log, got ${inputs.length}`);
+  const text = await learnMapping(input, format);
+  if (text === undefined) throw new CommandFailed(`${input.name}: no line has a known format: name it with --format`);
+  print(text.trimEnd());
+}
+
+async function orFail<T>(path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw new CommandFailed(`${path}: ${error instanceof Error ? error.message : error}`);
+  }
+}

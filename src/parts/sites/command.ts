@@ -1,0 +1,130 @@
+import type { Command } from 'commander';
+import { printableJson } from '../../base/printable.ts';
+import { table } from '../../base/texts.ts';
+import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
+import { shownEntries } from '../../cli/commands/for-terminal.ts';
+import { duration, type Paint } from '../../cli/commands/paint.ts';
+import type { ListedShare, ShareList, SiteList, SitePortion } from '../../operate/answers/sites.ts';
+
+/** Adds the command that shows the sites, and each site's share of the limits. */
+export function addSitesCommand(program: Command, surroundings: Surroundings): void {
+  const { print, fail } = surroundings;
+  command(program, 'sites', 'list sites, and their shares of limits')
+    .description('List the sites that share limits, and what each has and uses.')
+    .option('--count <n>', 'how many limits', count, 20)
+    .action(
+      guarded(fail, async (flags: ServiceFlags & { readonly count: number }) => {
+        const sites = await callApi(flags, { operation: 'GET /api/v1/sites' });
+        const query = { count: flags.count };
+        const shares = callApi(flags, { operation: 'GET /api/v1/sites/limits', query });
+        if (flags.json) print(printableJson({ ...sites, ...(await shares) }));
+        else show(flags, { sites, shares: await shares.catch(whyHidden) }, renderSites, surroundings);
+      }),
+    );
+}
+
+/** Reason why limits are hidden, since without a token only the sites are shown. */
+function whyHidden(error: unknown): string {
+  if (error instanceof CommandFailed) return error.message;
+  throw error;
+}
+
+/** The sites, and their shares, or the reason why these are hidden. */
+interface FoundSites {
+  readonly sites: SiteList;
+  readonly shares: ShareList | string;
+}
+
+export function renderSites({ sites, shares }: FoundSites, paint: Paint): string {
+  const { errorRatio, errorBound } = sites;
+  const measured = `${percent(errorRatio)} over the limit, declared ${percent(errorBound)}`;
+  return [
+    ...peersTable(sites, paint),
+    '',
+    `measured in the last minute: ${errorRatio > errorBound ? paint.bad(measured) : measured}`,
+    '',
+    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
+  ].join('\n');
+}
+
+const stateTexts = { in_step: 'in step', cut_off: 'cut off', idle: 'idle' } as const;
+
+function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly string[] {
+  const rows = peers.map(({ site: name, state, roundTripMs, silentMs, ...counts }) => [
+    name,
+    stateTexts[state],
+    roundTripMs > 0 ? `${Math.round(roundTripMs)} ms` : '-',
+    agoText(silentMs),
+    agoText(counts.askedMsAgo),
+    String(counts.failures),
+    String(counts.untimely),
+    String(counts.borrowed),
+  ]);
+  const [head = '', ...lines] = table([
+    ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
+    ...[[site, 'this one', '', '', '', '', '', '']],
+    ...rows,
+  ]);
+  const [own = '', ...others] = lines;
+  return [
+    paint.dim(head),
+    own,
+    ...others.flatMap((line, at) => {
+      const { state, problem } = peers[at] ?? {};
+      return state === 'cut_off' ? [paint.bad(line), ...(problem ? [paint.dim(`  ${problem}`)] : [])] : [line];
+    }),
+    ...(lost.length > 0 ? [`lost by SITE_LOST: ${lost.join(', ')}; the others divide its part of each limit`] : []),
+  ];
+}
+
+function shareTable({ limits, more }: ShareList, { site }: SiteList, paint: Paint): readonly string[] {
+  if (limits.length === 0)
+    return ['no shared limit ran low in the last ten seconds: each site has its equal part of every limit'];
+  return [
+    ...limits.flatMap((one, at) => [...(at > 0 ? [''] : []), limitHead(one, paint), ...siteTable(one, site, paint)]),
+    ...(more > 0 ? [`and ${more} more: --count`] : []),
+  ];
+}
+
+const limitHead = (one: ListedShare, paint: Paint): string => {
+  const of = `${one.limit}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
+  return `${paint.strong(`${one.domain} ${shownEntries(one.entries)}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
+};
+
+const modeText = ({ mode, hasFallenBack, errorBound }: ListedShare): string =>
+  mode === 'escrow'
+    ? mode
+    : `${mode} up to ${percent(errorBound)}${hasFallenBack ? ' (used up here: continues as escrow)' : ''}`;
+
+function errorText({ errorRatio, errorBound }: ListedShare, paint: Paint): string {
+  if (errorRatio === undefined) return '';
+  const text = `${percent(errorRatio)} over`;
+  return `, ${errorRatio > errorBound ? paint.bad(text) : text}`;
+}
+
+function siteTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
+  const [head = '', ...lines] = table([
+    ['SITE', 'BASE', 'MOVED', 'SHARE', 'USED', ''],
+    ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
+      site,
+      String(base),
+      moved > 0 ? `+${moved}` : String(moved),
+      String(share),
+      used === undefined ? '?' : String(used),
+      ageText(more, site === own),
+    ]),
+  ]);
+  return [paint.dim(`  ${head}`), ...lines.map((line) => `  ${line}`)];
+}
+
+function ageText({ isLost, usedMsAgo }: Pick<SitePortion, 'isLost' | 'usedMsAgo'>, isOwn: boolean): string {
+  if (isOwn) return 'this site';
+  if (isLost) return 'lost';
+  return usedMsAgo === undefined ? 'not known in this window' : agoText(usedMsAgo);
+}
+
+const agoText = (ms: number): string => (ms < 0 ? 'never' : ms === 0 ? 'now' : `${duration(ms)} ago`);
+
+/** `0 %`, `4.2 %`. */
+const percent = (ratio: number): string => `${Math.round(ratio * 1_000) / 10} %`;

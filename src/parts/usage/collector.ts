@@ -1,0 +1,147 @@
+import { type Clock, monotonicMs } from '../../base/clock.ts';
+import type { Hash } from '../../base/hashed.ts';
+import { shareRuns } from '../../base/later.ts';
+import { rfc3339 } from '../../base/times.ts';
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { counterCurrency } from '../../engine/algorithms/money.ts';
+import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
+import { matchName, readNames } from '../../engine/decide/counter-key.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { WorkState } from '../../operate/observe/work-state.ts';
+import type { UsageRow, UsageStore } from './usage-store.ts';
+
+interface CollectorOptions {
+  /** The usage of all deciders. */
+  readonly sources: UsageSource;
+  readonly store: UsageStore;
+  /** How long a batch is set aside before it is kept: a store that fails over must not bring it back uncollected. */
+  readonly settleMs: number;
+  /** How long usage is kept. */
+  readonly keepMs: number;
+  readonly rules: () => RuleTree | undefined;
+  readonly hash: Hash | undefined;
+  readonly clock: Clock;
+  /** Called with what another program has written, which is left out. */
+  readonly onForeign: (name: string) => void;
+  /** Called with what was deleted. */
+  readonly onDeleted: (what: string) => void;
+  /** Whether old usage is deleted, and whether the store has taken every row. */
+  readonly retention: Pick<WorkState, 'works' | 'failed'>;
+  readonly rows: Pick<WorkState, 'works' | 'failed'>;
+}
+
+/** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
+export class UsageCollector {
+  readonly #options: CollectorOptions;
+
+  /** The end of the newest hour with usage when this process began to collect; infinite without usage. */
+  #knownUntilMs: number | undefined;
+  readonly #startedAtMs = monotonicMs();
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Collects what has been set aside for long enough, and sets aside the rest. Rejects if some of it could not be
+   * collected; the next round tries that again.
+   */
+  readonly collect = shareRuns(() => this.#collect());
+
+  async #collect(): Promise<void> {
+    const { sources, store, settleMs } = this.#options;
+    this.#knownUntilMs ??= await readNewest(store);
+    const { batches, problems } = await sources.setAside(store.collector);
+    const failures = new Set<string>();
+    for (const { id, ageMs } of batches)
+      if (ageMs >= settleMs) await this.#take(id).catch((error: Error) => failures.add(error.message));
+    await this.#tidy();
+    await this.#countRefused();
+    for (const problem of problems) failures.add(problem);
+    if (failures.size > 0) throw new Error([...failures].join('; '));
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, keepMs, clock, onDeleted, retention } = this.#options;
+    const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
+    const plausibleMs = (this.#knownUntilMs ?? 0) + monotonicMs() - this.#startedAtMs + MAX_JUMP_MS;
+    const isPlausible = nowMs <= plausibleMs;
+    if (isPlausible) retention.works();
+    else retention.failed(`the clock is ${rfc3339(nowMs)}, more than a week after the newest usage`);
+    const keptFromHour = isPlausible ? Math.floor((nowMs - keepMs) / unitMs.HOUR) : 0;
+    const deleted = await store.tidy(keptFromHour, Math.floor(nowMs / unitMs.HOUR));
+    if (deleted > 0)
+      onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+  }
+
+  async #countRefused(): Promise<void> {
+    const { store, rows } = this.#options;
+    const refused = await store.refused();
+    if (refused === undefined) rows.works();
+    else rows.failed(refused);
+  }
+
+  async #take(id: string): Promise<void> {
+    const { sources, store, onForeign } = this.#options;
+    const entries = new Map<string, UsageEntry>(); // one may be on several pages
+    const added = new Map<string, UsageEntry>();
+    let after: string | undefined;
+    do {
+      const page = await sources.read(id, after);
+      if (!page) return; // no decider has it, or has replied: the next round begins again
+      for (const name of page.foreign ?? []) onForeign(name);
+      for (const entry of page.entries) entries.set(nameEntry(entry), entry);
+      for (const entry of page.added ?? []) addTo(added, entry);
+      after = page.next;
+    } while (after !== undefined);
+    for (const entry of entries.values()) addTo(added, entry);
+    await store.add(id, Array.from(added.values(), this.#describe));
+    await sources.drop(id);
+  }
+
+  readonly #describe = ({ hour, key, hits }: UsageEntry): UsageRow => {
+    const { rules, hash } = this.#options;
+    return { hour, ...describeCounter(key, rules(), hash), hits };
+  };
+}
+
+/** The clock may be this far after the newest usage: service may have been down, or the clock may be wrong. */
+const MAX_JUMP_MS = unitMs.WEEK;
+
+/** The end of the newest hour with usage; without any, nothing can be deleted wrongly. */
+const readNewest = async (store: UsageStore): Promise<number> =>
+  ((await store.newestHour()) ?? Number.POSITIVE_INFINITY) * unitMs.HOUR + unitMs.HOUR;
+
+const nameEntry = ({ hour, key }: UsageEntry): string => `${hour}|${key}`;
+
+function addTo(sums: Map<string, UsageEntry>, entry: UsageEntry): void {
+  const name = nameEntry(entry);
+  const known = sums.get(name);
+  sums.set(name, known ? { ...entry, hits: known.hits + entry.hits } : entry);
+}
+
+/**
+ * The domain, rule and entries in the name of a counter. A name that is too long for a key contains only its digest,
+ * which takes the place of the entries.
+ *
+ * @param hash  hashes values that callers sent; undefined to keep them unchanged
+ */
+function describeCounter(
+  key: string,
+  rules: RuleTree | undefined,
+  hash: Hash | undefined,
+): Omit<UsageRow, 'hour' | 'hits'> {
+  for (const name of readNames(key)) {
+    const shown = hash ? name.entries.map((one) => ({ ...one, value: hash(one.value) })) : name.entries;
+    const rule = rules ? findRule(rules, name) : '';
+    return { domain: name.domain, rule, key: descriptorText(shown), currency: counterCurrency(name.counter) };
+  }
+  const bar = key.lastIndexOf('|');
+  return { domain: '', rule: '', key: key.slice(bar + 1), currency: counterCurrency(key.slice(0, Math.max(bar, 0))) };
+}
+
+function findRule(rules: RuleTree, name: Parameters<typeof matchName>[1]): string {
+  for (const { rule } of matchName(rules, name)) return rule.path;
+  return '';
+}

@@ -1,0 +1,116 @@
+import '../../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { check } from '../../../src/cli/check/check.ts';
+import { quotaConfiguration } from '../../../src/parts/envoy/quota-configuration.ts';
+import { startFakeQuotaService } from '../../helpers/quota-client.ts';
+import { startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+import { envoy as envoyBinary } from '../../helpers/tools.ts';
+import { until } from '../../helpers/until.ts';
+import { MAIN } from '../../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url));
+const run = promisify(execFile);
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'quotas-'));
+});
+
+/** Envoy's answer to a configuration. */
+async function validate(configuration: string): Promise<string> {
+  const file = join(folder, 'envoy.yaml');
+  writeFileSync(file, configuration);
+  const { stdout, stderr } = await run(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+  return stdout + stderr;
+}
+
+test('Envoy 1.40 accepts the quota configuration that the command prints', async () => {
+  const rules = join(PROJECT, 'config/rules.yaml');
+  const { stdout } = await run(process.execPath, [MAIN, 'envoy', 'rlqs', rules, '--grpc', 'weir:9']);
+  expect(stdout).toContain('port_value: 9 }');
+  expect(await validate(stdout)).toContain('OK');
+});
+
+test.each(readdirSync(join(PROJECT, 'config/examples')).filter((name) => name.endsWith('.yaml')))(
+  'Envoy 1.40 accepts the quota configuration for the example %s',
+  async (name) => {
+    const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples', name), 'utf8'));
+    for (const domain of rules.domains.keys()) {
+      const printed = quotaConfiguration(rules, domain, { host: 'weir', port: 9 });
+      if (!printed.includes('- predicate:')) continue; // a proxy can apply none of its rules, and the filter does not accept an empty list
+      expect(await validate(printed)).toContain('OK');
+    }
+  },
+);
+
+test('the configuration names the rules that are left out, and why', () => {
+  const rules = rulesFrom(`
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: remote_address, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: real_ip, addresses: [10.0.0.0/8, 192.0.2.1], rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: slot, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 9s } }
+`);
+  const printed = quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 });
+  expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
+    '# edge.remote_address is left out: no header provides remote_address: write a matcher with your own input.',
+    '# edge.real_ip_10.0.0.0/8 is left out: no matcher of headers selects the addresses 10.0.0.0/8 192.0.2.1.',
+    '# edge.slot is left out: in_flight limits requests in flight, not a rate.',
+  ]);
+  expect(printed.match(/- predicate:/g)).toHaveLength(1);
+});
+
+test('Envoy 1.40 reports the buckets that the printed matchers make from requests', async () => {
+  const rules = `
+domain: edge
+descriptors:
+  - { key: user, value: vip*, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - key: user
+    rate_limit: { unit: second, requests_per_unit: 5 }
+    descriptors: [{ key: tenant, rate_limit: { unit: second, requests_per_unit: 2 } }]
+  - { key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: 9 } }
+`;
+  const service = await startFakeQuotaService({});
+  const envoy = await startQuotaEnvoy(rules, service.port);
+  try {
+    for (const headers of [{ 'x-user': 'vip-1' }, { 'x-user': 'ann', 'x-tenant': 'acme' }, { 'x-user': 'ann' }, {}])
+      await envoy.passes(headers as Record<string, string>);
+    const expected = [{ user: 'vip-1' }, { user: 'ann', tenant: 'acme' }, { user: 'ann' }, { generic_key: 'all' }];
+    const found = () =>
+      service.reports.flatMap(({ bucket_quota_usages }) =>
+        bucket_quota_usages.map(({ bucket_id }) => bucket_id.bucket),
+      );
+    const reported = () => new Set(found().map((bucket) => JSON.stringify(Object.entries(bucket).sort())));
+    await until('all buckets are reported', () => reported().size >= expected.length);
+    expect(found()).toEqual(expect.arrayContaining(expected));
+  } finally {
+    await envoy.stop();
+    service.close();
+  }
+});
+
+test('weir check refuses rules that proxies cannot apply, in the domains of RLQS_DOMAINS', async () => {
+  const path = join(folder, 'rules.yaml');
+  const rule = '{ key: slot, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 9s } }';
+  writeFileSync(path, `domain: edge\ndescriptors:\n  - ${rule}\n`);
+  const options = { mergeDomains: false, strict: false };
+  const problemsWith = async (env: Readonly<Record<string, string>>) => {
+    const { problems } = await check([path], env, options);
+    return problems.filter(({ severity }) => severity === 'error');
+  };
+  expect(await problemsWith({})).toEqual([]);
+  expect(await problemsWith({ RLQS: 'true', RLQS_DOMAINS: 'other' })).toEqual([]);
+  expect(await problemsWith({ RLQS: 'true' })).toEqual([
+    expect.objectContaining({
+      line: 3,
+      message: expect.stringContaining('RLQS: a proxy cannot apply the rule: in_flight limits requests in flight'),
+    }),
+  ]);
+});

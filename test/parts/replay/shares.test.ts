@@ -1,0 +1,90 @@
+import '../../helpers/realm.ts';
+import { decodeRequest } from '../../../src/engine/wire/codec.ts';
+import { ReplayEngine, replay } from '../../../src/parts/replay/engine.ts';
+import { ReplayFigures } from '../../../src/parts/replay/figures.ts';
+import { parseMapping } from '../../../src/parts/replay/mapping/mapping.ts';
+import type { RecordedTraffic } from '../../../src/parts/replay/request.ts';
+import { TrafficCounts } from '../../../src/parts/replay/traffic.ts';
+import { simulated } from '../../../src/parts/simulate/simulate.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
+import { requestOf } from '../../helpers/trial.ts';
+
+const engineWith = (limit: string, children = ''): ReplayEngine =>
+  new ReplayEngine(
+    rulesFrom(`
+domain: demo
+descriptors:
+  - { key: api, value: x, rate_limit: { unit: second, ${limit} }, descriptors: [${children}] }
+`),
+    { shadowMode: false, quotaMode: false, spend: 'each', memory: { maxCounters: 10_000, maxBytes: 10_000_000 } },
+  );
+
+async function figuresOf(traffic: RecordedTraffic, rules: ReplayEngine, against?: ReplayEngine) {
+  const figures = new ReplayFigures();
+  await replay(traffic, { rules, against, observers: [figures], counts: new TrafficCounts(), onBatch: () => {} });
+  return figures.result();
+}
+
+/** Requests in order, each a tenant and the milliseconds before it. */
+async function* trafficOf(requests: readonly (readonly [tenant: string, afterMs: number])[]): RecordedTraffic {
+  let timeMs = 1_700_000_000_000;
+  yield requests.map(([tenant, afterMs]) => {
+    timeMs += afterMs;
+    return { timeMs, request: decodeRequest(requestOf(`api=x,tenant=${tenant}`)) };
+  });
+}
+
+test('replay says which child of a shared limit is refused, and which one a change would refuse', async () => {
+  const children = '{ key: tenant, value: a, share: { reserve: 3 } }, { key: tenant, share: {} }';
+  const shared = 'requests_per_unit: 4, share: { by: tenant }';
+  const traffic = trafficOf([
+    ['a', 0],
+    ['flood', 0],
+    ['flood', 0],
+    ['flood', 0], // what is left is reserved
+    ['a', 0],
+    ['a', 0],
+    ['other', 0],
+  ]);
+  const whole = engineWith('requests_per_unit: 4, share: { by: tenant, spare: 0% }');
+  const { rules, against, change } = await figuresOf(traffic, whole, engineWith(shared, children));
+  const refusedKeys = (figures: typeof rules | undefined) =>
+    figures?.rules
+      .get('demo.api_x.tenant')
+      ?.mostRefused.map(({ key, refusals }) => [/[^:]*$/.exec(key)?.[0], refusals]);
+  expect(refusedKeys(rules)).toEqual([
+    ['a', 2],
+    ['other', 1],
+  ]);
+  expect(refusedKeys(against)).toEqual([
+    ['flood', 2],
+    ['other', 1],
+  ]);
+  expect(change).toMatchObject({ keysNewlyHurt: 1, keysNewlySpared: 1 });
+});
+
+test('in a simulation, users that share a limit are seldom refused because of a scraper', async () => {
+  const parsed = parseMapping(
+    'shared',
+    `domain: demo
+rate_limits:
+  - actions:
+      - generic_key: { descriptor_key: api, descriptor_value: x }
+      - request_headers: { header_name: x-user, descriptor_key: user }
+label: { field: label, allow: allow, refuse: refuse }
+`,
+  );
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  const { mapping } = parsed;
+  const rate = 'requests_per_unit: 8';
+  const all = engineWith(
+    rate,
+    `{ key: user, value: '*', share_threshold: true, rate_limit: { unit: second, ${rate} } }`,
+  );
+  const shared = engineWith(`${rate}, share: { by: user }`);
+  const [one, other] = await Promise.all(
+    [all, shared].map(async (engine) => (await figuresOf(simulated('scraper', 1, mapping), engine)).labels),
+  );
+  expect(one?.wrong).toBeGreaterThan(2 * (other?.wrong ?? Number.POSITIVE_INFINITY));
+  expect(other?.missed).toBeLessThan((one?.missed ?? 0) / 1.2);
+});
