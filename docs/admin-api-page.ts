@@ -4,7 +4,7 @@ import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import { consoleOperations } from '../src/operate/console/operations.ts';
 import type { ConsoleOptions } from '../src/operate/console/series-operations.ts';
-import { operatorParts } from '../src/parts/parts.ts';
+import { operatorParts } from '../src/parts/operators.ts';
 import type { OperatorPart } from '../src/serve/control/part.ts';
 import type { Settings } from '../src/settings/settings.ts';
 import { wrapped } from './wrap.ts';

@@ -46,7 +46,8 @@ export async function run(args: readonly string[]): Promise<void> {
 const count = (number: number): string => number.toLocaleString('en-US');
 
 function tablesOf(result: LlmRun): string {
-  const { calls, seconds, finished, failed, aborted, refused, reported, reserved, charged, wrongTenants } = result;
+  const { calls, seconds, finished, failed, aborted, refused, undecided, wrongTenants } = result;
+  const { reported, reserved, charged } = result;
   const { budget, killed, found } = result;
   const sums = table(['', 'number'], 1, [
     ['calls, in three dialects, as JSON and as streams', count(calls)],
@@ -55,6 +56,7 @@ function tablesOf(result: LlmRun): string {
     ['ended with 503 by the upstream', count(failed)],
     ['aborted by the client', count(aborted)],
     ['refused', count(refused)],
+    ['undecided, since Envoy had no answer of Weir', count(undecided)],
     ['tokens that finished calls reported', count(reported)],
     ['tokens that aborted calls had reserved', count(reserved)],
     ['tokens charged', count(charged)],

@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
-import { commands } from '../parts/parts.ts';
+import { commands } from '../parts/commands.ts';
 import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
 import { addAskCommand } from './commands/ask.ts';
 import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';

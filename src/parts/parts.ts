@@ -1,5 +1,3 @@
-import type { Command } from 'commander';
-import type { ReplaySurroundings } from '../cli/commands/admin.ts';
 import type { SideService } from '../edge/grpc/side-service.ts';
 import type { JsonOverload } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
@@ -8,34 +6,17 @@ import type { Reservations } from '../engine/decide/reservations.ts';
 import type { SlotsDecider } from '../engine/decide/slots.ts';
 import type { RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { Logger } from '../operate/observe/log.ts';
-import type { OpenOperatorPart } from '../serve/control/part.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { Settings } from '../settings/settings.ts';
-import { addAdviseCommand } from './advise/command.ts';
-import { adviceOperations } from './advise/operations.ts';
-import { addCandidateCommands } from './candidate/command.ts';
-import { candidateOperations } from './candidate/operations.ts';
-import { addEnvoyCommands } from './envoy/envoy-command.ts';
-import { addGuardCommands } from './guard/command.ts';
-import { offenderOperations } from './guard/operations.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
-import { addQuotasCommand } from './quotas/command.ts';
-import { quotaOperations } from './quotas/operations.ts';
-import { addRecordCommand } from './record/command.ts';
-import { recordOperations } from './record/operations.ts';
-import { addReplayCommand } from './replay/command.ts';
-import { addSimulateCommand } from './simulate/command.ts';
-import { addSitesCommand } from './sites/command.ts';
-import { siteOperations } from './sites/operations.ts';
-import { addUsageCommands } from './usage/command.ts';
-import { openUsageOperations } from './usage/operations.ts';
 import { discoveredRules } from './xds/source.ts';
 
-// Optional capabilities, each in a folder beside this file. The core imports this file and nothing else of them. A
-// capability can be taken out by deleting its folder and the lines here that name it.
+// Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
+// else of them: this one, `commands.ts`, `operators.ts` and `stores.ts`, which are apart since different processes load
+// them. A capability can be taken out by deleting its folder and the lines of these files that name it.
 
 /** By the names of folders. */
-type Parts<T> = Readonly<Record<string, T>>;
+export type Parts<T> = Readonly<Record<string, T>>;
 
 /** Rules that do not come from files. */
 interface OtherRules {
@@ -43,20 +24,6 @@ interface OtherRules {
   readonly from: string;
   open(loading: Omit<RuleBookOptions, 'pollIntervalMs'>): Promise<RuleBook>;
 }
-
-/** Functions that add commands to `weir`. */
-export const commands: Parts<(program: Command, surroundings: ReplaySurroundings) => void> = {
-  candidate: addCandidateCommands,
-  record: addRecordCommand,
-  quotas: addQuotasCommand,
-  sites: addSitesCommand,
-  replay: addReplayCommand,
-  advise: addAdviseCommand,
-  envoy: addEnvoyCommands,
-  usage: addUsageCommands,
-  guard: addGuardCommands,
-  simulate: addSimulateCommand,
-};
 
 /** Functions that find other sources of rules in the settings. */
 export const ruleSources: Parts<(rules: Settings['rules'], log: Logger) => OtherRules | undefined> = {
@@ -97,15 +64,4 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
   advise: async ({ advice }) => (advice.maxBytes > 0 ? (await import('./advise/open.ts')).openArrivals : undefined),
-};
-
-/** Functions that open what operators use, in the process that serves them. */
-export const operatorParts: Parts<OpenOperatorPart> = {
-  record: recordOperations,
-  quotas: quotaOperations,
-  sites: siteOperations,
-  candidate: candidateOperations,
-  advise: adviceOperations,
-  guard: offenderOperations,
-  usage: openUsageOperations,
 };

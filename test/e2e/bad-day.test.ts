@@ -107,6 +107,7 @@ test('each question takes two commands at most, besides letting a customer in', 
   const numbers = Object.fromEntries(Array.from(commands, ([heading, all]) => [heading, all.length]));
   expect(numbers).toEqual({
     'Does it work, and since when not?': 1,
+    'Is the store slow?': 1,
     'Why is a client not limited?': 1,
     'How do I let one customer in?': 3,
     'How do I lower a limit safely?': 2,
@@ -114,6 +115,14 @@ test('each question takes two commands at most, besides letting a customer in', 
     'What takes the memory?': 1,
     'Which rule is the busiest?': 1,
   });
+});
+
+test('what the store took is on the first screen', async () => {
+  const [status] = commandsOf('Is the store slow?');
+  await runUntil(
+    status,
+    /^ +p50 and p99: [\d.]+ ms and [\d.]+ ms of the last minute, [\d.]+ ms and [\d.]+ ms of the last day$/m,
+  );
 });
 
 test('a typo in a key is listed with the rule that was meant', async () => {

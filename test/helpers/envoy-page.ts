@@ -30,6 +30,6 @@ export async function startPageEnvoy(
   ]);
   const edited = edit(config)
     .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
-    .replace('timeout: 0.25s', 'timeout: 60s'); // the machine may be busy
+    .replace(/(?<=\btimeout: )(?:0\.25s|1s)\b/g, '60s'); // the machine may be busy
   return { envoy: await runEnvoy(edited, [port], 2), port };
 }

@@ -151,7 +151,7 @@ const scripts: readonly Mutants[] = [
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['waiting.count === 0', 'room < waiting.count'],
+      ['(waiting.count > 0 || room < wanted) &&', ''],
       ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
       ['if (isWaiting) return;', 'if (!isWaiting) return;'],
@@ -163,7 +163,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['at = at + (kind >= KINDS.REFUND and 6 or 4)', 'at = at + 4'],
+      ['operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 7 or 4'],
     ],
   },
   {
@@ -367,7 +367,7 @@ const ledger: readonly Mutants[] = [
     tests: ['test/engine/ledger/debts', 'test/engine/ledger/overload'],
     changes: [
       ["policy.onOverload !== 'error' && isRateLimit(limit)", "policy.onOverload !== 'error'"],
-      ['if (!isDone && isKept) this.#debts.giveBack(debit, false);', ''],
+      ['if (!isDone && isKept) this.#options.debts.giveBack(debit, false);', ''],
     ],
   },
   {

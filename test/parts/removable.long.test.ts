@@ -6,7 +6,7 @@ import { startWeir } from '../helpers/weir.ts';
 
 const PROJECT = join(__dirname, '../..');
 const PARTS = join('src', 'parts');
-const LISTS = ['parts.ts', 'stores.ts'];
+const LISTS = readdirSync(join(PROJECT, PARTS)).filter((name) => name.endsWith('.ts'));
 const COPIED = ['src', 'deploy', 'dist', 'tsconfig.json'];
 const LINKED = ['node_modules', 'proto', 'config', 'package.json'];
 const parts = readdirSync(join(PROJECT, PARTS), { withFileTypes: true })

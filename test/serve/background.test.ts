@@ -1,12 +1,15 @@
 import '../helpers/realm.ts';
-import { execFile, execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Status } from '../../src/operate/answers/status.ts';
 import { type Administered, startAdministered } from '../helpers/administered.ts';
+import { freePort } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
+import { smallDisk } from '../helpers/small-disk.ts';
 import { eventually } from '../helpers/until.ts';
 import { MAIN } from '../helpers/weir.ts';
 
@@ -63,25 +66,6 @@ test('an audit log on a full disk is a finding, a metric and a line of weir stat
   }
 });
 
-/** A disk of 64 KiB; undefined: this user cannot mount one. */
-function smallDisk() {
-  const folder = mkdtempSync(join(tmpdir(), 'disk-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=777', 'tmpfs', folder], { stdio: 'ignore' });
-  } catch {
-    return undefined;
-  }
-  return {
-    folder,
-    fill: () => expect(() => writeFileSync(join(folder, 'filler'), Buffer.alloc(2 ** 20))).toThrow('ENOSPC'),
-    free: () => rmSync(join(folder, 'filler')),
-    remove() {
-      execFileSync('umount', ['--lazy', folder]);
-      rmSync(folder, { recursive: true });
-    },
-  };
-}
-
 test('a recording and usage on a full disk are failing, and go on by themselves once there is room', async () => {
   const disk = smallDisk();
   if (!disk) return;
@@ -121,10 +105,39 @@ test('a recording and usage on a full disk are failing, and go on by themselves 
     expect(await metricsOf(service)).toContain('weir_background_failing{function="recording"} 1\n');
     disk.free();
     await untilReasons('works', 'works');
+    const recordings = readdirSync(disk.folder).filter((name) => name.endsWith('.gz'));
+    expect(recordings.map((name) => statSync(join(disk.folder, name)).size)).not.toContain(0);
     expect((await service.call('GET', '/api/v1/recording')).body).not.toHaveProperty('failing');
   } finally {
     await service.stop();
     await redis.stop();
     disk.remove();
+  }
+});
+
+test.each(['text', 'json'])('a log as %s that cannot be written ends no process', async (LOG_FORMAT) => {
+  const folder = mkdtempSync(join(tmpdir(), 'log-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  const ports = { PORT: String(await freePort()), GRPC_PORT: String(await freePort()) };
+  const full = openSync('/dev/full', 'w');
+  const weir = spawn(process.execPath, [MAIN, 'serve', '--rules', join(folder, 'rules.yaml')], {
+    stdio: ['ignore', 'ignore', full],
+    env: {
+      ...{ ...ports, DEBUG_PORT: String(await freePort()), HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1' },
+      ...{ DEBUG_HOST: '127.0.0.1', LOG_FORMAT, LOG_LEVEL: 'debug', USE_STATSD: 'false' },
+    },
+  });
+  const exited = once(weir, 'exit');
+  try {
+    const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] });
+    const ask = () => fetch(`http://127.0.0.1:${ports.PORT}/json`, { method: 'POST', body });
+    await eventually(async () => (await ask().catch(() => undefined))?.status === 200, undefined, 30_000);
+    for (let at = 0; at < 3; at++) expect([200, 429]).toContain((await ask()).status);
+    expect(weir.exitCode).toBeNull();
+  } finally {
+    weir.kill();
+    await exited;
+    closeSync(full);
+    rmSync(folder, { recursive: true });
   }
 });

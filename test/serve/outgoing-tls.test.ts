@@ -112,7 +112,7 @@ describe("a private CA in the system's store is trusted", () => {
     const count = collector.spans.length;
     const exclusive = await weirWith({ ...trusting, ...tracing, OTEL_EXPORTER_OTLP_CERTIFICATE: other });
     await command({}, 'ask', 'demo', 'user=alice', '--grpc', `127.0.0.1:${exclusive.grpcPort}`);
-    await exclusive.waitFor('could not be sent');
+    await exclusive.waitFor('sending traces is failing');
     expect(collector.spans).toHaveLength(count);
   });
 

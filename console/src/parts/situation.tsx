@@ -7,10 +7,17 @@ const colours = { failing: 'notice bad', degraded: 'notice warn', over: 'notice 
 
 /** What the service says of itself, in one sentence. */
 export function Situation() {
-  const { level, text } = snapshot.value?.situation ?? { level: 'calm', text: 'Waiting for the service.' };
+  const { level, clauses } = snapshot.value?.situation ?? { level: 'calm', clauses: ['Waiting for the service'] };
+  const [first = '', ...others] = clauses.map(localTimes);
   return (
     <h1 class={`situation ${colours[level]}`}>
-      <Value text={localTimes(text)} whole />
+      <Value text={`${first}.`} whole />
+      {others.map((clause) => (
+        <span key={clause}>
+          {' '}
+          <Value text={`${clause}.`} whole />
+        </span>
+      ))}
     </h1>
   );
 }
@@ -19,9 +26,10 @@ export function Situation() {
 export function Findings() {
   const { findings = [], situation } = snapshot.value ?? {};
   const said = situation?.text.toLowerCase() ?? '';
+  const shown = findings.filter(({ advice }, at) => findings.findIndex((one) => one.advice === advice) === at);
   return (
     <>
-      {findings.map(({ level, problem, advice }) => (
+      {shown.map(({ level, problem, advice }) => (
         <div class={`finding ${level === 'failing' ? 'bad' : 'warn'}`} role="alert" key={problem}>
           {!said.includes(problem.toLowerCase()) && (
             <p>

@@ -34,7 +34,7 @@ const OneState = ({ name, is, word, children }: OneStateProps) => (
     <div>
       <State is={is}>{word}</State>
     </div>
-    <p class="dim">{children}</p>
+    <div class="dim">{children}</div>
   </div>
 );
 
@@ -88,13 +88,15 @@ function Store() {
           ? (['warn', 'Slow'] as const)
           : (['good', 'Up'] as const);
   const latencies = [
-    ...(lastMinute ? [`p50 ${millis(lastMinute.p50Ms)}, p99 ${millis(lastMinute.p99Ms)}`] : []),
-    ...(lastDay ? [`of the last day ${millis(lastDay.p50Ms)}, ${millis(lastDay.p99Ms)}`] : []),
+    ...(lastMinute ? [`last minute: p50 ${millis(lastMinute.p50Ms)}, p99 ${millis(lastMinute.p99Ms)}`] : []),
+    ...(lastDay ? [`last day: p50 ${millis(lastDay.p50Ms)}, p99 ${millis(lastDay.p99Ms)}`] : []),
   ];
   return (
     <OneState name="Store" is={is} word={word}>
       <Value text={reason ?? (openCircuits.join(', ') || description)} whole />
-      {latencies.length > 0 && `; ${latencies.join('; ')}`}
+      {latencies.map((line) => (
+        <div key={line}>{line}</div>
+      ))}
     </OneState>
   );
 }
@@ -108,9 +110,9 @@ function Background() {
   return (
     <OneState name="Rules and background work" is={failing.length > 0 || !isNewest ? 'warn' : 'good'} word={word}>
       {failing.map(({ does, failing: why }) => (
-        <span key={does}>
-          {does}: <Value text={why?.reason ?? ''} whole />;{' '}
-        </span>
+        <div key={does}>
+          {does}: <Value text={why?.reason ?? ''} whole />
+        </div>
       ))}
       {exact(rules.count)} rules in force
       {rules.loadedAt !== undefined && `, loaded ${localTimes(rules.loadedAt)}`}

@@ -13,7 +13,7 @@ import { session } from '../session.ts';
 
 /** Clients of each rule that are read, and those that are listed. */
 const READ = '200';
-const SHOWN = 50;
+const SHOWN = 20;
 const POLL_MS = 2_000;
 
 const orders = { refused: { text: 'Most refused' }, busy: { text: 'Busiest' } } as const;

@@ -213,7 +213,8 @@ function Keys({ data, range, total }: KeysProps) {
       />
       <div class="row">
         <p class="dim" role="status">
-          {exact(found.length)} keys{query !== '' && ` of ${exact(data.rows.length)}`}
+          {exact(found.length)} {found.length === 1 ? 'key' : 'keys'}
+          {query !== '' && ` of ${exact(data.rows.length)}`}
           {data.more > 0 && `; ${exact(data.more)} with fewer hits are not read: weir usage --csv has all`}
         </p>
         {found.length > PAGE && (

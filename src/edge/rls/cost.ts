@@ -38,13 +38,6 @@ const HOSTED_FACTOR = 8;
 export function hostedCost(message: unknown, octets: number): Cost {
   const decoded = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
   const { descriptors = [] } = decoded.request ?? decoded;
-  const { bytes, units } = requestCost(
-    {
-      domain: '',
-      hits_addend: 0,
-      descriptors,
-    },
-    octets,
-  );
+  const { bytes, units } = requestCost({ domain: '', hits_addend: 0, descriptors }, octets);
   return { bytes, units: HOSTED_FACTOR * units };
 }

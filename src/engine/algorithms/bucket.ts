@@ -197,6 +197,7 @@ export const bucket = {
   /** At least a day, since reports may add more than a debt of a whole bucket. */
   longestMemoryMs: (limit: Bucket) => Math.max(bucketRefillMs(limit), unitMs.DAY),
   refillMs: bucketRefillMs,
+  heldAt: ({ windowMs }: Bucket) => ({ first: 0, last: 0, unit: windowMs }),
   ...stepped<Bucket, BucketNumbers>({ compiled: compiled.bucket, numbers, step, refund }),
   describe: describeBucket<Bucket>((limit, ...times) => waitMs(numbers(limit), ...times)),
   divide: divideBucket,

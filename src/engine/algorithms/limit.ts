@@ -214,6 +214,13 @@ export interface Decision {
 export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
 export type Spend = (typeof spends)[number];
 
+/** The places of numbers in a report, from 0, whose sum is the hits that a counter holds, or lacks, in a unit. */
+export interface HeldAt {
+  readonly first: number;
+  readonly last: number;
+  readonly unit: number;
+}
+
 /** How the states of a limit's counters are stored. */
 export interface StateFormat<L extends AnyLimit> {
   /** Version of the format, each of which has its own counters. Default: the first. */
@@ -290,6 +297,8 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
   /** The start of the window that ends at a time; present with `windows`. Its twin has the suffix `_start_before`. */
   startBefore?(limit: L, endMs: number): number;
+  /** Where a report has the hits that the counter holds. Default: they are no usage. */
+  heldAt?(limit: L): HeldAt;
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;
@@ -312,6 +321,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
   readonly keys: readonly (keyof AlgorithmValues | 'adapt' | 'share')[];
   /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
+  heldAt(limit: L): HeldAt;
   /** The part of the limit that one of `by` processes may count separately; it may be 0. */
   divide(limit: L, by: number): L;
   /** Time that a debited block is valid, given the time until its counter resets; absent if nothing can be leased. */

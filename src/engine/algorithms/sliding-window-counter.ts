@@ -187,5 +187,6 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
     return { kind: 'parts', parts: [Math.round(previous * part * 100) / 100, count] };
   },
   demand: ({ busiestSliding }) => busiestSliding,
+  heldAt: () => ({ first: 1, last: 2, unit: 1 }),
   state: { length: 3 },
 };

@@ -1,4 +1,11 @@
-import { type Anchored, type AnyLimit, type LimitNumbers, type LimitSource, singleHitRefusalMs } from './limit.ts';
+import {
+  type Anchored,
+  type AnyLimit,
+  type HeldAt,
+  type LimitNumbers,
+  type LimitSource,
+  singleHitRefusalMs,
+} from './limit.ts';
 
 /** Hits that fit into an unused window, including the soft ones. */
 export const windowSize = ({ requestsPerUnit, soft }: AnyLimit): number => requestsPerUnit + soft;
@@ -14,6 +21,7 @@ export const windowed = {
     requestsPerUnit: Math.floor(limit.requestsPerUnit / by),
     soft: Math.floor(limit.soft / by),
   }),
+  heldAt: (): HeldAt => ({ first: 1, last: 1, unit: 1 }),
 };
 
 /** A sliding window's burst is its limit divided by this: a window admits at most a tenth more than the limit. */

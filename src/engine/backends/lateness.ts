@@ -24,12 +24,21 @@ export const PUNCTUAL: Lateness = {
   stoodAtMs: () => 0,
 };
 
-/** A clock that stands while this process does not run: what is long by it did not wait for this process. */
-export const runningClock =
-  (monotonicMs: Monotonic, { stoodAtMs }: Pick<Lateness, 'stoodAtMs'>): Monotonic =>
+/** Begins to measure a call. @returns ends it, and returns its duration in milliseconds */
+export type Stopwatch = () => () => number;
+
+/** Measures calls to a store, without the time for which this process did not run if that was most of a call. */
+export const createStopwatch =
+  (monotonicMs: Monotonic, lateness: Pick<Lateness, 'stoodAtMs'>): Stopwatch =>
   () => {
-    const nowMs = monotonicMs();
-    return nowMs - stoodAtMs(nowMs);
+    const begunMs = monotonicMs();
+    const stoodBeforeMs = lateness.stoodAtMs(begunMs);
+    return () => {
+      const nowMs = monotonicMs();
+      const elapsedMs = nowMs - begunMs;
+      const stoodMs = lateness.stoodAtMs(nowMs) - stoodBeforeMs;
+      return 2 * stoodMs > elapsedMs ? Math.max(elapsedMs - stoodMs, 0) : elapsedMs; // the store works meanwhile
+    };
   };
 
 /** The timer stops while no call to the store is in flight, since lag before a call does not affect its time limit. */

@@ -13,6 +13,17 @@ export interface Records {
   nowMs(): Promise<number>;
 }
 
+/** Removes fields whose time has come by the clock of the store: that of this process would remove them for all. */
+export async function removeExpired(
+  records: Records,
+  map: string,
+  untilMs: ReadonlyMap<string, number>,
+): Promise<void> {
+  if (untilMs.size === 0) return;
+  const nowMs = await records.nowMs();
+  for (const [field, atMs] of untilMs) if (atMs <= nowMs) await records.remove(map, field);
+}
+
 /** Records in this process: lost on restart. */
 export function memoryRecords(): Records {
   const lists = new Map<string, string[]>();

@@ -1,7 +1,8 @@
-import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import { epochWindow } from '../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from './backend.ts';
 import type { CounterKeys } from './key.ts';
+import type { Stopwatch } from './lateness.ts';
 
 /** Monitors whether the store can be reached, independent of requests. */
 export type StoreWatch = ReturnType<typeof watchStore>;
@@ -11,7 +12,7 @@ interface StoreWatchOptions {
   /** Keys like those of counters, since the Redis user may be restricted to them. */
   readonly keys: CounterKeys;
   readonly clock: Clock;
-  readonly monotonicMs: Monotonic;
+  readonly stopwatch: Stopwatch;
 }
 
 /** Interval of the checks: an outage is detected after this time plus the timeout. */
@@ -23,7 +24,7 @@ const KEYS = 8;
 const limit = epochWindow({ requestsPerUnit: 1, windowMs: 60_000 });
 
 /** Peeks at unused counters once a second, which writes nothing. */
-export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions) {
+export function watchStore({ backends, keys, clock, stopwatch }: StoreWatchOptions) {
   const peeks = Array.from({ length: KEYS }, (_, at): RequestOperation => {
     const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
@@ -37,7 +38,7 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
   const ask = async (): Promise<void> => {
     if (isAsking) return;
     isAsking = true;
-    const startedMs = monotonicMs();
+    const stop = stopwatch();
     const replies = await Promise.all(
       backends.map((backend) => backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS })),
     );
@@ -46,7 +47,7 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
     failure = failed && 'reason' in failed ? failed.reason : undefined;
     if (failure !== undefined) return;
     lastSuccessAtMs = clock();
-    latencyMs = monotonicMs() - startedMs;
+    latencyMs = stop();
   };
   void ask();
   const timer = setInterval(ask, INTERVAL_MS).unref();

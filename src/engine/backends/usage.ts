@@ -1,5 +1,6 @@
+import type { HeldAt, State } from '../algorithms/limit.ts';
 import { unitMs } from '../algorithms/limit.ts';
-import { isReservation } from '../holds/limits.ts';
+import { algorithmFor, isReservation, type Limit } from '../holds/limits.ts';
 import type { Operation } from './backend.ts';
 import { type CounterKey, inOnePiece } from './key.ts';
 
@@ -67,19 +68,37 @@ export const MAX_USAGE_ENTRIES = 500_000;
 /** Another collector may take a batch over that has been set aside for this long. */
 export const ABANDONED_MS = 600_000;
 
+/** See `Row.heldAt`. */
+export const heldAt = (limit: Limit): HeldAt => algorithmFor(limit).heldAt?.(limit) ?? { first: 0, last: -1, unit: 1 };
+
+/**
+ * The hits that a counter has given back. Twin of `given_hits` in requests.lua.
+ *
+ * @param before  its state before that, and `after`
+ */
+export function givenHits(operation: Operation, before: State | undefined, after: State | undefined, nowMs: number) {
+  const { limit } = operation;
+  const { first, last, unit } = heldAt(limit);
+  const sum = (held: State | undefined): number => {
+    const { state, report = state } = algorithmFor(limit).step(limit, held, nowMs, 0, false, operation);
+    return report.slice(first, last + 1).reduce((one, other) => one + other, 0);
+  };
+  return Math.ceil(Math.abs(sum(before) - sum(after)) / unit);
+}
+
 /**
  * The hits that an operation adds to the usage of its counter, once it has been charged. Twin of `used_hits` in
  * counters.lua.
  *
  * @param usage  the hits that a step of a reservation adds; 0 for any other limit
+ * @param given  the hits that the counter has given back; 0 for any other step
  */
-export function usedHits(operation: Operation, accepted: boolean, usage: number): number {
+export function usedHits(operation: Operation, accepted: boolean, usage: number, given: number): number {
   const { kind, limit, hits, commits = false } = operation;
   if (kind === 'peek' || kind === 'forget') return 0;
   if (kind === 'refund') return isReservation(limit) && !commits ? 0 : -hits;
-  const givenBack = kind === 'give_back' ? -hits : 0;
-  if (isReservation(limit)) return usage + givenBack;
-  if (kind === 'give_back') return givenBack;
+  if (isReservation(limit)) return usage - given;
+  if (kind === 'give_back') return -given;
   return accepted || kind === 'charge' ? hits : 0;
 }
 

@@ -84,6 +84,7 @@ export const allocation: NamedCounting<AllocationLimit> = {
       soft: accepted && own > 0 && taken > limit.requestsPerUnit,
     };
   },
+  heldAt: () => ({ first: 0, last: 0, unit: 1 }),
   draw: () => ({ kind: 'level' }),
   state: { length: 1 },
 };

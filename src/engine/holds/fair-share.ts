@@ -251,6 +251,7 @@ export const fairShare: Counting<FairShareLimit> = {
       },
     };
   },
+  heldAt: ({ windowMs }) => ({ first: 2, last: 2, unit: windowMs }),
   draw: () => ({ kind: 'level' }),
   isActiveChild: (state, nowMs, _child, limit) => isActiveChild(limit, state, nowMs),
   state: { hasNodes: true, version: 2 },

@@ -3,7 +3,7 @@ import { type Decision, type Outcome, peekedHits, type State } from '../algorith
 import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
-const OWN_NUMBERS = 12;
+export const OWN_NUMBERS = 12;
 
 /** Whether the reservations of all requests end with a window, whose start is the first number of a counter's state. */
 export function endsTogether(inner: RateLimit): boolean {

@@ -13,7 +13,7 @@ import { ANONYMOUS, type Claim } from './claim.ts';
 import { type Counting, peek } from './counting.ts';
 import { findHold, firstAfter, insert as insertHold } from './hold-list.ts';
 import { type ReservationEvent, reservationEvents } from './reports.ts';
-import { describeReservation, endsTogether } from './reservation-report.ts';
+import { describeReservation, endsTogether, OWN_NUMBERS } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */
 export const overruns = ['debt', 'clip'] as const;
@@ -274,6 +274,10 @@ export const reservation: Counting<ReservationLimit> = {
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
   longestMemoryMs: (limit) => limit.ttlMs + lapseMemoryMs(limit),
   hasHolders: true,
+  heldAt({ inner }) {
+    const { first, last, unit } = rateFor(inner).heldAt(inner);
+    return { first: OWN_NUMBERS + first, last: OWN_NUMBERS + last, unit };
+  },
   account(limit, state, nowMs) {
     const { hitsBefore: used, reservation: { held = 0 } = {} } = peek(reservation, limit, state, nowMs);
     return { terms: [showCount(limit, used - held), `${showCount(limit, held)} on hold`], used };

@@ -395,6 +395,7 @@ export const siteShare: Counting<SiteShareLimit> = {
     const moved = [...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];
     return { terms: [String(used), ...moved], used: used + lent - borrowed };
   },
+  heldAt: (limit) => ({ first: 1, last: 1, unit: isBucket(limit) ? siteTokenMs(limit) : 1 }),
   state: {},
 };
 

@@ -131,7 +131,8 @@ export function openSlots(limit: PathNumbers, holds: HoldList, wanted: number): 
       const whole = borrowed + waiting.slots + room;
       level.isAhead =
         limit.threshold !== ALL &&
-        (waiting.count === 0 ? room < wanted : borrowed * (level.weight + waiting.weights) >= level.weight * whole);
+        (waiting.count > 0 || room < wanted) &&
+        borrowed * (level.weight + waiting.weights) >= level.weight * whole;
       if (waiting.count > 0)
         most = Math.min(most, level.reserve + Math.floor((level.weight * whole) / (level.weight + waiting.weights)));
       isNext = isNext || used + wanted <= Math.max(Math.floor(most / 2), 1);

@@ -16,14 +16,10 @@ interface FailurePolicyOptions {
 
 /** Answers debits that the backends did not count, by the policies of their limits. */
 export class FailurePolicies {
-  readonly #debts: Debts;
-  readonly #remembered: Refusals | undefined;
-  readonly #keepsRefusals: boolean;
+  readonly #options: FailurePolicyOptions;
 
-  constructor({ debts, remembered, keepsRefusals }: FailurePolicyOptions) {
-    this.#debts = debts;
-    this.#remembered = remembered;
-    this.#keepsRefusals = keepsRefusals;
+  constructor(options: FailurePolicyOptions) {
+    this.#options = options;
   }
 
   /** If a limit that failed has no policy, the request has no answer, unless it is known to be refused by another. */
@@ -43,7 +39,7 @@ export class FailurePolicies {
     const answered = scatter(request, choosePolicy, (policy, debits, at) => {
       if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
       const mayBeCounted = (one: number): boolean => isUnknown(replies[at[one] ?? 0]);
-      if (policy === 'local') return this.#debts.count(debits, spend, { isRefused, isUnknown: mayBeCounted });
+      if (policy === 'local') return this.#options.debts.count(debits, spend, { isRefused, isUnknown: mayBeCounted });
       return debits.map((debit, one) => this.#answerBy(policy, debit, isRefused || mayBeCounted(one)));
     });
     return 'then' in answered ? replies : answered; // nothing here is asynchronous
@@ -52,8 +48,9 @@ export class FailurePolicies {
   /** A refusal that is known without the backend. */
   #recalled(debit: Debit | undefined, reply: Reply): LedgerEntry | undefined {
     if (!debit || !isUnavailable(reply)) return undefined;
+    const { remembered, keepsRefusals } = this.#options;
     const isLocal = policyFor(debit, reply) === 'local';
-    const known = isLocal || this.#keepsRefusals ? this.#remembered?.recall(debit) : undefined;
+    const known = isLocal || keepsRefusals ? remembered?.recall(debit) : undefined;
     return known && isLocal ? { ...known, degraded: 'local' } : known;
   }
 
@@ -62,7 +59,7 @@ export class FailurePolicies {
     if (debit.kind !== 'give_back') return policyAnswers[policy](debit);
     // slots that are not released in time expire; a debt is of one counter, and a shared limit has one per child
     const isKept = !hasHolders(debit.limit) && !debit.share;
-    if (!isDone && isKept) this.#debts.giveBack(debit, false);
+    if (!isDone && isKept) this.#options.debts.giveBack(debit, false);
     return { ...policyAnswers.allow(debit), degraded: policy };
   }
 }

@@ -46,10 +46,10 @@ export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
 /** Measures some of the calls to the backends. */
 export interface StoreMeter {
-  /** Begins a call. @returns its start on the meter's clock, or undefined if the call is not measured */
-  begin(): number | undefined;
+  /** Begins a call. @returns what reads its duration, or undefined if the call is not measured */
+  begin(): (() => number) | undefined;
   /** A measured call has ended. */
-  end(operations: readonly Operation[], begunMs: number): void;
+  end(operations: readonly Operation[], stop: () => number): void;
 }
 
 /** What a ledger owns. */
@@ -205,8 +205,7 @@ export class Ledger {
   /** The answer to a request that is known to be refused, without the backends; undefined if it is not. */
   recall(request: readonly Debit[], spend: Spend): Entries | undefined {
     if (!this.#policies || !this.#keepsRefusals) return undefined;
-    const isRefused = request.some((debit) => debit.blocks && this.#remembered?.recall(debit) !== undefined);
-    return isRefused ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
+    return request.some(this.#isRecalled) ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
   }
 
   /** Takes the hits of a receipt back, once. */
@@ -316,14 +315,13 @@ export class Ledger {
    */
   #isRefusedInSilence(request: readonly Debit[], nowMs: number): boolean {
     if (!this.#debts) return false;
-    let isRefused = false;
-    for (const debit of request) {
-      if (!this.#keepsRefusals && debit.policy.onStoreFailure !== 'local') return false;
-      isRefused ||=
-        debit.blocks && this.#backends.isSilent(debit, nowMs) && this.#remembered?.recall(debit) !== undefined;
-    }
-    return isRefused;
+    for (const debit of request)
+      if (this.#backends.isSilent(debit, nowMs) && this.#isRecalled(debit))
+        return this.#keepsRefusals || request.every(({ policy }) => policy.onStoreFailure === 'local');
+    return false;
   }
+
+  readonly #isRecalled = (debit: Debit): boolean => debit.blocks && this.#remembered?.recall(debit) !== undefined;
 
   /** A refusal that needs no call, from the deny cache or in a burst. */
   #findRefusal(debit: Debit, { receipts }: RunOptions): LedgerEntry | undefined {
@@ -368,13 +366,13 @@ export class Ledger {
     if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
     const isNoted = (this.#backends.publishes || this.#remembered !== undefined) && operations.some(mayMakeRoom);
     if (isNoted) this.#noteChanges(operations, false);
-    const begunMs = this.#meter?.begin();
+    const stop = this.#meter?.begin();
     const replies = this.#trace
       ? this.#trace(() => this.#backends.run(operations, how))
       : this.#backends.run(operations, how);
-    if (!isNoted && begunMs === undefined) return replies;
+    if (!isNoted && stop === undefined) return replies;
     return after(replies, (all) => {
-      if (begunMs !== undefined) this.#meter?.end(operations, begunMs);
+      if (stop !== undefined) this.#meter?.end(operations, stop);
       if (isNoted) this.#noteChanges(operations, true);
       return all;
     });

@@ -4,7 +4,7 @@ import { type Clock, every, monotonicMs as processMonotonicMs } from '../../base
 import { Breakers } from '../backends/breaker.ts';
 import { countInstances } from '../backends/instances.ts';
 import { createCounterKeys } from '../backends/key.ts';
-import { type Lateness, runningClock, watchLateness } from '../backends/lateness.ts';
+import { createStopwatch, type Lateness, watchLateness } from '../backends/lateness.ts';
 import { memoryRecords, type Records } from '../backends/records.ts';
 import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
 import { hashHolder } from '../holds/claim.ts';
@@ -54,7 +54,7 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
     local: instances && { ...memoryBounds(options), instances: instances.count },
   });
   const watched = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
-  const watchOptions = { backends: watched, keys, clock, monotonicMs: runningClock(monotonicMs, lateness) };
+  const watchOptions = { backends: watched, keys, clock, stopwatch: createStopwatch(monotonicMs, lateness) };
   const watch = isRemote ? watchStore(watchOptions) : undefined;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {

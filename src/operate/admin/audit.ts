@@ -59,7 +59,7 @@ export class Audit {
     const line = printableJson({ at: rfc3339(clock()), ...change } satisfies AuditLine, 0);
     try {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
-      else await appendFile(sink, `${line}\n`, { flush: true });
+      else await appendFile(sink, `${state.failing ? '\n' : ''}${line}\n`, { flush: true }); // a part of the last one may be there
     } catch (error) {
       state.failed(error);
       throw new ApiProblem(

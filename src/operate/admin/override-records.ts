@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import { fields, listOf, oneOf, text, whole } from '../../base/shape.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
-import type { Records } from '../../engine/backends/records.ts';
+import { type Records, removeExpired } from '../../engine/backends/records.ts';
 import { descriptorKey, type Overrides, type StandingOverride } from '../../engine/decide/overrides.ts';
 import { ApiProblem } from './problem.ts';
 import { valid } from './schema.ts';
@@ -79,20 +79,12 @@ export class OverrideRecords {
       else if (override.untilMs > nowMs) found.push(override);
       else expired.set(key, override.untilMs);
     }
-    await this.#remove(expired);
+    await removeExpired(records, MAP, expired);
     this.#name(foreign);
     overrides.replace(found);
     if (found.length > 0 || !this.#isEmpty) await spread(found);
     this.#isEmpty = found.length === 0;
     return found;
-  }
-
-  /** Removes what has expired by the clock of the store: that of this process would remove it for all instances. */
-  async #remove(expired: ReadonlyMap<string, number>): Promise<void> {
-    if (expired.size === 0) return;
-    const { records } = this.#options;
-    const nowMs = await records.nowMs();
-    for (const [key, untilMs] of expired) if (untilMs <= nowMs) await records.remove(MAP, key);
   }
 
   #name(foreign: ReadonlyMap<string, string>): void {

@@ -154,7 +154,10 @@ async function refusals(
 ): Promise<RefusalPage> {
   const replies = await options.ask({ kind: 'refusals', of });
   const reports = replies.flatMap(({ reply }) => reply ?? []);
-  if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
+  if (reports.length === 0)
+    throw options.settings.agent.refusals > 0
+      ? new ApiProblem(503, 'no process that answers requests has replied: ask again')
+      : new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
     atMs > after &&
     (request === undefined || requestId === keptText(request)) &&

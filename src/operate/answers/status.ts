@@ -32,6 +32,7 @@ const workName = oneOf(
   'overrides',
   'candidate',
   'statistics',
+  'traces',
   'findings',
   'sites',
 );
@@ -60,8 +61,8 @@ const status = fields(
   {
     /** The worst level of the findings. */
     health: oneOf('healthy', 'degraded', 'failing'),
-    /** One sentence; `over`: it tells of an incident that has ended. */
-    situation: fields({ level: oneOf('calm', 'over', 'degraded', 'failing'), text }),
+    /** One sentence, and the clauses that it consists of; `over`: it tells of an incident that has ended. */
+    situation: fields({ level: oneOf('calm', 'over', 'degraded', 'failing'), text, clauses: listOf(text) }),
     findings: listOf(statusFinding),
     /** Of the last day, the newest first. */
     incidents: listOf(incident),

@@ -98,6 +98,7 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
   overrides: 'the overrides that were read last apply: check the store of the counters',
   candidate: 'the candidate that was read last is tried: check the store of the counters',
   statistics: 'check STATSD_HOST, STATSD_PORT and the network to it',
+  traces: 'spans are lost meanwhile: check OTEL_EXPORTER_OTLP_ENDPOINT and the network to it',
   findings: 'mistakes in the configurations of proxies are not found meanwhile; please report this',
   sites: 'shared limits have only the part of this site: weir sites shows the exchanges',
 };

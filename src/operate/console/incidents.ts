@@ -1,5 +1,3 @@
-import type { StoreLatency } from './store-latency.ts';
-
 const DAY_MS = 86_400_000;
 const MAX_INCIDENTS = 50;
 /** An outage is over after this long without a request that it affected. */
@@ -32,7 +30,7 @@ export interface Second {
   /** The store does not answer, or a node of it is not called. */
   readonly isStoreAway: boolean;
   readonly lastSuccessAtMs?: number | undefined;
-  readonly latency: ReturnType<StoreLatency['minute']>;
+  readonly isStoreSlow: boolean;
   readonly restarts: number;
   readonly hasNewestRules: boolean;
 }
@@ -64,12 +62,12 @@ export class Incidents {
   gather(second: Second): void {
     const before = this.#before;
     this.#before = second;
-    const { nowMs, outcomes, isStoreAway, latency } = second;
+    const { nowMs, outcomes, isStoreAway } = second;
     const isReached = second.lastSuccessAtMs !== undefined; // else the service has just started
     const isHarmed = outcomes.undecided > MAX_UNDECIDED_PART * offeredOf(outcomes) || outcomes.degraded > 0;
     const outage = this.#follow('outage', (isStoreAway && isReached) || isHarmed, nowMs, QUIET_MS);
     if (outage) addSecond(outage, second, before?.undecidedBy ?? {});
-    this.#follow('slow_store', latency !== undefined && latency.p50Ms > SLOW_STORE_MS, nowMs);
+    this.#follow('slow_store', second.isStoreSlow, nowMs);
     this.#follow('rules', !second.hasNewestRules, nowMs);
     const ended = second.restarts - (before?.restarts ?? second.restarts);
     if (ended > 0) this.#noteEnded(ended, nowMs);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import { parseObject } from '../../base/json.ts';
-import type { Records } from '../../engine/backends/records.ts';
+import { type Records, removeExpired } from '../../engine/backends/records.ts';
 import type { Instance } from '../answers/service.ts';
 
 /** An instance's report on itself. */
@@ -39,12 +39,14 @@ export class Heartbeat {
     const { records, clock, id } = this.#options;
     const nowMs = clock();
     const found: Instance[] = [{ ...this.#options.facts(), atMs: nowMs, isThis: true }];
+    const silent = new Map<string, number>();
     for (const [field, text] of await records.all(MAP)) {
       const facts = parseObject(text) as Omit<Instance, 'isThis'> | undefined; // as written here, or foreign
       if (field === id || !facts) continue;
       if (nowMs - facts.atMs < SILENT_MS) found.push({ ...facts, isThis: false });
-      else if (nowMs - facts.atMs > FORGOTTEN_MS) await records.remove(MAP, field);
+      else if (nowMs - facts.atMs > FORGOTTEN_MS) silent.set(field, facts.atMs + FORGOTTEN_MS);
     }
+    await removeExpired(records, MAP, silent);
     return found.sort((one, other) => one.startedAtMs - other.startedAtMs);
   }
 

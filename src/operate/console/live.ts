@@ -7,7 +7,7 @@ import type { DurationTotals } from '../observe/prometheus.ts';
 import type { ReportedFigures } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
 import { type Attention, describeAttention } from './attention.ts';
-import { Incidents } from './incidents.ts';
+import { Incidents, SLOW_STORE_MS } from './incidents.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
 import { AllRuleSeries, type RefusingRule, type RuleRates, type SeriesView } from './rule-series.ts';
@@ -145,7 +145,7 @@ export class Live {
       undecidedBy: { ...statistics.undecided },
       isStoreAway: state?.isUp === false || Math.max(0, ...openCircuits().values()) > 0,
       lastSuccessAtMs: state?.lastSuccessAtMs,
-      latency: this.latency.minute(),
+      isStoreSlow: this.latency.isSlowerThan(SLOW_STORE_MS),
       restarts: restarts(),
       hasNewestRules: sourced.inForce()?.isNewest ?? true,
     });

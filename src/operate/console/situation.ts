@@ -32,23 +32,19 @@ export function describeSituation(facts: SituationFacts): {
   readonly situation: Status['situation'];
   readonly findings: readonly StatusFinding[];
 } {
-  const { store, rules, incidents, nowMs } = facts;
-  const { others } = facts;
+  const { store, rules, incidents, nowMs, others } = facts;
   const troubles = [
     ...notReady(facts),
     ...lost(facts),
     ...guessed(facts),
-    ...storeTroubles(store),
+    ...storeTroubles(facts),
     ...ruleTroubles(rules),
   ];
   const past = incidents.filter((one) => one.untilMs !== undefined && nowMs - one.untilMs < windowMs(one));
   const over = past.map((one): Clause => ({ level: 'over', problem: pastText(one, store.description) }));
-  const more: readonly Clause[] =
-    others === 0
-      ? []
-      : [{ level: 'degraded', problem: `${counted(others, 'other thing')} to attend to, listed below` }];
+  const more = others > 0 && !isAway(store) ? [degraded(`${counted(others, 'other thing')} to attend to`, '')] : [];
   const clauses = [...troubles, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
-  const text = (clauses.length > 0 ? clauses.map(({ problem }) => problem) : calm(facts)).join('; ');
+  const texts = clauses.length > 0 ? clauses.map(({ problem }) => problem) : calm(facts);
   const level = (['failing', 'degraded', 'over'] as const).find((one) =>
     clauses.some((clause) => clause.level === one),
   );
@@ -57,11 +53,11 @@ export function describeSituation(facts: SituationFacts): {
       one.level === of ? [{ level: of, problem: one.problem, advice: one.advice ?? '' }] : [],
     ),
   );
-  return {
-    situation: { level: level ?? 'calm', text: `${text.charAt(0).toUpperCase()}${text.slice(1)}.` },
-    findings,
-  };
+  const sentence = `${capitalized(texts.join('; '))}.`;
+  return { situation: { level: level ?? 'calm', text: sentence, clauses: texts.map(capitalized) }, findings };
 }
+
+const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 /** Incidents that are over, in a sentence. */
 const MAX_PAST = 2;
@@ -93,25 +89,23 @@ function lost({ lastMinute, undecidedBy, store }: SituationFacts): readonly Clau
 /** Requests that were answered without their counters. */
 function guessed({ lastMinute, store }: SituationFacts): readonly Clause[] {
   if (lastMinute.degraded === 0) return [];
-  const text = `${shareText(lastMinute.degraded, offeredOf(lastMinute))} of the last minute were decided without their counters`;
+  const text = `${shareText(lastMinute.degraded, offeredOf(lastMinute))} of the last minute ${be(lastMinute.degraded)} decided without their counters`;
   const why = isAway(store) ? `${nameOf(store.description)} does not answer` : 'the store, or this process, was late';
   return [degraded(text, `${why}: on_store_failure and on_overload of the rules decide meanwhile`)];
 }
 
-function storeTroubles({
-  description,
-  isUp,
-  reason,
-  lastSuccessAt,
-  openCircuits,
-  lastMinute,
-}: Status['store']): Clause[] {
-  const advice = `counters are ${description}: check it, and the network to it; meanwhile on_store_failure decides`;
+const storeAdvice = (description: string): string =>
+  `counters are ${description}: check it, and the network to it; meanwhile on_store_failure decides`;
+
+function storeTroubles({ store, incidents }: SituationFacts): readonly Clause[] {
+  const { description, isUp, reason, lastSuccessAt, openCircuits, lastMinute } = store;
   const since = lastSuccessAt === undefined ? 'has never answered' : `has not answered since ${lastSuccessAt}`;
+  const advice = storeAdvice(description);
   if (isUp === false) return [failing(`the store ${since}: ${reason ?? 'no reason known'}`, advice)];
   if (openCircuits.length > 0)
     return [failing(`${openCircuits.join(', ')} did not answer in time, and is called only to probe it`, advice)];
-  if (!lastMinute || lastMinute.p50Ms <= SLOW_STORE_MS) return [];
+  const isSlow = incidents.some(({ kind, untilMs }) => kind === 'slow_store' && untilMs === undefined);
+  if (!isSlow || !lastMinute) return [];
   const text = `${nameOf(description)} is slow: half of its calls take ${lastMinute.p50Ms} ms or more`;
   return [degraded(text, 'see "Is the store slow?" in the runbooks: proxies wait 20 ms by default')];
 }
@@ -129,7 +123,7 @@ function ruleTroubles({ pending, problems, source }: Status['rules']): readonly 
 function refusals({ lastMinute, refusing }: SituationFacts): readonly Clause[] {
   if (lastMinute.refused === 0) return [];
   const by = refusing === undefined ? '' : `, most by ${refusing}`;
-  const problem = `${shareText(lastMinute.refused, offeredOf(lastMinute))} of the last minute were refused${by}`;
+  const problem = `${shareText(lastMinute.refused, offeredOf(lastMinute))} of the last minute ${be(lastMinute.refused)} refused${by}`;
   return [{ level: 'calm', problem }];
 }
 
@@ -164,7 +158,7 @@ function causeOf(by: Incident['by'], store: Status['store']): { readonly why: st
   const { lastMinute: latency } = store;
   const took = latency ? `, of which ${name} takes ${latency.p99Ms} ms for one call in 100` : '';
   if (reason === 'store' && isAway(store))
-    return { why: `${name} does not answer${all}`, advice: `check ${name}, and the network to it` };
+    return { why: `${name} does not answer${all}`, advice: storeAdvice(store.description) };
   if (reason === 'store' || (reason === 'cancelled' && latency && latency.p50Ms > SLOW_STORE_MS))
     return {
       why: `${name} does not answer in the time that callers give${all}`,
@@ -185,6 +179,8 @@ const isAway = ({ isUp, openCircuits }: Status['store']): boolean => isUp === fa
 
 const nameOf = (description: string): string =>
   description.startsWith('in Redis') ? 'Redis' : description.startsWith('in memcached') ? 'memcached' : 'the store';
+
+const be = (requests: number): string => (requests === 1 ? 'was' : 'were');
 
 /** `438 of 920 requests (48 %)`. */
 const shareText = (part: number, all: number): string =>
@@ -207,7 +203,7 @@ export function incidentText(
   const parts = [
     ...(wasStoreAway ? [`${nameOf(store)} was away`] : []),
     ...(undecided > 0 ? [`${shareText(undecided, offered)} got no decision: ${reasonText(by)}`] : []),
-    ...(guesses > 0 ? [`${shareText(guesses, offered)} were decided without their counters`] : []),
+    ...(guesses > 0 ? [`${shareText(guesses, offered)} ${be(guesses)} decided without their counters`] : []),
   ];
   return parts.join(', and ');
 }

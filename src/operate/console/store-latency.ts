@@ -2,6 +2,7 @@ import { quantileMs } from '../observe/histogram.ts';
 import { storeCallBounds } from '../observe/table.ts';
 
 const MINUTE_STEPS = 60;
+const MIN_CALLS = 10;
 const DAY_STEPS = 144;
 const SECONDS_OF_DAY_STEP = 600;
 
@@ -34,13 +35,23 @@ export class StoreLatency {
     return this.#since(this.#minute[0]);
   }
 
+  /** Whether half of the calls of the last minute took longer than this; not known by a few of them. */
+  isSlowerThan(ms: number): boolean {
+    const counts = this.#counts(this.#minute[0]);
+    return counts.reduce((sum, count) => sum + count, 0) >= MIN_CALLS && quantileMs(0.5, counts, storeCallBounds) > ms;
+  }
+
   /** Of the last day, or since the start. */
   day() {
     return this.#since(this.#day[0]);
   }
 
+  #counts(before: Buckets | undefined): Buckets {
+    return this.#now.map((count, at) => Math.max(count - (before?.[at] ?? 0), 0));
+  }
+
   #since(before: Buckets | undefined): { readonly p50Ms: number; readonly p99Ms: number } | undefined {
-    const counts = this.#now.map((count, at) => Math.max(count - (before?.[at] ?? 0), 0));
+    const counts = this.#counts(before);
     if (counts.every((count) => count === 0)) return undefined;
     return { p50Ms: quantileMs(0.5, counts, storeCallBounds), p99Ms: quantileMs(0.99, counts, storeCallBounds) };
   }

@@ -1,4 +1,5 @@
 import { groupBy } from '../../base/group.ts';
+import { counted } from '../../base/texts.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { FindingKind } from '../answers/findings.ts';
@@ -102,36 +103,28 @@ function judgeCalls({ domain, by, calls, sinceMs, hits }: EmptyCalls): readonly 
 
 const undecidedId = ({ reason, by }: UndecidedCalls): string => nameIn(reason, by.proxy);
 
-/** For each reason what has happened, and what to change. */
-const undecidedTexts: Readonly<Record<UndecidedCalls['reason'], readonly [what: string, change: string]>> = {
-  store: [
-    'the store did not answer in time',
-    'timeout of its rate limit filter (20 ms by default) against the time of the store; on_store_failure in the rules decides in its place',
-  ],
-  overload: [
-    'this service was too late to ask the store',
-    'whether it calls enough instances: this one needs more processor time, or WORKERS',
-  ],
-  late: [
-    'they waited in this service for too long',
-    'timeout of its rate limit filter (20 ms by default), and whether it calls enough instances: this one needs more processor time, or WORKERS',
-  ],
-  cancelled: ['it gave up before the answer', 'timeout of its rate limit filter (20 ms by default)'],
-  in_flight: ['MAX_IN_FLIGHT_CALLS was reached', 'whether its calls have a deadline'],
-  other: ['they were invalid, or no rules were loaded', 'its domain and descriptors; the log has the reason'],
+const TIMEOUT = 'timeout of its rate limit filter (20 ms by default)';
+const INSTANCES = 'whether it calls enough instances: this one needs more processor time, or WORKERS';
+
+/** What to change, by the reason. */
+const remedies: Readonly<Record<UndecidedCalls['reason'], string>> = {
+  store: `${TIMEOUT} against the time of the store; on_store_failure in the rules decides in its place`,
+  overload: INSTANCES,
+  late: `${TIMEOUT}, and ${INSTANCES}`,
+  cancelled: TIMEOUT,
+  in_flight: 'whether its calls have a deadline',
+  other: 'its domain and descriptors; the log has the reason',
 };
 
 function judgeUndecided(one: UndecidedCalls): Judged {
   const { reason, by, calls, sinceMs } = one;
-  const [what, configuration] = undecidedTexts[reason];
-  const count = sum(calls);
   return {
     kind: 'undecided',
     id: undecidedId(one),
     sinceMs,
     ...by,
-    problem: `${count} ${count === 1 ? 'request' : 'requests'} of ${by.proxy} in the last minute got no decision, and passed unless it fails closed: ${what}`,
-    configuration,
+    problem: `${counted(sum(calls), 'request')} of ${by.proxy} in the last minute got no decision (${reason}), and passed unless it fails closed`,
+    configuration: remedies[reason],
     example: [],
   };
 }

@@ -22,8 +22,7 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
     return pino(
       { level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) },
       pretty({
-        destination: 2,
-        sync: true,
+        destination: openStderr(),
         colorize: false,
         ignore: 'pid,hostname',
         translateTime: 'UTC:yyyy-mm-dd HH:MM:ss.l',
@@ -37,7 +36,17 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
     timestamp: () => stdTimeFunctions.isoTime().replace('"time"', '"@timestamp"'),
     formatters: { level: (label: string) => ({ level: label }), bindings: () => (isWorker ? { worker } : {}) },
   };
-  return pino(options, destination({ dest: 2, sync: true }));
+  return pino(options, openStderr());
+}
+
+/** Characters that wait for room on a full disk; further lines are lost. */
+const MAX_WAITING = 1_048_576;
+
+/** The standard error stream, which may be a file: a line that cannot be written ends no process. */
+function openStderr() {
+  const stream = destination({ dest: 2, sync: true, maxLength: MAX_WAITING });
+  stream.on('error', () => {});
+  return stream;
 }
 
 /** Logs decisions, one line each, regardless of the level of other lines; in JSON under `decision`. */

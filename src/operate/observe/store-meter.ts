@@ -1,5 +1,5 @@
-import type { Monotonic } from '../../base/clock.ts';
 import type { Operation } from '../../engine/backends/backend.ts';
+import type { Stopwatch } from '../../engine/backends/lateness.ts';
 import type { StoreMeter } from '../../engine/ledger/ledger.ts';
 
 /** One store call in this many is measured, on average. */
@@ -8,21 +8,16 @@ export const MEASURED_ONE_IN = 16;
 /** Receives a measured call, which stands for this many. */
 type NoteCall = (operations: readonly Operation[], elapsedMs: number, calls: number) => void;
 
-/**
- * Measures a random sample of the calls to the store.
- *
- * @param monotonicMs  stands while this process does not run
- * @param random       returns 0 to below 1
- */
-export function createStoreMeter(note: NoteCall, monotonicMs: Monotonic, random = Math.random): StoreMeter {
+/** Measures a random sample of the calls to the store. @param random  returns 0 to below 1 */
+export function createStoreMeter(note: NoteCall, stopwatch: Stopwatch, random = Math.random): StoreMeter {
   const skips = (): number => Math.floor(random() * (2 * MEASURED_ONE_IN - 1));
   let left = skips();
   return {
     begin() {
       if (left-- > 0) return undefined;
       left = skips();
-      return monotonicMs();
+      return stopwatch();
     },
-    end: (operations, begunMs) => note(operations, Math.max(monotonicMs() - begunMs, 0), MEASURED_ONE_IN),
+    end: (operations, stop) => note(operations, stop(), MEASURED_ONE_IN),
   };
 }

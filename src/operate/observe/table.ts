@@ -57,7 +57,7 @@ export const ruleRows = {
   ),
   storeMs: counter(
     'weir_rule_store_seconds_total',
-    'Time for which calls to the store took, in equal parts for their operations, estimated from one call in 16.',
+    'Time that calls to the store took, less that for which this process did not run, in equal parts for their operations, estimated from one call in 16.',
     { shown: seconds },
   ),
   storeBytes: counter(
@@ -657,7 +657,7 @@ export const serviceRows: readonly ReadRow<PageFacts>[] = [
   ),
   ofPage.histogram(
     'weir_store_call_duration_seconds',
-    'Time from a call to the store to its reply, for calls with operations of one request, estimated from one call in 16.',
+    'Time from a call to the store to its reply, less that for which this process did not run if it was most of it, estimated from one call in 16.',
     ({ statistics: { storeCalls, sums }, store }) => {
       const bounds = storeCallBounds.map(seconds);
       const counts = [...storeCallBounds.map(String), 'longer'].map((bucket) => storeCalls[bucket] ?? 0);

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { shareRuns } from '../../base/later.ts';
+import { fields, text, type ValueOf } from '../../base/shape.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
+import { valid } from '../../operate/admin/schema.ts';
 import type { CandidateBook, PostedCandidate } from '../../operate/candidate/book.ts';
 
 /** The id of the newest text: small, since it is read at every poll. */
@@ -12,11 +14,19 @@ const FIELD = 'newest';
 /** The interval at which the records are read: other instances may have changed them. */
 export const CANDIDATE_INTERVAL_MS = 2_000;
 
-/** The record of the last change by an operator. */
-interface SentCandidate {
-  readonly id: string;
-  /** Absent: the trial was ended. */
-  readonly posted?: PostedCandidate;
+/** The record of the last change by an operator; without `posted`, the trial was ended. */
+const record = fields({ id: text }, { posted: fields({ text, by: text, reason: text }) });
+type SentCandidate = ValueOf<typeof record>;
+
+/** @throws Error  another program has written it */
+function parseCandidate(written: string): SentCandidate {
+  try {
+    return valid(record, JSON.parse(written), 'the record');
+  } catch (error) {
+    throw new Error(
+      `the candidate in the store is not used: ${error instanceof Error ? error.message : error}; send one`,
+    );
+  }
 }
 
 /** Stores the candidate that operators send in the records, and applies it to this instance. */
@@ -58,10 +68,10 @@ export class CandidateRecords {
   async #read(): Promise<void> {
     const id = (await this.#records.all(NEWEST)).get(FIELD);
     if (id === undefined || id === this.#seen) return;
-    const text = (await this.#records.all(TEXTS)).get(FIELD);
-    if (text === undefined) return;
-    this.#seen = id; // also of a foreign text, which stays so
-    const { id: found, posted } = JSON.parse(text) as SentCandidate; // as `put` wrote it
+    const written = (await this.#records.all(TEXTS)).get(FIELD);
+    if (written === undefined) return;
+    const { id: found, posted } = parseCandidate(written);
+    this.#seen = id;
     if (found !== id) {
       this.#textless = id; // the other text is not accepted before its id is stored
       return;

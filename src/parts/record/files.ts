@@ -21,6 +21,8 @@ interface RecordingFilesOptions {
   readonly onFailure: (error: Error) => void;
   /** Called while files are written. */
   readonly onWritten: () => void;
+  /** Called with an old recording that was removed. */
+  readonly onRemoved: (path: string) => void;
 }
 
 /** Files that cannot be written are tried again after this time. */
@@ -120,6 +122,7 @@ export class RecordingFiles {
       if (this.#open === open) this.#open = undefined;
       gzip.destroy();
       file.destroy();
+      if (file.bytesWritten === 0) void unlink(path).catch(() => {}); // there may be no file
       this.#options.onFailure(error);
       this.#resume();
     };
@@ -157,7 +160,10 @@ export class RecordingFiles {
     for (const { path, size, mtimeMs } of found.slice(0, -1)) {
       if (bytes + fileBytes <= maxBytes) return;
       if (path.startsWith(ownPaths) ? path === this.#open?.path : mtimeMs > openSinceMs) continue;
-      await unlink(path).catch(() => {});
+      await unlink(path).then(
+        () => this.#options.onRemoved(path),
+        () => {},
+      );
       bytes -= size;
     }
   }

@@ -33,7 +33,7 @@ const OWNER_ONLY = 0o700;
 /** Records the requests that this process answers. @throws CannotStart if the directory cannot be created */
 export const openRecording =
   (options: NonNullable<Settings['recording']>): OpenDeciderPart =>
-  async ({ decider, serviceObserver }, _settings, { clock, background, requestClock }) => {
+  async ({ decider, serviceObserver }, _settings, { clock, log, background, requestClock }) => {
     const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
     if (!requestClock) throw new Error('a process that records has a clock for requests');
     await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true, mode: OWNER_ONLY }));
@@ -56,6 +56,7 @@ export const openRecording =
           clock,
           onFailure: (error) => state.failed(error),
           onWritten: () => state.works(),
+          onRemoved: (path) => log.warn(`removed ${path}, the oldest recording, for RECORD_MAX_BYTES`),
         }),
       onRecorded: serviceObserver.recorded,
       untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,

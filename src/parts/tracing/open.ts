@@ -27,10 +27,10 @@ const storeSpans = {
  */
 export const openTracing =
   (options: NonNullable<Settings['tracing']>): OpenDeciderPart =>
-  async ({ core: { store } }, { counters }, { clock, log }) => {
+  async ({ core: { store } }, { counters }, { background }) => {
     const { startTracing } = await import('./tracing.ts').catch(refuseMissingPackage);
     const { service, routes, backend, close } = await start('TRACING_ENABLED', 'cannot start tracing', async () =>
-      startTracing(options, clock, (problem) => log.warn(problem)),
+      startTracing(options, background.add('traces', 'sending traces')),
     );
     const spanName = storeSpans[counters.store.kind];
     return { service, pages: routes, start: () => spanName && store.ledger.traceWith(backend(spanName)), close };

@@ -28,7 +28,6 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-node';
-import type { Clock } from '../../base/clock.ts';
 import { after } from '../../base/later.ts';
 import { identifyCaller } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
@@ -37,6 +36,7 @@ import type { Replies } from '../../engine/backends/backend.ts';
 import type { Trace } from '../../engine/ledger/ledger.ts';
 import { codeNumbers, findName } from '../../engine/wire/wire.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
+import type { WorkState } from '../../operate/observe/work-state.ts';
 
 export interface TracingOptions {
   /** OTLP over HTTP (protobuf) or over gRPC. */
@@ -54,30 +54,27 @@ export interface TracingOptions {
 
 const MAX_FLUSH_MS = 5_000;
 
-/** Limits log lines while the collector is unreachable. */
-const PROBLEM_INTERVAL_MS = 60_000;
-
 /**
  * Starts tracing. The exporters read their configuration from `OTEL_EXPORTER_OTLP_*`. Registers nothing globally.
  *
  * Importing this module loads OpenTelemetry: do so only if tracing is enabled.
  *
- * @param onProblem  called when spans could not be sent and are lost, at most once a minute
+ * @param state  of sending spans: those that cannot be sent are lost
  * @throws Error if the system's CAs are needed and cannot be read
  * @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
-export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void) {
+export function startTracing(options: TracingOptions, state: Pick<WorkState, 'works' | 'failed'>) {
   const exporter = createExporter(options.protocol);
   const provider = new BasicTracerProvider({
     resource: createResource(options),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.samplingRate) }),
-    spanProcessors: [new BatchSpanProcessor(reportFailures(exporter, clock, onProblem))],
+    spanProcessors: [new BatchSpanProcessor(reportFailures(exporter, state))],
   });
   return {
     ...createTraced(provider.getTracer('weir')),
     /** Sends remaining spans; waits up to five seconds. */
     async close(): Promise<void> {
-      const flushed = provider.shutdown().catch(() => {}); // already reported by onProblem
+      const flushed = provider.shutdown().catch(() => {}); // already reported
       await Promise.race([flushed, sleep(MAX_FLUSH_MS, undefined, { ref: false })]);
     },
   };
@@ -140,22 +137,17 @@ const createResource = ({ serviceName, serviceNamespace, serviceInstanceId }: Tr
     }),
   );
 
-/** Wraps an exporter to report failures. */
-function reportFailures(exporter: SpanExporter, clock: Clock, onProblem: (problem: string) => void): SpanExporter {
-  let nextProblemMs = Number.NEGATIVE_INFINITY;
-  return {
-    export(spans, done) {
-      exporter.export(spans, (result) => {
-        if (result.code === ExportResultCode.FAILED && clock() >= nextProblemMs) {
-          nextProblemMs = clock() + PROBLEM_INTERVAL_MS;
-          onProblem(`${spans.length} span(s) could not be sent: ${errorText(result.error)}`);
-        }
-        done(result);
-      });
-    },
-    shutdown: () => exporter.shutdown(),
-  };
-}
+/** Wraps an exporter to report whether it works. */
+const reportFailures = (exporter: SpanExporter, state: Parameters<typeof startTracing>[1]): SpanExporter => ({
+  export(spans, done) {
+    exporter.export(spans, (result) => {
+      if (result.code === ExportResultCode.FAILED) state.failed(errorText(result.error));
+      else state.works();
+      done(result);
+    });
+  },
+  shutdown: () => exporter.shutdown(),
+});
 
 /** Connection errors at all addresses of a name have a code, but no message. */
 function errorText(error: (Error & { readonly code?: string | number }) | undefined): string {

@@ -1,4 +1,4 @@
-import { type Clock, monotonicMs } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import { shareRuns } from '../../base/later.ts';
 import { rfc3339 } from '../../base/times.ts';
@@ -35,10 +35,6 @@ interface CollectorOptions {
 export class UsageCollector {
   readonly #options: CollectorOptions;
 
-  /** The end of the newest hour with usage when this process began to collect; infinite without usage. */
-  #knownUntilMs: number | undefined;
-  readonly #startedAtMs = monotonicMs();
-
   constructor(options: CollectorOptions) {
     this.#options = options;
   }
@@ -51,7 +47,6 @@ export class UsageCollector {
 
   async #collect(): Promise<void> {
     const { sources, store, settleMs } = this.#options;
-    this.#knownUntilMs ??= await readNewest(store);
     const { batches, problems } = await sources.setAside(store.collector);
     const failures = new Set<string>();
     for (const { id, ageMs } of batches)
@@ -65,14 +60,22 @@ export class UsageCollector {
   async #tidy(): Promise<void> {
     const { store, keepMs, clock, onDeleted, retention } = this.#options;
     const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
-    const plausibleMs = (this.#knownUntilMs ?? 0) + monotonicMs() - this.#startedAtMs + MAX_JUMP_MS;
-    const isPlausible = nowMs <= plausibleMs;
+    const nowHour = Math.floor(nowMs / unitMs.HOUR);
+    const keptFromHour = Math.floor((nowMs - keepMs) / unitMs.HOUR);
+    const isPlausible = await this.#isPlausible(nowHour, keptFromHour);
     if (isPlausible) retention.works();
-    else retention.failed(`the clock is ${rfc3339(nowMs)}, more than a week after the newest usage`);
-    const keptFromHour = isPlausible ? Math.floor((nowMs - keepMs) / unitMs.HOUR) : 0;
-    const deleted = await store.tidy(keptFromHour, Math.floor(nowMs / unitMs.HOUR));
+    else retention.failed(`the clock is ${rfc3339(nowMs)}, but there is no usage from the week before the last one`);
+    const deleted = await store.tidy(isPlausible ? keptFromHour : 0, nowHour);
     if (deleted > 0)
       onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+  }
+
+  /** Whether what is old by a clock may be deleted. Usage of the last week may have been counted by the same clock. */
+  async #isPlausible(nowHour: number, keptFromHour: number): Promise<boolean> {
+    const { store } = this.#options;
+    if ((await store.newestHour(keptFromHour)) === undefined) return true; // nothing is deleted
+    const newest = await store.newestHour(nowHour - WEEK_HOURS);
+    return newest === undefined || newest >= nowHour - 2 * WEEK_HOURS;
   }
 
   async #countRefused(): Promise<void> {
@@ -106,12 +109,7 @@ export class UsageCollector {
   };
 }
 
-/** The clock may be this far after the newest usage: service may have been down, or the clock may be wrong. */
-const MAX_JUMP_MS = unitMs.WEEK;
-
-/** The end of the newest hour with usage; without any, nothing can be deleted wrongly. */
-const readNewest = async (store: UsageStore): Promise<number> =>
-  ((await store.newestHour()) ?? Number.POSITIVE_INFINITY) * unitMs.HOUR + unitMs.HOUR;
+const WEEK_HOURS = unitMs.WEEK / unitMs.HOUR;
 
 const nameEntry = ({ hour, key }: UsageEntry): string => `${hour}|${key}`;
 

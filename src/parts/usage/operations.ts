@@ -122,7 +122,8 @@ const usageParameters = fields(
       ...whole,
       minimum: 1,
       maximum: MAX_PARTS,
-      description: 'in how many parts of about equal size to read rows that are too many for one answer',
+      description:
+        'in how many parts of about equal size to read rows that are too many for one answer; totals are those of the part',
     },
   },
 );

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Pool, type PoolClient, type QueryResult, type QueryResultRow } from 'pg';
 import {
+  ALL_USAGE,
   MAX_SUM,
-  RowSums,
   saturated,
   type UsageGroup,
   type UsagePeriod,
@@ -10,6 +10,7 @@ import {
   type UsageReport,
   type UsageRow,
   type UsageStore,
+  UsageSums,
 } from './usage-store.ts';
 
 /** Each step is run once, in order. A later version of the service appends to them, and changes none. */
@@ -20,6 +21,7 @@ const MIGRATIONS = [
   `CREATE TABLE weir_usage_batches (batch text PRIMARY KEY, added_at timestamptz NOT NULL DEFAULT now())`,
   `ALTER TABLE weir_usage ADD COLUMN currency text NOT NULL DEFAULT ''`,
   `CREATE TABLE weir_usage_quarantine (batch text NOT NULL, reason text NOT NULL, row text NOT NULL)`,
+  `ALTER TABLE weir_usage_quarantine ADD COLUMN domain text NOT NULL DEFAULT '', ADD COLUMN key text NOT NULL DEFAULT ''`,
 ] as const;
 
 /** The lock of migrations, in the database. */
@@ -87,20 +89,15 @@ export class PostgresUsage implements UsageStore {
       return value === undefined ? [] : [`AND ${name} = $${values.push(value)}`];
     });
     const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
-    const of = (filter: string): string =>
-      `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} ${filter} GROUP BY ${groups}`;
-    const inPart = parts === 1 ? '' : `AND (hashtext(${by}) & 2147483647) % ${parts} = ${part}`;
+    if (parts > 1) filters.push(`AND (hashtext(${by}) & 2147483647) % ${parts} = ${part}`);
+    const of = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups}`;
     const { rows } = await this.#query<ReportedRow>(
-      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of(inPart)}
+      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of}
        ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
        LIMIT $${values.length + 1}`,
       [...values, count],
     );
-    const totals =
-      rows.length < count && parts === 1
-        ? rows.map(({ currency, hits }) => ({ currency, hits, rows: 1 }))
-        : await this.#total(`SELECT currency, sum(hits) AS hits ${of('')}`, values);
-    const own = parts === 1 ? totals : await this.#total(`SELECT currency, sum(hits) AS hits ${of(inPart)}`, values);
+    const totals = rows.length < count ? rows.map((row) => ({ ...row, rows: 1 })) : await this.#total(of, values);
     const spent: Record<string, number> = {};
     for (const { currency, hits } of totals) spent[currency] = saturated((spent[currency] ?? 0) + Number(hits));
     const { '': hits = 0, ...ofBudgets } = spent;
@@ -113,7 +110,7 @@ export class PostgresUsage implements UsageStore {
         hits: saturated(Number(hits)),
         currency: currency === '' ? undefined : currency,
       })),
-      more: own.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
+      more: totals.reduce((sum, one) => sum + Number(one.rows), 0) - rows.length,
       hits,
       spent: ofBudgets,
     };
@@ -122,24 +119,28 @@ export class PostgresUsage implements UsageStore {
   /** Totals of all groups, for reports that leave some out. */
   async #total(groups: string, values: readonly (string | number)[]): Promise<readonly Total[]> {
     const { rows } = await this.#query<Total>(
-      `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (${groups}) AS groups GROUP BY currency`,
-      [...values],
+      `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (SELECT currency, sum(hits) AS hits ${groups}) AS groups GROUP BY currency`,
+      values,
     );
     return rows;
   }
 
   async forget(domain: string, key: string): Promise<number> {
     await this.#migrate();
-    const { rowCount } = await this.#query(
-      'DELETE FROM weir_usage WHERE domain = $1 AND (key = $2 OR starts_with(key, $3))',
-      [domain, key, `${key},`],
-    );
-    return rowCount ?? 0;
+    return this.#inTransaction(async (client) => {
+      let forgotten = 0;
+      for (const table of ['weir_usage', 'weir_usage_quarantine']) {
+        const text = `DELETE FROM ${table} WHERE domain = $1 AND (key = $2 OR starts_with(key, $3))`;
+        forgotten += (await client.query(text, [domain, key, `${key},`])).rowCount ?? 0;
+      }
+      return forgotten;
+    });
   }
 
-  async newestHour(): Promise<number | undefined> {
+  async newestHour(below: number): Promise<number | undefined> {
     await this.#migrate();
-    const { rows } = await this.#query<{ hour: string | null }>('SELECT max(hour) AS hour FROM weir_usage');
+    const text = 'SELECT max(hour) AS hour FROM weir_usage WHERE hour < $1';
+    const { rows } = await this.#query<{ hour: string | null }>(text, [below]);
     return rows[0]?.hour == null ? undefined : Number(rows[0].hour);
   }
 
@@ -232,10 +233,9 @@ interface IdentifiedRow extends UsageRow {
 
 /** One row for each hour and key, in an order in which concurrent transactions do not wait for each other's. */
 function sumRows(rows: readonly UsageRow[]): readonly IdentifiedRow[] {
-  const sums = new RowSums();
+  const sums = new UsageSums(ALL_USAGE);
   for (const row of rows) sums.add(row);
-  return sums
-    .rows()
+  return (sums.report().rows as readonly UsageRow[]) // sums for each hour have one
     .map((row) => {
       const { domain, rule, key, currency } = row;
       const names = [domain, rule, key, ...(currency === undefined ? [] : [currency])];
@@ -258,8 +258,10 @@ async function insertAll(client: PoolClient, batch: string, rows: readonly Ident
       return insertAll(client, batch, rows.slice(middle));
     }
     const { id: _, ...row } = rows[0] as IdentifiedRow; // the only one
-    const values = [batch, error.message, withoutNul(JSON.stringify(row))];
-    await client.query('INSERT INTO weir_usage_quarantine (batch, reason, row) VALUES ($1, $2, $3)', values);
+    await client.query(
+      'INSERT INTO weir_usage_quarantine (batch, reason, row, domain, key) VALUES ($1, $2, $3, $4, $5)',
+      [batch, error.message, JSON.stringify(row), withoutNul(row.domain), withoutNul(row.key)],
+    );
   }
 }
 

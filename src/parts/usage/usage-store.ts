@@ -36,7 +36,7 @@ export interface UsageQuery {
   readonly key?: string | undefined;
   /** Maximum number of rows. */
   readonly count: number;
-  /** Only the rows of one of several parts of equal size, from 0; totals are those of all. Default: all rows. */
+  /** Only the rows of one of several parts of about equal size, from 0. Default: all rows. */
   readonly part?: number | undefined;
   readonly parts?: number | undefined;
 }
@@ -76,8 +76,8 @@ export interface UsageStore {
   report(query: UsageQuery): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;
-  /** The last hour with usage; undefined if there is none. */
-  newestHour(): Promise<number | undefined>;
+  /** The last hour with usage below an hour; undefined if there is none. */
+  newestHour(below: number): Promise<number | undefined>;
   /** The clock of the store; undefined: it has none of its own. */
   nowMs(): Promise<number | undefined>;
   /** Compacts what is kept, and deletes usage from before this hour. @returns the number of deleted rows or files */
@@ -97,37 +97,42 @@ const periodOf = (hour: number, per: UsagePeriod): number | undefined =>
 type Sum = { -readonly [K in keyof UsageSum]: UsageSum[K] };
 
 /** The hashes of keys are integers from 0 to below this. */
-const HASHES = 2 ** 32;
+export const HASHES = 2 ** 32;
+/** Hashes, of which the rows of one key have the same. */
+export interface HashRange {
+  readonly from: number;
+  /** Excluded. */
+  readonly to: number;
+}
+export const ALL_HASHES: HashRange = { from: 0, to: HASHES };
+/** Parts of all hashes that are read alone; a part is not divided further, however many sums it has. */
+export const MAX_SLICES = 64;
+const MIN_RANGE = HASHES / MAX_SLICES;
 
-/** Sums up rows: all of them, or those whose keys have hashes in a range that shrinks so that they fit into memory. */
+/** Sums up rows: all of them, or those whose hashes are in a range that shrinks so that they fit into memory. */
 export class UsageSums {
   readonly #query: UsageQuery;
   readonly #max: number;
   readonly #from: number;
   #to: number;
   readonly #sums = new Map<string, Sum>();
-  #hits = 0;
-  readonly #spent: Record<string, number> = {};
 
-  /**
-   * @param max   maximum number of sums
-   * @param from  and `to`: the range of hashes
-   */
-  constructor(query: UsageQuery, max = Number.POSITIVE_INFINITY, from = 0, to = HASHES) {
+  /** @param max  maximum number of sums */
+  constructor(query: UsageQuery, max = Number.POSITIVE_INFINITY, { from, to } = ALL_HASHES) {
     this.#query = query;
     this.#max = max;
     this.#from = from;
     this.#to = to;
   }
 
-  /** The end of the range: keys with greater hashes are missing. */
+  /** The end of the range: rows with greater hashes are missing. */
   get to(): number {
     return this.#to;
   }
 
   /** Adds a row, if the query selects it. */
   add(row: UsageRow): void {
-    const { by, ...only } = this.#query;
+    const { by, per, ...only } = this.#query;
     const { domain, hits, currency } = row;
     if (row.hour < only.fromHour || row.hour >= only.toHour) return;
     if (only.domain !== undefined && domain !== only.domain) return;
@@ -135,16 +140,19 @@ export class UsageSums {
     if (only.key !== undefined && row.key !== only.key) return;
     const rule = by === 'domain' ? '' : row.rule;
     const key = by === 'key' ? row.key : '';
-    if (this.#hasHash(key)) this.#addSum({ domain, rule, key, hour: periodOf(row.hour, only.per), hits, currency });
-    if (currency === undefined) this.#hits = saturated(this.#hits + hits);
-    else this.#spent[currency] = saturated((this.#spent[currency] ?? 0) + hits);
+    const sum = { domain, rule, key, hour: periodOf(row.hour, per), hits, currency };
+    if (this.#has(sum)) this.#addSum(sum);
   }
 
   report(): UsageReport {
     const { count } = this.#query;
     const rows = [...this.#sums.values()].sort(compare);
-    const more = Math.max(rows.length - count, 0);
-    return { rows: rows.slice(0, count), more, hits: this.#hits, spent: this.#spent };
+    let total = 0;
+    const spent: Record<string, number> = {};
+    for (const { hits, currency } of rows)
+      if (currency === undefined) total = saturated(total + hits);
+      else spent[currency] = saturated((spent[currency] ?? 0) + hits);
+    return { rows: rows.slice(0, count), more: Math.max(rows.length - count, 0), hits: total, spent };
   }
 
   #addSum(row: Sum): void {
@@ -153,23 +161,27 @@ export class UsageSums {
     const known = this.#sums.get(name);
     if (known) known.hits = saturated(known.hits + row.hits);
     else this.#sums.set(name, { ...row, hits: saturated(row.hits) });
-    while (this.#sums.size > this.#max && this.#to - this.#from > 1) this.#halve();
+    while (this.#sums.size > this.#max && this.#to - this.#from > MIN_RANGE) this.#halve();
   }
 
-  #hasHash(key: string): boolean {
-    if (this.#from === 0 && this.#to === HASHES) return true;
-    const hash = hashOf(key);
+  #has(sum: Sum): boolean {
+    if (this.#to - this.#from === HASHES) return true;
+    const hash = hashSum(this.#query, sum);
     return hash >= this.#from && hash < this.#to;
   }
 
   #halve(): void {
     this.#to = this.#from + Math.ceil((this.#to - this.#from) / 2);
-    for (const [name, { key }] of this.#sums) if (hashOf(key) >= this.#to) this.#sums.delete(name);
+    for (const [name, sum] of this.#sums) if (hashSum(this.#query, sum) >= this.#to) this.#sums.delete(name);
   }
 }
 
+/** A sum of several keys is spread by its other names. */
+const hashSum = ({ by }: UsageQuery, { hour, domain, rule, key }: Sum): number =>
+  hashOf(by === 'key' ? key : `${hour} ${domain} ${rule}`);
+
 /** FNV-1a. */
-function hashOf(text: string): number {
+export function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   hash ^= hash >>> 15; // its upper bits decide
@@ -177,36 +189,48 @@ function hashOf(text: string): number {
 }
 
 /**
- * Sums up rows in passes, each of which has at most `max` sums in memory.
+ * Sums up rows in passes, each of which has about `max` sums in memory, in the order of their hashes.
  *
- * @param read  reads all rows once
+ * @param read   reads at least the rows whose keys have hashes in the range
+ * @param width  the range of the first pass
  */
 export async function* sumInPasses(
   query: UsageQuery,
-  read: () => AsyncIterable<readonly UsageRow[]>,
+  read: (range: HashRange) => AsyncIterable<readonly UsageRow[]>,
   max: number,
+  width = HASHES,
 ): AsyncGenerator<UsageReport> {
-  const { part = 0, parts = 1 } = query;
+  const { by, key, part = 0, parts = 1 } = query;
   const end = Math.floor((HASHES / parts) * (part + 1));
-  let width = HASHES;
+  const whole = key === undefined ? ALL_HASHES : { from: hashOf(key), to: hashOf(key) + 1 };
+  let next = by === 'key' && key === undefined ? width : HASHES;
   for (let from = Math.floor((HASHES / parts) * part); from < end; ) {
-    const sums = new UsageSums(query, max, from, Math.min(from + width, end));
-    for await (const rows of read()) for (const row of rows) sums.add(row);
+    const range = { from, to: Math.min(from + next, end) };
+    const sums = new UsageSums(query, max, range);
+    for await (const rows of read(by === 'key' && key === undefined ? range : whole))
+      for (const row of rows) sums.add(row);
     yield sums.report();
-    width = sums.to - from;
+    next = sums.to - from;
     from = sums.to;
   }
 }
 
 /** The report of all passes. */
 export async function reportPasses(query: UsageQuery, passes: AsyncIterable<UsageReport>): Promise<UsageReport> {
-  let all: UsageReport | undefined;
+  let all = new UsageSums(query).report();
   for await (const one of passes) {
-    const rows = [...(all?.rows ?? []), ...one.rows].sort(compare);
-    const left = Math.max(rows.length - query.count, 0);
-    all = { ...one, rows: rows.slice(0, query.count), more: (all?.more ?? 0) + one.more + left };
+    const rows = [...all.rows, ...one.rows].sort(compare);
+    const spent = { ...all.spent };
+    for (const [currency, amount] of Object.entries(one.spent))
+      spent[currency] = saturated((spent[currency] ?? 0) + amount);
+    all = {
+      rows: rows.slice(0, query.count),
+      more: all.more + one.more + Math.max(rows.length - query.count, 0),
+      hits: saturated(all.hits + one.hits),
+      spent,
+    };
   }
-  return all ?? new UsageSums(query).report();
+  return all;
 }
 
 /** By period, then the most hits first, then by domain, rule, currency and key. */
@@ -226,14 +250,3 @@ export const ALL_USAGE: UsageQuery = {
   per: 'hour',
   count: Number.POSITIVE_INFINITY,
 };
-
-/** Sums up rows of the same hour and key. */
-export class RowSums extends UsageSums {
-  constructor() {
-    super(ALL_USAGE);
-  }
-
-  rows(): readonly UsageRow[] {
-    return this.report().rows as readonly UsageRow[]; // sums for each hour have one
-  }
-}

@@ -14,7 +14,7 @@ import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
-import { operatorParts } from '../../parts/parts.ts';
+import { operatorParts } from '../../parts/operators.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';

@@ -14,7 +14,7 @@ import {
   type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
-import { runningClock } from '../../engine/backends/lateness.ts';
+import { createStopwatch } from '../../engine/backends/lateness.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
@@ -89,7 +89,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
         observeLapses(core, serviceObserver);
         if (!store.memory)
           store.ledger.meterWith(
-            createStoreMeter(serviceObserver.storeCalled, runningClock(monotonicMs, store.lateness)),
+            createStoreMeter(serviceObserver.storeCalled, createStopwatch(monotonicMs, store.lateness)),
           );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;

@@ -108,31 +108,29 @@ const HEAD = encodeFields([
 /** What a client sends over a new connection for this number of calls: some with one descriptor, as few proxies send. */
 function burst(calls: number): Buffer {
   const frames = Array.from({ length: calls }, (_, at) => {
-    const number = String(at % 4);
-    const path: Entry = ['path', '/'];
-    const message =
-      at % 2 === 0
-        ? request([['one', '0']])
-        : request([['caller', number]], [['other', '-']], [path], [path, ['from', number]]);
-    const prefix = Buffer.of(0, 0, 0, 0, message.length);
+    const message = request(...(at % 2 === 0 ? [[one]] : [[caller], [other], [path], [path, from]]));
+    const data = Buffer.concat([Buffer.of(0, 0, 0, 0, message.length), message]);
+    const stream = 2 * at + 1;
     return [
-      frame(FrameType.HEADERS, Flag.END_HEADERS, 2 * at + 1, HEAD),
-      frame(FrameType.DATA, Flag.END_STREAM, 2 * at + 1, Buffer.concat([prefix, message])),
+      frame(FrameType.HEADERS, Flag.END_HEADERS, stream, HEAD),
+      frame(FrameType.DATA, Flag.END_STREAM, stream, data),
     ];
   });
   return Buffer.concat([PREFACE, frame(FrameType.SETTINGS, 0, 0, Buffer.alloc(0)), ...frames.flat()]);
 }
 
-type Entry = readonly [key: string, value: string];
+const entry = (key: string, value: string): Buffer => field(1, Buffer.concat([field(1, key), field(2, value)]));
+const [one, caller, other, path, from] = [
+  entry('one', '0'),
+  entry('caller', '1'),
+  entry('other', '-'),
+  entry('path', '/'),
+  entry('from', '1'),
+];
 
-/** A `RateLimitRequest` of at most 127 octets. */
-const request = (...descriptors: readonly (readonly Entry[])[]): Buffer =>
-  Buffer.concat([
-    field(1, DOMAIN),
-    ...descriptors.map((entries) =>
-      field(2, Buffer.concat(entries.map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)]))))),
-    ),
-  ]);
+/** A `RateLimitRequest`. */
+const request = (...descriptors: readonly (readonly Buffer[])[]): Buffer =>
+  Buffer.concat([field(1, DOMAIN), ...descriptors.map((entries) => field(2, Buffer.concat(entries)))]);
 
 /** A text or message of at most 127 octets as a field of another message. */
 function field(number: number, content: string | Buffer): Buffer {

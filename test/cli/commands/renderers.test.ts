@@ -112,7 +112,7 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       ...{ health: 'failing', version: text, startedAt: other, atMs: 1, undecided: { [text]: 1 } },
       findings: [{ level: 'failing', problem: text, advice: other }],
-      situation: { level: 'failing', text },
+      situation: { level: 'failing', text, clauses: [text] },
       incidents: [{ kind: 'outage', since: other, until: text, text, offered: 2, undecided: 1 }],
       lastMinute: { offered: 4, passed: 1, refused: 1, undecided: 1, degraded: 1, unmatched: 0 },
       store: { description: text, failures: 1, openCircuits: [other], isUp: false, reason: text },

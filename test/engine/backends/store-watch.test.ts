@@ -7,7 +7,11 @@ import { eventually } from '../../helpers/until.ts';
 test('a store that has never answered is down for its own reason, not because it is unchecked', async () => {
   const memory = createMemoryBackend(Date.now, { maxCounters: 10, maxBytes: 1_000_000 });
   const backend: Backend = { ...memory, run: (all) => all.map(() => ({ code: 'UNAVAILABLE', reason: 'it is out' })) };
-  const options = { keys: createCounterKeys(''), clock: Date.now, monotonicMs: () => performance.now() };
+  const options = {
+    keys: createCounterKeys(''),
+    clock: Date.now,
+    stopwatch: () => () => 1,
+  };
   const watch = watchStore({ backends: [backend], ...options });
   expect(watch.state()).toMatchObject({ isUp: false, reason: 'not checked yet' });
   await eventually(() => watch.state().reason !== 'not checked yet');

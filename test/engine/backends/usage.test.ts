@@ -16,7 +16,7 @@ import {
   type UsagePage,
   type UsageSource,
 } from '../../../src/engine/backends/usage.ts';
-import type { Limit } from '../../../src/engine/holds/limits.ts';
+import { type Limit, limitsInFlight } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf, limitsOfEach, reservationOf } from '../../helpers/limits.ts';
@@ -99,6 +99,8 @@ const anyRequest = fc.record({
   ),
 } as const);
 
+const isMetered = (limit: Limit): boolean => !limitsInFlight(limit);
+
 type AnyRequest = typeof anyRequest extends fc.Arbitrary<infer T> ? T : never;
 
 function operationsOf({ operations, spend }: AnyRequest, limit: Limit, prefix: string): readonly Operation[] {
@@ -171,6 +173,32 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
   },
 );
 
+test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, unitMs.HOUR))].filter(isMetered))(
+  'hits are given back in usage as far as the counter held them, by $algorithm',
+  async (limit) => {
+    const clock = fakeClock(START_MS);
+    const prefix = `${randomUUID()}:`;
+    const inMemory = new MemoryUsage(clock, randomUUID);
+    const all = [
+      [createMemoryBackend(clock, { maxCounters: 100 }, { usage: inMemory }), inMemory],
+      [openRedis(prefix, clock, true), new RedisUsage(redis, prefix)],
+    ] as const;
+    const operationFor = (value: string, kind: 'charge' | 'give_back', hits: number): Operation => {
+      const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value }]);
+      return { key, limit, kind, hits, blocks: true, metered: true };
+    };
+    for (const [backend, usage] of all) {
+      const run = (...operations: readonly Operation[]) => backend.run(operations, how);
+      await run(operationFor('unused', 'give_back', 2_000));
+      await run(operationFor('part', 'charge', 7), operationFor('part', 'give_back', 3));
+      await run(operationFor('whole', 'charge', 7));
+      for (const hits of [3, 2_000, 4]) await run(operationFor('whole', 'give_back', hits));
+      const sums = (await drain(usage)).map((entry) => /c\|\d+:(\w+) (-?\d+)$/.exec(entry)?.slice(1).join(' '));
+      expect(sums.filter((sum) => !sum?.endsWith(' 0'))).toEqual(['part 4']);
+    }
+  },
+);
+
 test.each(['charge', 'free'] as const)(
   'what lapses with on_lapse: %s is in the usage until a late commit corrects it',
   async (onLapse) => {
@@ -198,6 +226,30 @@ test.each(['charge', 'free'] as const)(
     }
   },
 );
+
+test('a late commit of a reservation is usage exactly, and what is given back after its window is none', async () => {
+  const clock = fakeClock(START_MS - (START_MS % unitMs.DAY));
+  const inner = fixedWindowOf(100, unitMs.MINUTE);
+  const limit = reservationOf(inner, { ttlMs: 1_000 });
+  const inMemory = new MemoryUsage(clock, randomUUID);
+  const prefix = `${randomUUID()}:`;
+  const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value: 'a' }]);
+  const common = { key, limit, blocks: true, holder: 1, metered: true } as const;
+  for (const [backend, usage] of [
+    [createMemoryBackend(clock, { maxCounters: 100 }, { usage: inMemory }), inMemory],
+    [openRedis(prefix, clock, true), new RedisUsage(redis, prefix)],
+  ] as const) {
+    await backend.run([{ ...common, kind: 'spend', hits: 50 }], how);
+    clock.advance(1_500);
+    await backend.run([{ ...common, kind: 'charge', hits: 20, commits: true }], how); // late
+    expect(sumOf(await drain(usage))).toBe(20);
+    clock.advance(unitMs.MINUTE);
+    await backend.run([{ ...common, holder: 2, kind: 'spend', hits: 5 }], how); // on hold
+    await backend.run([{ ...common, kind: 'give_back', hits: 20 }], how);
+    expect(sumOf(await drain(usage))).toBe(0);
+    clock.advance(unitMs.DAY);
+  }
+});
 
 /** A store with its usage. */
 const stores = {

@@ -55,7 +55,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
     siteShareOf(60, 1_000, { of: 'token_bucket', sites: 3, site: 1, burst: 40 }),
     'de6b63ef2ffde00a',
   ],
-  ['shared slots', inFlightOf(10, 60_000, { path }), '89266371144763db'],
+  ['shared slots', inFlightOf(10, 60_000, { path }), '2b163173f0a4f5a0'],
 ];
 
 /** Runs steps in Redis, as the dispatcher does, one after another from an empty counter. */

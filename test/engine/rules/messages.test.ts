@@ -242,11 +242,11 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { on_overrun: debt } }, descriptors: [{ key: used, not_counted: commit }] }':
     "descriptors[0].rate_limit.reserve.ttl: ttl must be a time such as 60s or 5m, from 100ms to 1d, got ''",
   '{ key: ip, addresses: 192.0.2.1/32, rate_limit: { unit: minute, requests_per_unit: 5 } }, { key: ip, value: "192.0.2.1", rate_limit: { unit: minute, requests_per_unit: 5 } }':
-    "descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; an earlier descriptor has the same one",
+    "descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; line 2 has it already: move the limits and descriptors of this node there",
   '{ key: ip, addresses: [10.0.0.0/8, "192.0.2.1"], rate_limit: { unit: minute, requests_per_unit: 5 } }, { key: ip, addresses: [198.51.100.0/24, ::ffff:192.0.2.1], rate_limit: { unit: minute, requests_per_unit: 5 } }':
-    "descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; an earlier descriptor has the same one",
+    "descriptors[1].key: duplicate descriptor composite key 'demo.ip_192.0.2.1'; line 2 has it already: move the limits and descriptors of this node there",
   '{ key: user, descriptors: [{ key: path, value: /login }, { key: path }, { key: path, value: /login }] }':
-    "descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; an earlier descriptor has the same one",
+    "descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; line 2 has it already: move the limits and descriptors of this node there",
   '{ key: path, value: /login, share_threshold: true }':
     "descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
   '{ key: user, spend: each }': "descriptors[0].spend: config error, unknown key 'spend'; it goes into the file itself",

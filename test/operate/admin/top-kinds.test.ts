@@ -74,3 +74,17 @@ test('a client with few requests of many hits is refused less often than one wit
     ]),
   );
 });
+
+test('values that share one counter are one client', async () => {
+  const rules = rulesFrom(
+    `domain: demo\ndescriptors:\n  - { key: path, value: /login*, share_threshold: true, rate_limit: { ${one} } }`,
+  );
+  const [decider, top] = [deciderOf(rules), new TopKeys(100_000)];
+  for (const value of ['/login/1', '/login/2', '/login/3']) {
+    const descriptors = [{ entries: [{ key: 'path', value }], hits: 1, requestLimit: undefined }];
+    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+  }
+  const [refused] = await top.lists('refused_requests');
+  const clients = refused?.list.entries.map(({ key, count }) => [describeKey(key).entries, count]);
+  expect(clients).toEqual([[[{ key: 'path', value: '/login*' }], 2]]);
+});

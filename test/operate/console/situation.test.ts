@@ -44,7 +44,7 @@ class Day {
       undecidedBy: { ...this.#by },
       isStoreAway: event.away ?? false,
       lastSuccessAtMs: this.#lastSuccessAtMs,
-      latency: this.#latency.minute(),
+      isStoreSlow: this.#latency.isSlowerThan(15),
       restarts: this.#restarts,
       hasNewestRules: !event.broken,
     });
@@ -131,7 +131,10 @@ test.each(Object.entries(badDays))(
   '%s: the sentence tells it while it lasts and after it',
   (_, [event, during, after]) => {
     const day = new Day().play(100, normal);
-    expect(day.describe().situation).toEqual({ level: 'calm', text: 'All 600 requests of the last minute passed.' });
+    expect(day.describe().situation).toMatchObject({
+      level: 'calm',
+      text: 'All 600 requests of the last minute passed.',
+    });
     day.play(10, event);
     const bad = day.describe();
     expect(bad.situation.text).toMatch(during);
@@ -164,7 +167,8 @@ test('a disk that is full is another thing to attend to', () => {
   const { situation } = new Day().play(60, normal).describe(1);
   expect(situation).toEqual({
     level: 'degraded',
-    text: '1 other thing to attend to, listed below.',
+    text: '1 other thing to attend to.',
+    clauses: ['1 other thing to attend to'],
   });
 });
 

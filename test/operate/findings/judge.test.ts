@@ -51,10 +51,10 @@ test('requests of a proxy without a decision are added up by reason, with the ti
     { ...reportOf({}), undecided: [{ ...lost, sinceMs: 5 }] },
   ];
   const found = judge(reports, 10).map(({ kind, proxy, sinceMs, problem }) => [kind, proxy, sinceMs, problem]);
-  const text = (count: string, why: string) =>
-    `${count} of 127.0.0.1 in the last minute got no decision, and passed unless it fails closed: ${why}`;
+  const text = (count: string, reason: string) =>
+    `${count} of 127.0.0.1 in the last minute got no decision (${reason}), and passed unless it fails closed`;
   expect(found).toEqual([
-    ['undecided', '127.0.0.1', 9, text('1 request', 'they waited in this service for too long')],
-    ['undecided', '127.0.0.1', 5, text('8 requests', 'the store did not answer in time')],
+    ['undecided', '127.0.0.1', 9, text('1 request', 'late')],
+    ['undecided', '127.0.0.1', 5, text('8 requests', 'store')],
   ]);
 });

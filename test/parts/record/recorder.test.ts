@@ -87,6 +87,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
         head,
         onFailure: () => {},
         onWritten: () => {},
+        onRemoved: () => {},
       }),
     onRecorded: (recorded, dropped) => {
       counted.recorded += recorded;
@@ -232,6 +233,7 @@ describe('files of several processes', () => {
         throw error;
       },
       onWritten: () => {},
+      onRemoved: () => {},
     });
 
   test('a file that another process has open is kept, regardless of its age', async () => {
@@ -351,6 +353,7 @@ async function failedRecording(clock = Date.now) {
           ...{ directory: join(folder, 'missing'), name: 'test', clock, fileBytes: 1e6, maxBytes: 1e9, head },
           onFailure: ({ message }) => failures.push(message),
           onWritten: () => failures.push('written'),
+          onRemoved: () => {},
         }),
     },
   });

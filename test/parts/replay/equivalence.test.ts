@@ -117,6 +117,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
           throw error;
         },
         onWritten: () => {},
+        onRemoved: () => {},
       }),
     onRecorded: (requests) => {
       recorded += requests;

@@ -1,6 +1,8 @@
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import '../../helpers/realm.ts';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import { FileUsage } from '../../../src/parts/usage/files.ts';
 import { PostgresUsage } from '../../../src/parts/usage/postgres.ts';
@@ -176,6 +178,79 @@ test('reports and merges of more keys than fit into memory at once are exact', a
   expect(passes).toBeGreaterThan(6);
 });
 
+test.each(['key', 'rule'] as const)(
+  'sums of one %s that are too many for memory end a report nevertheless',
+  async (by) => {
+    const rows = Array.from({ length: 1_000 }, (_, at) => rowOf(at, 'user=alice', 1));
+    const query: UsageQuery = { ...all, by, per: 'hour' };
+    let passes = 0;
+    async function* read() {
+      passes++;
+      yield rows;
+    }
+    expect((await reportPasses(query, sumInPasses(query, read, 50))).hits).toBe(1_000);
+    expect(passes).toBeLessThan(100);
+  },
+);
+
+test('a report of many keys reads each file about once', async () => {
+  const path = join(folder, 'many');
+  const store = await FileUsage.open(path);
+  const rows = Array.from({ length: 220_000 }, (_, at) => rowOf(100, `user=${at}`, 1 + (at % 7)));
+  for (const part of [0, 1, 2])
+    await store.add(
+      `batch-${part}`,
+      rows.filter((_, at) => at % 3 === part),
+    );
+  const parsed = jest.spyOn(JSON, 'parse');
+  const lines = (): number => parsed.mock.calls.reduce((sum, [text]) => sum + (text.match(/"user=/g)?.length ?? 0), 0);
+  const first = await store.report({ ...all, count: 5 });
+  expect([first.more, first.hits]).toEqual([219_995, rows.reduce((sum, { hits }) => sum + hits, 0)]);
+  expect(lines()).toBeLessThan(2.2 * rows.length);
+  parsed.mockClear();
+  const reports = [];
+  for (let part = 0; part < 8; part++) reports.push(await store.report({ ...all, count: 1e5, part, parts: 8 }));
+  expect(new Set(reports.flatMap(({ rows: own }) => own.map(({ key }) => key))).size).toBe(rows.length);
+  expect(lines()).toBeLessThan(1.2 * rows.length);
+  parsed.mockRestore();
+  await store.tidy(0, 200);
+  expect((await store.report({ ...all, count: 5 })).rows).toEqual(first.rows);
+});
+
+test('files of earlier versions, whose rows have no order, are read, merged and forgotten', async () => {
+  const path = join(folder, 'earlier');
+  const store = await FileUsage.open(path);
+  await store.add('one', [rowOf(100, 'user=bob', 1)]);
+  const head = { usage: '1970-01-05T04', batches: ['two'] };
+  const lines = [head, [5, 'd', 'd.user', 'user=alice'], [2, 'd', 'd.user', 'user=bob'], [3, 'd', '', 'x', 'USD']];
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+  await writeFile(join(path, 'usage-1970-01-05T04-1-two.ndjson.gz'), gzipSync(text));
+  const sums = async () => (await store.report(all)).rows.map(({ key, hits }) => `${key} ${hits}`);
+  expect(await sums()).toEqual(['user=alice 5', 'x 3', 'user=bob 3']);
+  expect(await store.forget('d', 'user=alice')).toBe(1);
+  await store.tidy(0, 101);
+  expect(await sums()).toEqual(['x 3', 'user=bob 3']);
+});
+
+test('a broken file is set aside and named, and costs no other usage', async () => {
+  const path = join(folder, 'broken');
+  const store = await FileUsage.open(path);
+  await store.add('whole', [rowOf(100, 'user=alice', 1), rowOf(101, 'user=alice', 1)]);
+  await store.add('short', [rowOf(100, 'user=bob', 1)]);
+  const [short = ''] = (await readdir(path)).filter((name) => name.includes('short'));
+  const octets = await readFile(join(path, short));
+  await writeFile(join(path, short), octets.subarray(0, -20));
+  await writeFile(join(path, 'usage-1970-01-05T05-1-junk.ndjson.gz'), 'junk');
+  await expect(FileUsage.reading(path).report(all)).rejects.toThrow(/(short|junk).ndjson.gz cannot be read/);
+  expect(await store.refused()).toBeUndefined();
+  expect((await store.report(all)).hits).toBe(2);
+  expect(await store.refused()).toMatch(
+    /^2 files are broken and left out: broken-usage-.*short.*, broken-usage-.*junk/,
+  );
+  await store.tidy(0, 200);
+  expect((await store.report(all)).hits).toBe(2);
+});
+
 test('a merge that ended before it deleted its parts counts nothing twice', async () => {
   const path = join(folder, 'merged');
   const store = await FileUsage.open(path);
@@ -198,7 +273,7 @@ test('a merge that ended before it deleted its parts counts nothing twice', asyn
 });
 
 test.each(Object.keys(open))(
-  'the parts of a report from %s have each row once, and the totals of all',
+  'the parts of a report from %s have each row once, and their totals add up',
   async (name) => {
     const store = (await open[name]?.()) as UsageStore; // an existing name
     await store.add(
@@ -208,7 +283,8 @@ test.each(Object.keys(open))(
     for (const by of ['key', 'domain'] as const) {
       const whole = await store.report({ ...all, by });
       const parts = await Promise.all([0, 1, 2].map((part) => store.report({ ...all, by, part, parts: 3, count: 60 })));
-      expect(parts.map(({ hits, more }) => [hits, more])).toEqual([0, 1, 2].map(() => [300, 0]));
+      expect(parts.map(({ more }) => more)).toEqual([0, 0, 0]);
+      expect(parts.reduce((sum, { hits }) => sum + hits, 0)).toBe(300);
       const keys = (rows: typeof whole.rows) => rows.map(({ domain, key }) => domain + key).sort();
       expect(keys(parts.flatMap(({ rows }) => rows))).toEqual(keys(whole.rows));
     }
@@ -265,6 +341,9 @@ test('a row that PostgreSQL refuses is set aside and counted, and the others are
   expect((await store.report(all)).hits).toBe(3);
   const { rows: kept } = await client.query('SELECT row FROM weir_usage_quarantine');
   expect(JSON.parse(kept[0].row)).toMatchObject({ key: 'user=bad', hits: 1 });
+  expect(await store.forget('d', 'user=other')).toBe(0);
+  expect(await store.forget('d', 'user=bad')).toBe(1);
+  expect(await store.refused()).toBeUndefined();
   await client.end();
   await store.close();
 });

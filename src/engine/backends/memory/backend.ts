@@ -24,7 +24,7 @@ import {
   triedHits,
 } from '../backend.ts';
 import { type CounterKey, childKeys } from '../key.ts';
-import { type MemoryUsage, usedHits } from '../usage.ts';
+import { givenHits, type MemoryUsage, usedHits } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
 /** When counters were reset, kept for as long as an earlier receipt could matter. */
@@ -64,16 +64,14 @@ export function createMemoryBackend(
     counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
   const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
-  const meter = (operation: Operation, decision: CounterDecision, nowMs: number): Decision => {
-    const { code, reservation } = decision;
-    if (operation.metered) usage?.add(operation, usedHits(operation, code === 'OK', reservation?.usage ?? 0), nowMs);
-    return decision;
-  };
-  const runOne = (operation: Operation, nowMs: number): Decision => {
-    const isSpent = operation.kind === 'spend' || operation.kind === 'give_back';
-    const decision = isSpent ? spend(counters, operation, nowMs, true) : runOther(counters, resets, operation, nowMs);
-    return usage ? meter(operation, decision, nowMs) : decision;
-  };
+  const chargeOne = (operation: Operation, nowMs: number): Decision =>
+    operation.kind === 'spend' || operation.kind === 'give_back'
+      ? spend(counters, operation, nowMs, true)
+      : runOther(counters, resets, operation, nowMs);
+  const runOne = (operation: Operation, nowMs: number): Decision =>
+    usage && operation.metered
+      ? meter({ usage, counters, nowMs }, operation, () => chargeOne(operation, nowMs))
+      : chargeOne(operation, nowMs);
   const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
     const [only] = operations;
     if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
@@ -85,8 +83,9 @@ export function createMemoryBackend(
     const tried = triedHits(operations);
     return operations.map((operation, at) => {
       const isAccepted = passes[at] ?? false;
-      const refusal = chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
-      if (refusal) return meter(operation, refusal, nowMs);
+      const charge = () => chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
+      const refusal = usage && operation.metered ? meter({ usage, counters, nowMs }, operation, charge) : charge();
+      if (refusal) return refusal;
       const own = tried[at] as TriedHits; // in range
       const hits = own.cumulative;
       const peek = runStep(operation, hits, load(counters, operation, nowMs), nowMs, false);
@@ -125,6 +124,29 @@ export function createMemoryBackend(
       resets.clear();
     },
   };
+}
+
+/** Where an operation is charged, and its usage counted. */
+interface MeteredCounters {
+  readonly usage: MemoryUsage;
+  readonly counters: BoundedCounters;
+  readonly nowMs: number;
+}
+
+/** Adds what an operation uses to the usage. @param charge  undefined: it is not charged */
+function meter<D extends CounterDecision | undefined>(
+  { usage, counters, nowMs }: MeteredCounters,
+  operation: Operation,
+  charge: () => D,
+): D {
+  const isGiven = operation.kind === 'give_back';
+  const before = isGiven ? load(counters, operation, nowMs) : undefined;
+  const decision = charge();
+  if (!decision) return decision;
+  const given = isGiven ? givenHits(operation, before, load(counters, operation, nowMs), nowMs) : 0;
+  const used = usedHits(operation, decision.code === 'OK', decision.reservation?.usage ?? 0, given);
+  usage.add(operation, used, nowMs);
+  return decision;
 }
 
 function forkAt(

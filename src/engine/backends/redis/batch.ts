@@ -1,8 +1,9 @@
-import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
+import { type Decision, type HeldAt, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
 import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
 import type { Script } from './script.ts';
 
@@ -110,8 +111,10 @@ export function encodeBatch(
       const place = keys.intern(operation.key);
       runs.close(place);
       packedRequests.add(place);
-      packedRequests.add(meteredPlace(operation, placeOfLimit(limits, operation)));
+      const ofLimit = meteredPlace(operation, placeOfLimit(limits, operation));
+      packedRequests.add(ofLimit);
       packOperation(operation, spend);
+      if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation.limit));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
         packedRequests.add(keys.intern(resetKeyOf(operation.key)));
         packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
@@ -163,6 +166,12 @@ function packOperation(operation: Operation, spend: Spend): void {
   const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
   packedRequests.add(signedHits(operation));
   packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
+}
+
+function packHeldAt({ first, last, unit }: HeldAt): void {
+  packedRequests.add(first + 1);
+  packedRequests.add(last + 1);
+  packedRequests.add(unit);
 }
 
 /** The keys of a batch, each once. */

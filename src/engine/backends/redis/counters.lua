@@ -90,12 +90,13 @@ end
 
 local MAX_USAGE_ENTRIES = 500000 -- as in usage.ts
 
--- The hits that a charged step adds to the usage of its counter. Twin of `usedHits` in usage.ts.
-local function used_hits(limit, hits, accepted, report)
+-- The hits that a charged step adds to the usage of its counter, less those that the counter has given back. Twin of
+-- `usedHits` in usage.ts.
+local function used_hits(limit, hits, accepted, report, given)
   if limit.algorithm.reserves then
-    return report[12] + math.min(hits, 0)
+    return report[12] - given
   end
-  return (accepted or hits < 0) and hits or 0
+  return (accepted and math.max(hits, 0) or 0) - given
 end
 
 -- The same for hits that are refunded.

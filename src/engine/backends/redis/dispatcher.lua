@@ -101,7 +101,7 @@ local function spend_once(key, limit, hits, is_metered)
   local accepted, state, ttl_ms, report = algorithm.step(limit.numbers, before, now_ms, hits, true)
   local packed = keep(key, before, state, ttl_ms, limit)
   if is_metered then
-    meter(key, used_hits(limit, hits, accepted, report))
+    meter(key, used_hits(limit, hits, accepted, report, 0))
   end
   if report then
     add_reply(accepted, #report, pack_numbers(report))
@@ -124,7 +124,7 @@ local function spend_repeatedly(key, limit, hits, count, is_metered)
   for _ = 1, count do
     accepted, state, ttl_ms, report = algorithm.step(limit.numbers, state, now_ms, hits, true)
     if is_metered then
-      meter(key, used_hits(limit, hits, accepted, report))
+      meter(key, used_hits(limit, hits, accepted, report, 0))
     end
     if is_long then
       report = report or state

@@ -1,3 +1,4 @@
+import { StoreUnavailable } from '../backend.ts';
 import type { RedisConnection } from './connect.ts';
 import { answered } from './reason.ts';
 
@@ -13,36 +14,43 @@ export class RedisRecords {
   }
 
   async append(list: string, text: string, max: number): Promise<void> {
-    await answered(this.#redis.lpush(this.#key(list), text));
-    await answered(this.#redis.ltrim(this.#key(list), 0, max - 1));
+    await this.#at(list, (key) => this.#redis.lpush(key, text));
+    await this.#at(list, (key) => this.#redis.ltrim(key, 0, max - 1));
   }
 
   latest(list: string, count: number): Promise<readonly string[]> {
-    return answered(this.#redis.lrange(this.#key(list), 0, count - 1));
+    return this.#at(list, (key) => this.#redis.lrange(key, 0, count - 1));
   }
 
   async put(map: string, field: string, text: string): Promise<void> {
-    await answered(this.#redis.hset(this.#key(map), field, text));
+    await this.#at(map, (key) => this.#redis.hset(key, field, text));
   }
 
   async putOnce(map: string, field: string, text: string): Promise<string> {
-    await answered(this.#redis.hsetnx(this.#key(map), field, text));
-    return (await answered(this.#redis.hget(this.#key(map), field))) ?? text;
+    await this.#at(map, (key) => this.#redis.hsetnx(key, field, text));
+    return (await this.#at(map, (key) => this.#redis.hget(key, field))) ?? text;
   }
 
   async remove(map: string, field: string): Promise<void> {
-    await answered(this.#redis.hdel(this.#key(map), field));
+    await this.#at(map, (key) => this.#redis.hdel(key, field));
   }
 
   async all(map: string): Promise<ReadonlyMap<string, string>> {
-    return new Map(Object.entries(await answered(this.#redis.hgetall(this.#key(map)))));
+    return new Map(Object.entries(await this.#at(map, (key) => this.#redis.hgetall(key))));
   }
 
   async nowMs(): Promise<number> {
     return Number((await answered(this.#redis.time()))[0]) * 1_000;
   }
 
-  #key(name: string): string {
-    return `${this.#prefix}weir|${name}`;
+  /** @throws StoreUnavailable  with the key, if another program has given it another type */
+  async #at<T>(name: string, call: (key: string) => Promise<T>): Promise<T> {
+    const key = `${this.#prefix}weir|${name}`;
+    try {
+      return await answered(call(key));
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.includes('WRONGTYPE')) throw error;
+      throw new StoreUnavailable(`redis: another program has written ${key}, which has another type: delete it`);
+    }
   }
 }

@@ -7,8 +7,10 @@
   1 if the operation blocks + 2 * its kind, see KINDS. Kinds after PEEK only appear if each operation spends
   independently; + ALONE, for an operation that is counted even if its request is refused, and + MARKS, for one whose
   own refusal changes its state, only if they do not. REFUND and FORGET have two more numbers: the place in KEYS of the
-  time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms).
-  Operations on a shared limit end with the place in KEYS of the name of their usage
+  time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms). COUNT
+  with negative hits that are usage has three: the first and the last place in a report of the hits that the counter
+  holds, and the number that is one hit. Operations on a shared limit end with the place in KEYS of
+  the name of their usage
 
   The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
   A step gets and returns the nodes on its path, and changes them in place if it charges.
@@ -77,7 +79,11 @@ local function decide_requests(batch)
       reset_ms = input[at + 5],
     }
     operation.charge = kind == KINDS.COUNT
-    at = at + (kind >= KINDS.REFUND and 6 or 4)
+    operation.gives = operation.is_metered and kind == KINDS.COUNT and operation.hits < 0
+    if operation.gives then
+      operation.held_at = { input[at + 4], input[at + 5], input[at + 6] }
+    end
+    at = at + (operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
       operation.usage = input[at]
       at = at + 1
@@ -169,12 +175,30 @@ local function decide_requests(batch)
     return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
   end
 
-  local function keep(hit, result)
-    if hit.is_metered then
-      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, result.accepted, result.report))
+  -- The hits that the counter holds or lacks, in its unit; nil if nothing is given back.
+  local function held_in(hit)
+    if not hit.gives then
+      return nil
     end
+    local report, sum = run(hit, 0, false).report, 0
+    for place = hit.held_at[1], hit.held_at[2] do
+      sum = sum + (report[place] or 0)
+    end
+    return sum
+  end
+
+  -- The hits that a counter has given back of those that it held before. Twin of `givenHits` in usage.ts.
+  local function given_hits(hit, before)
+    return before and math.ceil(math.abs(before - held_in(hit)) / hit.held_at[3]) or 0
+  end
+
+  -- held: what the counter held before
+  local function keep(hit, result, held)
     set_state(hit.key, hit.limit, result.state)
     ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
+    if hit.is_metered then
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, result.accepted, result.report, given_hits(hit, held)))
+    end
   end
 
   local function reply(hit, accepted, charged, report)
@@ -187,9 +211,10 @@ local function decide_requests(batch)
 
   local function spend_all(hits)
     for i = 1, #hits do
+      local held = held_in(hits[i])
       local result = run(hits[i], hits[i].hits, hits[i].charge)
       if hits[i].charge then
-        keep(hits[i], result)
+        keep(hits[i], result, held)
       end
       reply(hits[i], result.accepted, hits[i].charge, result.report)
     end
@@ -223,11 +248,12 @@ local function decide_requests(batch)
     return hit.limit.algorithm.refund(hit.limit.numbers, state, now_ms, hits, hit.reset_ms)
   end
 
-  local function meter(hit, accepted, report)
+  local function meter(hit, accepted, report, held)
     if hit.kind == KINDS.REFUND then
       batch.meter(hit.usage, refunded_hits(hit.limit, hit.hits))
     elseif hit.kind == KINDS.COUNT or hit.kind == KINDS.CHARGE then
-      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, accepted or hit.kind == KINDS.CHARGE, report))
+      local is_used = accepted or hit.kind == KINDS.CHARGE
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, is_used, report, given_hits(hit, held)))
     end
   end
 
@@ -250,13 +276,14 @@ local function decide_requests(batch)
   local function run_each(hits)
     for i = 1, #hits do
       local hit = hits[i]
+      local held = held_in(hit)
       local is_written, accepted, state, ttl_ms, report = run_kind(hit)
-      if hit.is_metered then
-        meter(hit, accepted, report)
-      end
       if is_written then
         set_state(hit.key, hit.limit, state)
         ttls_ms[hit.key], last_limits[hit.key] = ttl_ms, hit.limit
+      end
+      if hit.is_metered then
+        meter(hit, accepted, report, held)
       end
       reply(hit, accepted, is_written, report or state)
     end
@@ -312,12 +339,13 @@ local function decide_requests(batch)
       local charged = hit.alone
         or ((may_charge or hit.marks) and hit.charge and not is_accepted and not run(hit, hit.hits, false).accepted)
       local decides_alone = not hit.charge and hit.hits > 0 -- a peek for hits
+      local held = held_in(hit)
       local result = run(hit, (charged or decides_alone) and hit.hits or asked[hit.key], charged and hit.charge)
       if decides_alone then
         is_accepted = result.accepted
       end
       if charged then
-        keep(hit, result)
+        keep(hit, result, held)
       elseif foreign[hit.key] then
         ttls_ms[hit.key] = foreign[hit.key].ttl_ms
       end

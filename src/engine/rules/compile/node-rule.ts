@@ -20,6 +20,7 @@ export interface Above {
   /** The name of some level in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
   readonly ids: readonly IdEntry[];
+  readonly pools: NonNullable<Rule['pools']>;
   /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
   readonly requirements: Requirement[];
@@ -39,6 +40,7 @@ export const topContext = (domain: string, split: SiteSplit | undefined, problem
   path: domain,
   isNamedByRequest: false,
   ids: [],
+  pools: [],
   idsOfDomain: new Map(),
   requirements: [],
   node: undefined,
@@ -62,13 +64,15 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
 
 /** The context for the children of a node that is not built yet. */
 export function childContext(block: Block<'node'>, above: Above): Above {
-  const composite = compositeName(block.values);
+  const { composite, sharedValue } = nodeTraits(block.values);
+  const at = above.levels.length;
   return {
     ...above,
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
     ids: readIds(block, above),
+    pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
     shares: mayHaveChildren(block),
@@ -107,6 +111,7 @@ function describeNode(block: Block<'node'>, here: Above) {
     named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
     metadata,
     ...(here.ids.length > 0 && { ids: here.ids }),
+    ...(here.pools.length > 0 && { pools: here.pools }),
     ...(chargedLater && { chargedLater }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   } as const;

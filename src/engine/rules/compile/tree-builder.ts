@@ -5,7 +5,7 @@ import { type Domain, type Level, listRules, type Naming, type Node, type Rule, 
 import type { Block } from '../read/block.ts';
 import { childBlocks, compositeName, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
-import { checkedBefore, type Problems, shown } from '../read/problem.ts';
+import { checkedBefore, type Place, type Problems, shown } from '../read/problem.ts';
 import type { WrittenDomain } from './by-domain.ts';
 import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from './node-rule.ts';
 import { checkReserves } from './share.ts';
@@ -119,11 +119,13 @@ const MADE_RULES = 100;
 function* buildLevel(nodes: NodeSource, above: Above, count: { rules: number }): Steps<Level> {
   const isCheck = above.problems !== checkedBefore;
   const level = new LevelBuilder();
+  const places = new Map<string, Place>();
   let first: Block<'node'> | undefined;
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
     const { written, below } = sourced;
     const { head } = written;
-    const isPlaced = !isCheck || checkHead(written.block, level, above);
+    const isPlaced = !isCheck || checkHead(written.block, { level, places }, above);
+    if (isCheck) for (const name of namesOf(head)) places.set(name, places.get(name) ?? written.block.place());
     first ??= isCheck ? written.block : undefined;
     if (head.required) above.requirements.push(head.required);
     // the domain needs all ids from the start, even if their rules are not built yet
@@ -151,16 +153,28 @@ function hasTooManyPatterns({ patternKeys }: LevelBuilder, first: Block<'node'>,
   return true;
 }
 
+/** The nodes of a level so far, and where each is written. */
+interface Siblings {
+  readonly level: LevelBuilder;
+  readonly places: ReadonlyMap<string, Place>;
+}
+
+/** The names under which a node is found: one for each block of addresses. */
+const namesOf = ({ key = '', value = '', addresses }: NodeHead): readonly string[] =>
+  (addresses ?? [value]).map((one) => compositeName({ key, value: one }));
+
 /** Checks what places a node among those before it. @returns  whether it has a place */
-function checkHead(block: Block<'node'>, level: LevelBuilder, { path, problems }: Above): boolean {
+function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, problems }: Above): boolean {
   const { key = '', value = '', required }: NodeHead = block.values;
   const isValid = key !== '' && !(['key', 'value', 'addresses'] as const).some((one) => block.invalid.has(one));
   const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
   if (key === '' && !block.invalid.has('key')) {
     problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
   } else if (duplicate !== undefined) {
-    const composite = `${shown(path)}.${shown(compositeName({ key, value: duplicate }))}`;
-    const message = `duplicate descriptor composite key '${composite}'; an earlier descriptor has the same one`;
+    const name = compositeName({ key, value: duplicate });
+    const { file, line } = places.get(name) ?? {};
+    const where = file === block.place().file ? `line ${line}` : `${file}:${line}`;
+    const message = `duplicate descriptor composite key '${shown(path)}.${shown(name)}'; ${where} has it already: move the limits and descriptors of this node there`;
     problems.error(block.place('key'), message);
   }
   if (required && level.required)

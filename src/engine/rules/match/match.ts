@@ -226,9 +226,19 @@ function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: r
   return rule.ids === undefined ? found : { ...withoutIds(found, rule.ids, sent), children };
 }
 
-/** The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request. */
-export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>
-  ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
+/**
+ * The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request, and
+ * one value for all that share a counter.
+ */
+export function countedEntries(
+  { ids, pools }: Pick<Rule, 'ids' | 'pools'>,
+  entries: readonly Entry[],
+): readonly Entry[] {
+  const pooled = pools
+    ? entries.map(({ key, value }, at) => ({ key, value: pools.find((one) => one.at === at)?.value ?? value }))
+    : entries;
+  return ids === undefined ? pooled : pooled.filter((_, at) => !ids.some((id) => id.at === at));
+}
 
 /** The names of the levels that the entries follow to a rule, for statistics. */
 function nameLevels(

@@ -113,11 +113,11 @@ function nearAt(
     .flatMap((one) => {
       const { byValue = new Map<string, Node>(), addresses, anyValue } = level.byKey.get(one) ?? {};
       const values = nearest.find(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
-      const nodes = [
-        ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
-        ...firstAddresses(addresses).map(([text, node]) => [{ key: one, value: text }, node] as const),
-        ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
-      ];
+      const named = [...values, ...firstAddresses(addresses)].map(
+        ([text, node]) => [{ key: one, value: text }, node] as const,
+      );
+      const any = anyValue ? [[{ key: one, value }, anyValue] as const] : [];
+      const nodes = byValue.has(value) ? [...named, ...any] : [...any, ...named];
       return nodes.flatMap(([found, node]) =>
         level.required?.counts(found) ? [] : (nearRuleAt(node, [...above, found]) ?? []),
       );

@@ -192,6 +192,8 @@ export interface Rule extends MayBeOverlaid {
   readonly replaces: readonly string[];
   /** The entries that are ids of the request instead of parts of the counter, in order, if any. */
   readonly ids?: readonly IdEntry[];
+  /** The entries whose values share one counter (`share_threshold`), and what is counted instead, if any. */
+  readonly pools?: readonly { readonly at: number; readonly value: string }[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
   readonly unitCost?: UnitCost;

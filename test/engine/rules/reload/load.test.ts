@@ -161,7 +161,7 @@ describe('several files', () => {
 
   test('cannot have the same node if they are merged', () => {
     expect(told(loadRules([file('a.yaml', user), file('b.yaml', user)], merged))).toEqual([
-      "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; an earlier descriptor has the same one",
+      "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; a.yaml:3 has it already: move the limits and descriptors of this node there",
     ]);
   });
 

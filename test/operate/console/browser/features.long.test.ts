@@ -1,5 +1,5 @@
 import '../../../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -72,14 +72,26 @@ test('the usage page lists what keys have used, and shows one of them over time'
   await send(weir, 'usage', [['user', '<b>"\u202Ebob']], 1_000);
   const page = await show('usage');
   const row = page.getByRole('row').filter({ hasText: 'user=alice' });
-  await page.getByText('4,000 hits in total').waitFor();
-  expect(await row.innerText()).toMatch(/^user=alice\s+usage\.user\s+3,000\s+75 %$/);
+  await row.waitFor();
+  expect(await row.innerText()).toMatch(/^user=alice\s+3,000\s+75 %$/);
+  expect(await page.getByRole('row').filter({ hasText: 'usage.user' }).innerText()).toMatch(/^usage\.user\s+4,000$/);
   const plot = (name: RegExp) => page.getByRole('figure', { name });
-  await plot(/^Admitted hits\. .* hits per hour now, at most 4,000$/).waitFor();
+  await plot(/^Admitted hits of usage\.user\. .* hits per hour now, at most 4,000$/).waitFor();
+  await page.getByLabel('Search keys').fill('alice');
+  await page.getByText('1 key of 2').waitFor();
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download CSV' }).click(),
+  ]);
+  expect(readFileSync(await file.path(), 'utf8')).toBe(
+    'domain,rule,key,currency,used\r\n"usage","usage.user","user=alice","",3000',
+  );
   await row.getByRole('link').click();
   await plot(/^Admitted hits of user=alice\. .* hits per hour now, at most 3,000$/).waitFor();
-  await page.getByLabel('30 days').check();
+  await page.getByLabel('Time').selectOption('30d');
   await plot(/^Admitted hits of user=alice\. .* hits per day now, at most 3,000$/).waitFor();
+  await page.getByLabel('Time').selectOption(new Date().toISOString().slice(0, 7));
+  await page.getByText('The last day is not over yet.').waitFor();
   await expectReadable(page);
 });
 

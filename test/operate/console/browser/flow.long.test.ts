@@ -122,6 +122,7 @@ test('hits are granted, and a block is set and removed, each with a reason', asy
   await page.route('**/api/v1/rules', (asked) => arrived.then(() => asked.continue()));
   await page.goto(viewAt(guarded, 'client'));
   await page.reload();
+  await page.getByText('Another client, by its descriptor').click();
   await page.getByLabel('Key').fill('user'); // stays when the rules arrive, with the domain
   await page.getByLabel('Value').fill('nina');
   arrive();
