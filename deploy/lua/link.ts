@@ -16,8 +16,11 @@ export interface Linked {
   readonly entries: readonly string[];
 }
 
-/** The functions of a row's file that run in Redis. `open` prepares a long state for several steps. */
-const entries = ['open', 'step', 'refund', 'startBefore'];
+/**
+ * The functions of a step's file that run in Redis. `open` prepares a long state for several steps, `fields` names the
+ * nodes of one.
+ */
+const entries = ['open', 'step', 'refund', 'startBefore', 'fields'];
 
 /** What other parts of a script define: see `outside` in to-lua.ts. */
 const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots']);

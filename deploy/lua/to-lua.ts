@@ -32,6 +32,7 @@ const EXTENSIONS = `declare const $range: ((from: number, to: number, by?: numbe
 type LuaMultiReturn<T extends unknown[]> = T & { readonly __tstlMultiReturn: unknown };
 declare const $multi: (<T extends unknown[]>(...values: T) => LuaMultiReturn<T>) & {
   readonly __tstlExtension: 'MultiFunction' };
+declare namespace string { function format(form: string, number: number): string }
 `;
 
 /** What a step calls that other parts of a script define: its name there, and its declaration. */
@@ -119,6 +120,8 @@ function inline(text: string): string {
       const written = write(body.body, new Map([...constants, ...inner]));
       return ts.isCallExpression(body.body) ? written : `(${written})`; // (a call) is one value in Lua
     }
+    const extreme = writeExtreme(node, (argument) => write(argument, values));
+    if (extreme !== undefined) return extreme;
     const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
     if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
     const inner: Edit[] = [];
@@ -132,6 +135,15 @@ function inline(text: string): string {
     if (ts.isFunctionDeclaration(statement))
       edits.push([statement.getStart(), statement.end, write(statement, constants)]);
   return edited(text, edits);
+}
+
+/** `Math.min(one, other)` as a comparison, which costs Redis less than a call; undefined if it is none of simple values. */
+function writeExtreme(node: ts.Node, write: (node: ts.Node) => string): string | undefined {
+  if (!ts.isCallExpression(node) || node.arguments.length !== 2) return undefined;
+  const sign = { 'Math.min': '<', 'Math.max': '>' }[node.expression.getText()];
+  const [one = '', other = ''] = node.arguments.map(write);
+  const isSimple = [one, other].every((value) => /^-?[\w.]+(\[\d+\])?$/.test(value));
+  return sign !== undefined && isSimple ? `(${one} ${sign} ${other} ? ${one} : ${other})` : undefined;
 }
 
 const isMemberName = ({ parent, ...node }: ts.Identifier): boolean =>
@@ -157,6 +169,8 @@ function shorten({ text, fields, records }: Linked): string {
     else if (ts.isReturnStatement(node) && node.expression && ts.isObjectLiteralExpression(node.expression))
       edits.push(...returnValues(node.expression));
     else if (ts.isVariableDeclaration(node)) edits.push(...declareValues(node));
+    else if (ts.isCallExpression(node) && node.expression.getText() === 'String')
+      edits.push([node.getStart(), node.arguments.pos, 'string.format("%.0f", ']);
     else if (ts.isCallExpression(node)) edits.push(...listValues(node, records));
     else if (ts.isPropertyAccessExpression(node) && steps.has(node.expression.getText()))
       edits.push([node.expression.end, node.name.getStart(), '_']);
@@ -258,8 +272,9 @@ function renameType({ parent, typeName, end }: ts.TypeReferenceNode, fields: rea
   if (ts.isParameter(parent) && /^_?limit$/.test(parent.name.getText())) return [[from, end, list]];
   if (typeName.getText().endsWith('Numbers')) return [[from, end, 'number[]']];
   const isReturned = ts.isFunctionDeclaration(parent) && parent.type?.getStart() === from;
-  const isStep = isReturned && typeName.getText() === 'Step';
-  return isStep ? [[from, end, STEP_VALUES]] : [];
+  const name = typeName.getText();
+  if (!isReturned || !name.endsWith('Step')) return [];
+  return [[from, end, name === 'Step' ? STEP_VALUES : `LuaMultiReturn<[boolean, ${name}['state'], number, State?]>`]];
 }
 
 /** Joins the constants of places, which count from 1 in Lua, and drops the module's frame. */
@@ -282,13 +297,15 @@ function wrap(name: string, { entries, fields, text }: Linked, body: string): st
 ${readInner}  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
 end`
       : step;
-  const names = [name, `${name}_refund`, ...(entries.includes('startBefore') ? [`${name}_start_before`] : [])];
+  const more = { startBefore: `${name}_start_before`, fields: `${name}_fields` };
+  const exported = Object.entries(more).filter(([entry]) => entries.includes(entry));
+  const names = [name, `${name}_refund`, ...exported.map(([, lua]) => lua)];
   const foreign = outsideOf(text).map((one) => `local ${one} = ${outside[one]?.[0]}\n`);
   return `local ${names.join(', ')}
 do
 ${foreign.join('')}${body}
 ${name} = ${makeFunction('step', 'charge')}
 ${name}_refund = ${makeFunction('refund', 'charged_at_ms')}
-${names[2] ? `${names[2]} = startBefore\n` : ''}end
+${exported.map(([entry, lua]) => `${lua} = ${entry}\n`).join('')}end
 `;
 }

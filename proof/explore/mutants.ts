@@ -113,22 +113,21 @@ export const mutants: readonly ProtocolMutants[] = [
     protocol: 'site-windows',
     file: 'src/engine/holds/site-share.ts',
     changes: [
-      ['const more = Math.max(given - row.taken, 0);', 'const more = given;'],
-      ['if (epochMs !== share.epochMs || !isInTime) return false;', 'if (!isInTime) return false;'],
-      ['(share.room - expectedUse(limit, share, nowMs)) / among', 'share.room + 1'],
-      ['required <= share.room + siteAdvance(limit)', 'required <= share.room + 1'],
+      [
+        'const more = Math.max((limit.moved[2] ?? 0) - (share.table[row + 2] ?? 0), 0);',
+        'const more = limit.moved[2] ?? 0;',
+      ],
+      ['limit.moved[1] !== share.epochMs || skewMs > MAX_SKEW_MS', 'skewMs > MAX_SKEW_MS'],
+      ['(roomOf(limit, share) - expectedUse(limit, share, nowMs)) / (limit.moved[3] ?? 1)', 'roomOf(limit, share) + 1'],
+      ['required <= roomOf(limit, share) + limit.advance', 'required <= roomOf(limit, share) + 1'],
       ["charge === 'regardless' || (charge && accepted)", 'charge'],
+      ['(table[at + 2] ?? 0) - (table[at] ?? 0);', 'table[at + 2] ?? 0;'],
     ],
-  },
-  {
-    protocol: 'site-windows',
-    file: 'src/engine/holds/site-share-state.ts',
-    changes: [['(table[at + 2] ?? 0) - (table[at] ?? 0);', '(table[at + 2] ?? 0);']],
   },
   {
     protocol: 'site-buckets',
     file: 'src/engine/holds/site-share.ts',
-    changes: [['if (isBucket(limit)) share.used += given * siteTokenMs(limit);', '']],
+    changes: [['if (limit.bucket === 1) share.used += hits * limit.windowMs;', '']],
   },
   {
     protocol: 'shares',

@@ -2,7 +2,8 @@ import type { Backend, Operation } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
 import { type FluidChild, fluidRates } from '../engine/holds/fluid.ts';
-import { childOf, type Leaf, randomsOf, spendOf } from './shares.ts';
+import { inFlightOf } from './limits.ts';
+import { childOf, type Leaf, randomsOf, slotOf, spendOf } from './shares.ts';
 
 /** A shared limit, and what its children ask for. */
 export interface ShareTree {
@@ -131,23 +132,89 @@ async function playTree(tree: ShareTree, stage: Stage): Promise<Played> {
   return { asked: asked.map(perSecond), passed: passed.map(perSecond), excess };
 }
 
+/** How long a request holds its slot on average, and after which time a leaf asks again for those that it lacks. */
+const HOLD_MS = 400;
+const RETRY_MS = 20;
+
+/** Lets the leaves have as many requests in flight as they can, up to their demand. @returns the mean of each */
+async function playSlots(tree: ShareTree, stage: Stage): Promise<Omit<Played, 'asked'>> {
+  const { stores, clock, key, warmMs, measuredMs, seed } = stage;
+  const random = randomsOf(seed);
+  const [leaves, whole] = [leavesOf(tree), inFlightOf(tree.rate, 5_000, { by: 'tenant', path: [] })];
+  const held = leaves.map((): { readonly holder: number; readonly untilMs: number }[] => []);
+  const sums = leaves.map(() => 0);
+  let [turn, holders, most] = [0, 1_000, 0];
+  for (let ms = 0; ms < warmMs + measuredMs; ms += RETRY_MS) {
+    clock.advance(RETRY_MS);
+    const run: { readonly at: number; readonly holder: number; readonly hits: number }[] = [];
+    for (const [at, own] of held.entries()) {
+      const ended = own.filter(({ untilMs }) => untilMs <= clock());
+      for (const { holder } of ended) run.push({ at, holder, hits: -1 });
+      held[at] = own.filter((one) => !ended.includes(one));
+    }
+    const first = Math.floor(random() * leaves.length);
+    for (let turned = 0; turned < leaves.length; turned++) {
+      const at = (first + turned) % leaves.length;
+      const lacking = wantedSlots(leaves[at]) - (held[at]?.length ?? 0);
+      for (let one = 0; one < lacking; one++) run.push({ at, holder: ++holders, hits: 1 });
+    }
+    const store = stores[turn++ % stores.length] as Backend; // in range
+    const spends = run.map(({ at, ...more }) => slotOf(key, whole, leaves[at] as Leaf, more)); // likewise
+    const replies = spends.length === 0 ? [] : await store.run(spends, { spend: 'each', timeoutMs: 10_000 });
+    for (const [place, { at, holder, hits }] of run.entries()) {
+      const reply = replies[place];
+      if (!reply || 'reason' in reply) throw new Error(`no answer: ${JSON.stringify(reply)}`);
+      if (hits > 0 && reply.code === 'OK') held[at]?.push({ holder, untilMs: clock() + HOLD_MS * (0.5 + random()) });
+    }
+    most = Math.max(most, held.flat().length);
+    if (ms >= warmMs) for (const [at, own] of held.entries()) sums[at] = (sums[at] ?? 0) + own.length;
+  }
+  return { passed: sums.map((sum) => (sum * RETRY_MS) / measuredMs), excess: most - tree.rate };
+}
+
+const wantedSlots = (leaf: Pick<Leaf, 'demand'> | undefined): number => Math.ceil(leaf?.demand ?? 0);
+
 /** Time before the measurement, and its own. */
 const WARM_MS = 5_000;
 const MEASURED_MS = 10_000;
 
-/**
- * How far the child that is off most is from the fluid model, in tolerances: 5 % of its share or 2 hits per second,
- * whichever is larger.
- */
-export async function measureTree(tree: ShareTree, stage: Omit<Stage, 'warmMs' | 'measuredMs'>) {
-  const { asked, passed, excess } = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
-  const shares = fluidRates(tree.rate, fluidOf(tree.children, asked));
+/** A child that is off most from the fluid model, in tolerances: 5 % of its share or 2, whichever is larger. */
+function findWorst(shares: readonly number[], asked: readonly number[], { passed, excess }: Omit<Played, 'asked'>) {
   let [off, at] = [0, ''];
   for (const [leaf, share] of shares.entries()) {
     const one = Math.abs((passed[leaf] ?? 0) - share) / Math.max(0.05 * share, 2);
     if (one < off) continue;
     off = one;
-    at = `seed ${stage.seed}: leaf ${leaf} asked ${asked[leaf]}, share ${share}, got ${passed[leaf]}`;
+    at = `leaf ${leaf} asked ${asked[leaf]}, share ${share}, got ${passed[leaf]}`;
   }
   return { off, at, excess };
+}
+
+type TreeStage = Omit<Stage, 'warmMs' | 'measuredMs'>;
+
+/** How far hits per second are from the fluid model. */
+export async function measureTree(tree: ShareTree, stage: TreeStage) {
+  const played = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
+  return findWorst(fluidRates(tree.rate, fluidOf(tree.children, played.asked)), played.asked, played);
+}
+
+/** The same children, which keep the slots of their reservations that they do not use. */
+const withKept = (children: readonly FluidChild[]): readonly FluidChild[] =>
+  children.map((child) => ({
+    ...child,
+    demand: Math.max(child.demand, child.reserve),
+    children: withKept(child.children),
+  }));
+
+/** How far slots are from the fluid model of those that are not left to children that come next. */
+export async function measureSlots(tree: ShareTree, stage: TreeStage) {
+  const asked = leavesOf(tree).map(wantedSlots);
+  const spare = Math.min(Math.max(Math.floor(tree.rate / 20), 1), tree.rate - 1);
+  const played = await playSlots(tree, { ...stage, warmMs: 3_000, measuredMs: 5_000 });
+  const shares = fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked)));
+  return findWorst(
+    shares.map((share, at) => Math.min(share, asked[at] ?? 0)),
+    asked,
+    played,
+  );
 }

@@ -1,7 +1,17 @@
 import { createHash } from 'node:crypto';
-import { type Charge, MAX_COUNT, type State, type Step } from '../../src/engine/algorithms/limit.ts';
-import type { Claim } from '../../src/engine/holds/claim.ts';
-import { algorithmFor, fullCapacity, hasHolders, isShared, type Limit } from '../../src/engine/holds/limits.ts';
+import { type Charge, MAX_COUNT, type State, type Step, unitMs } from '../../src/engine/algorithms/limit.ts';
+import type { Claim, SiteTransfer } from '../../src/engine/holds/claim.ts';
+import {
+  algorithmFor,
+  fullCapacity,
+  hasHolders,
+  isShared,
+  isSiteShare,
+  type Limit,
+  limitsInFlight,
+  type SharedLimit,
+} from '../../src/engine/holds/limits.ts';
+import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
 import { randomOf } from './random.ts';
 
 /** One step on a counter: of its hits, or the refund of those that an earlier one charged. */
@@ -53,16 +63,37 @@ export function drawSteps(limit: Limit, seed: number, count: number): readonly D
     const chargedAtMs = isRefund ? (charged[below(charged.length)] ?? 0) : undefined;
     const charge = oneOf([true, true, true, true, false, 'regardless'] as const);
     const holder = hasHolders(limit) ? below(9) : 0;
-    const share = isShared(limit) && { slotShare: { children: [1 + below(4), 9 + below(3)].slice(0, below(3)) } };
+    const share = isShared(limit) && drawShare(limit, below);
+    const transfer = isSiteShare(limit) && drawTransfer(limit, nowMs, below);
     const commit = limit.algorithm === 'reservation' && { commits: below(3) === 0 };
     const outcome = limit.algorithm === 'adaptive' && {
       status: oneOf([0, 0, 200, 404, 503]),
       threshold: oneOf([100, 60]),
     };
     charged.splice(below(8), 1, nowMs);
-    const claim = { holder, ...share, ...commit, ...outcome };
+    const claim = { holder, ...share, ...transfer, ...commit, ...outcome };
     return { nowMs, hits: isRefund ? Math.abs(hits) : hits, charge, chargedAtMs, claim };
   });
+}
+
+function drawShare(limit: SharedLimit, below: (bound: number) => number): Claim {
+  const children = [1 + below(4), 9 + below(3)];
+  if (limitsInFlight(limit)) return { slotShare: { children: children.slice(0, below(3)) } };
+  return { share: { children, ...(below(3) === 0 && { threshold: 40 + 20 * below(4) }) } };
+}
+
+/** Both sides of transfers, in any epoch; often none. */
+function drawTransfer(limit: SiteShareLimit, nowMs: number, below: (bound: number) => number): Claim {
+  const lengthMs = limit.of === 'token_bucket' ? unitMs.MINUTE : limit.windowMs;
+  const epochMs = nowMs - (nowMs % lengthMs) - (below(10) === 0 ? lengthMs : 0);
+  const peer = below(limit.sites);
+  const choices: readonly SiteTransfer[] = [
+    { kind: 'read' },
+    { kind: 'lend', peer, epochMs, taken: below(30), among: 1 + below(3) },
+    { kind: 'take', peer, epochMs, given: below(60), sentMs: nowMs - below(1_200), repliedMs: nowMs },
+  ];
+  const transfer = choices[below(choices.length + 2)];
+  return transfer ? { transfer } : {};
 }
 
 /** Draws requests in flight that last longer as there are more of them; some fail, and some releases are lost. */

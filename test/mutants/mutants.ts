@@ -86,6 +86,16 @@ const steps: readonly Mutants[] = [
     ['hits < 0 || requested <= own', 'hits < 0'],
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
+  ...compiled('holds/processor-sharing', 'a shared rate', [
+    ['window === last + 1 ? node[CLAIMS] : 0', 'node[CLAIMS]'],
+    ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
+    ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
+    ['Math.ceil(sinceMs * level.perMs)', 'Math.ceil(sinceMs * limit.rate)'],
+  ]),
+  ...compiled('holds/site-share', 'a site of a', [
+    ['Math.min(Math.max(table[row + 1] ?? 0, taken), table[row] ?? 0)', 'Math.max(table[row + 1] ?? 0, taken)'],
+    ['slotMs === lastMs + SLOT_MS ? (state[4] ?? 0) : 0', 'state[4] ?? 0'],
+  ]),
   ...compiled('holds/hold-list', 'requests in flight', [
     ['place > holds.live && (holds[place - size + 2] ?? 0) > untilMs', 'place < 0'],
   ]),
@@ -134,31 +144,13 @@ const scripts: readonly Mutants[] = [
     changes: [['else low = middle + 1;', 'else low = end;']],
   },
   {
-    file: 'src/engine/holds/site-share.lua',
-    tests: ['test/parts/sites/twins'],
-    changes: [
-      ['math.min(math.max(rows[row + 1], limit[10]), rows[row])', 'math.max(rows[row + 1], limit[10])'],
-      ['slot_ms == share.slot_ms + SLOT_MS and share.offered or 0', 'share.offered'],
-    ],
-  },
-  {
-    file: 'src/engine/holds/fair-share.lua',
-    tests: [sharedTwins],
-    only: 'Redis decides as memory',
-    changes: [
-      ['windows == 1 and node[CLAIMS] or 0', 'node[CLAIMS]'],
-      ['node[CLAIMED_IN] == window - 1', 'true'],
-      ['nodes and (is_kept and nodes or copy_of(nodes))', 'nodes'],
-      ['ceil(since_ms * per_ms[level])', 'since_ms * rate'],
-    ],
-  },
-  {
     file: 'src/engine/holds/slot-share.ts',
     tests: ['test/engine/holds/slot-share'],
     changes: [
-      ['room - wanted < waiting.count &&', ''],
+      ['(waiting.count > 0 || room < wanted) &&', ''],
       ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
       ['else if (held < thresholdSlots(slots, threshold))', 'else'],
+      ['if (isWaiting) return;', 'if (!isWaiting) return;'],
     ],
   },
   {
@@ -167,7 +159,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['at = at + (operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4)', 'at = at + 4'],
+      ['operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 7 or 4'],
     ],
   },
   {

@@ -70,7 +70,7 @@ function close(result: Step): Step {
 const closed = (list: State): State => list.slice((list as Opened).dropped ?? 0); // it may be one
 
 /** The numbers of a limit in the order in which scripts read them. */
-function listNumbers(fields: readonly string[], numbers: object): readonly number[] {
+export function listNumbers(fields: readonly string[], numbers: object): readonly number[] {
   const list: number[] = [];
   for (const field of fields) {
     const value = (numbers as Readonly<Record<string, number | readonly number[]>>)[field.replace('[]', '')]; // as compiled

@@ -14,6 +14,8 @@ interface AnyOperation extends Counter, Claim {
   readonly blocks: boolean;
   /** The hits are usage: see usage.ts. */
   readonly metered?: true | undefined;
+  /** The name of its usage: that of a child of a shared limit. Default: the counter's. */
+  readonly usageKey?: CounterKey | undefined;
 }
 
 /**

@@ -117,7 +117,11 @@ export class MemoryUsage implements UsageSource {
   }
 
   /** Counts hits at a time. */
-  add(key: CounterKey, hits: number, nowMs: number): void {
+  add(
+    { key: counter, usageKey: key = counter }: Pick<Operation, 'key' | 'usageKey'>,
+    hits: number,
+    nowMs: number,
+  ): void {
     if (hits === 0) return;
     const hour = Math.floor(nowMs / unitMs.HOUR);
     const counted = this.#counted.get(hour) ?? new Map<CounterKey | '', number>();

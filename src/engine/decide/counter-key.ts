@@ -67,7 +67,8 @@ export function* matchName(
 ): Iterable<Extract<Match, { kind: 'limited' }>> {
   for (const sent of [entries, ...withIds(rules, domain, entries)]) {
     const found = match(rules, domain, { entries: sent, requestLimit: undefined });
-    if (found.kind === 'limited' && found.entries.length === entries.length) yield found;
+    const { children = [] } = found.kind === 'limited' ? found : {}; // those in the name of a child's usage
+    if (found.kind === 'limited' && found.entries.length + children.length === entries.length) yield found;
   }
 }
 

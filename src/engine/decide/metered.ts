@@ -1,5 +1,6 @@
 import { MAX_WINDOW_MS } from '../algorithms/limit.ts';
-import { isReservation, limitsInFlight } from '../holds/limits.ts';
+import type { CounterEntry, Counters } from '../backends/key.ts';
+import { isReservation, isShared, limitsInFlight } from '../holds/limits.ts';
 import type { Debit } from '../ledger/debit.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 
@@ -25,5 +26,18 @@ function rank({ limit, policy }: RuleLimit): number {
   return policy.shadow ? 0 : limit.windowMs;
 }
 
-/** The debit with its hits as usage. */
-export const meteredDebit = (debit: Debit): Debit => ({ ...debit, metered: true });
+/** The debit with its hits as usage: of the child, if children share the limit. */
+export function meteredDebit(debit: Debit, { counters }: { readonly counters: Counters }, found: NamedChild): Debit {
+  const { domain, entries, children = [] } = found;
+  const { limit } = debit;
+  if (children.length === 0 || !isShared(limit)) return { ...debit, metered: true };
+  const own = children.map((value, at): CounterEntry => ({ key: limit.path[at]?.key ?? '', value }));
+  return { ...debit, metered: true, usageKey: counters(limit, domain, [...entries, ...own]).key };
+}
+
+/** The entries of a counter, and the values of those that name children of its limit. */
+interface NamedChild {
+  readonly domain: string;
+  readonly entries: readonly CounterEntry[];
+  readonly children?: readonly string[];
+}

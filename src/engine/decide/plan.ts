@@ -253,7 +253,10 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
     for (const one of found.limits) {
       if (door.uses && !door.uses(one.limit)) continue;
       const debit = createLimitDebit(one, holding, planning);
-      debits = appended(debits, one === metered ? meteredDebit(debit) : debit);
+      debits = appended(
+        debits,
+        one === metered ? meteredDebit(debit, planner, { domain: planning.domain, ...found }) : debit,
+      );
     }
   }
   return debits;

@@ -28,6 +28,7 @@ import {
   reportShare,
   SHARED_SIZE,
   sharingArgs,
+  stopWaiting,
 } from './slot-share.ts';
 
 /** `windowMs` is the ttl, after which a slot that is not released becomes free. Children share a limit with a path. */
@@ -131,6 +132,7 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
     const slots = Math.min(hits, MAX_COUNT - (before - own));
     if (slots > 0 && (charge === 'regardless' || accepted || holder === ANONYMOUS)) take(limit, holds, nowMs, slots);
     if (isShared) markCall(limit, holds, judgement, nowMs);
+    if (isShared && accepted && !isHeld) stopWaiting(limit, holds);
   }
   return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
 }

@@ -245,7 +245,7 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
   const place = limit.commits === 1 ? ownPlace(limit, own) : -1;
   const kept = place < 0 ? 0 : (own[place + 1] ?? 0);
   const untilMs = place < 0 ? 0 : (own[place + 2] ?? 0);
-  const reserved = Math.max(kept, -kept);
+  const reserved = kept < 0 ? -kept : kept;
   const unknown = limit.commits === 0 && used === 0 ? PEEKED : UNKNOWN; // a charge of 0 hits only settles
   const event = place < 0 ? unknown : reserved === 0 ? REPEATED : untilMs <= nowMs ? LATE : COMMITTED;
   const isReserved = event === COMMITTED || event === LATE;

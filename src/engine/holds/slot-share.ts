@@ -136,7 +136,7 @@ export function openSlots(limit: PathNumbers, holds: HoldList, wanted: number): 
       const whole = borrowed + waiting.slots + room;
       level.isAhead =
         limit.threshold !== ALL &&
-        room - wanted < waiting.count &&
+        (waiting.count > 0 || room < wanted) &&
         borrowed * (level.weight + waiting.weights) >= level.weight * whole;
       if (waiting.count > 0)
         most = Math.min(most, level.reserve + Math.floor((level.weight * whole) / (level.weight + waiting.weights)));
@@ -221,6 +221,20 @@ export function markCall(limit: PathNumbers, holds: HoldList, judgement: Judgeme
   }
 }
 
+/** The children on the path have what they waited for, unless children of theirs wait. */
+export function stopWaiting(limit: PathNumbers, holds: HoldList): void {
+  for (let level = limit.depth; level > 0; level--) {
+    const id = limit.children[(level - 1) * CHILD_NUMBERS] ?? 0;
+    const length = holds.length;
+    let isWaiting = false;
+    for (let at = holds.live; at < length; at += SHARED_SIZE) {
+      if (holds[at + 1] === 0 && (holds[at + 5] ?? 0) > 0 && holds[at + 3] === id) isWaiting = true;
+    }
+    if (isWaiting) return;
+    removeMark(holds, id, true);
+  }
+}
+
 /** Replaces the child's mark of the same kind. */
 function putMark(
   holds: HoldList,
@@ -230,25 +244,28 @@ function putMark(
   reserve: number,
   wants: number,
 ): void {
-  const isWaiting = wants > 0;
+  const others = removeMark(holds, child, wants > 0);
+  if (wants > 0 && others >= MAX_WAITING) return;
+  const place = insertHold(holds, SHARED_SIZE, -child, 0, untilMs);
+  holds[place + 3] = parent;
+  holds[place + 4] = reserve;
+  holds[place + 5] = wants;
+}
+
+/** @returns how many marks of the same kind there are, if the child has none */
+function removeMark(holds: HoldList, child: number, isWaiting: boolean): number {
   const length = holds.length;
-  let waiting = 0;
+  let count = 0;
   for (let at = holds.live; at < length; at += SHARED_SIZE) {
     if (holds[at + 1] === 0 && (holds[at + 5] ?? 0) > 0 === isWaiting) {
-      waiting++;
+      count++;
       if (holds[at] === -child) {
         removeHold(holds, SHARED_SIZE, at);
-        waiting = 0;
-        break;
+        return 0;
       }
     }
   }
-  if (!isWaiting || waiting < MAX_WAITING) {
-    const place = insertHold(holds, SHARED_SIZE, -child, 0, untilMs);
-    holds[place + 3] = parent;
-    holds[place + 4] = reserve;
-    holds[place + 5] = wants;
-  }
+  return count;
 }
 
 /** Adds to a report: reason, level; slots of the child, those beyond its reservation, its rest; held for others; room. */

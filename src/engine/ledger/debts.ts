@@ -132,8 +132,8 @@ export class Debts implements KeptForCounters {
 
   /** Takes back hits that were counted here. */
   refund({ refund, policy }: Receipt): void {
-    const { key, shared, limit, hits, metered } = refund;
-    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy, metered }, true);
+    const { key, shared, limit, hits, metered, usageKey } = refund;
+    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy, metered, usageKey }, true);
   }
 
   /** Voids hits that were counted here before the counter was reset. Waits for a settlement in flight. */

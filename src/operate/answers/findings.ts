@@ -10,6 +10,7 @@ const findingKind = oneOf(
   'placeholder_values',
   'cardinality_jump',
   'hits_beyond_bound',
+  'many_new_children',
   'reservations_lapsed',
   'undecided',
 );

@@ -43,6 +43,8 @@ export class Cardinality {
   /** Different values in the last samples. */
   #kept: number[] = [];
   #jump: CardinalityJump | undefined;
+  /** Different values in the last sample; 0 before the first. */
+  latest = 0;
 
   constructor(domain: string, key: string, by: NamedProxy, nowMs: number) {
     this.#domain = domain;
@@ -77,6 +79,7 @@ export class Cardinality {
   }
 
   #judge(now: number, nowMs: number): void {
+    this.latest = now;
     const before = this.#jump?.before ?? findUsual(this.#kept);
     const isHigh = now >= MIN_JUMP && now >= (this.#jump ? JUMP / 2 : JUMP) * before;
     const sinceMs = this.#jump?.sinceMs ?? this.#beganAtMs;

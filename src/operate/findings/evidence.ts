@@ -5,6 +5,7 @@ import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
+import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
@@ -50,6 +51,13 @@ export interface BoundedCalls extends Pick<PairedCalls, 'domain' | 'rule' | 'pla
   /** The hits of the last one, and what was counted, as people write them. */
   hits: string;
   counted: string;
+}
+
+/** Calls that a limit refused which children share. */
+export interface RefusedChildren extends Omit<BoundedCalls, 'hits' | 'counted'> {
+  /** The key of the children, and its different values among `SAMPLE` of them. */
+  readonly key: string;
+  readonly values: number;
 }
 
 /** Reservations of one counter, of which some were not committed within their ttl. */
@@ -98,6 +106,7 @@ export interface EvidenceReport {
   readonly calls: readonly EmptyCalls[];
   readonly pairs: readonly PairedCalls[];
   readonly bounded: readonly BoundedCalls[];
+  readonly children: readonly RefusedChildren[];
   readonly lapsed: readonly LapsedCounter[];
   readonly undecided: readonly UndecidedCalls[];
   readonly traffic: readonly ProxyTraffic[];
@@ -131,6 +140,7 @@ export class Evidence {
   readonly #calls = new Map<string, EmptyCalls>();
   readonly #pairs = new Map<string, PairedCalls>();
   readonly #bounded = new Map<string, BoundedCalls>();
+  readonly #children = new Map<string, RefusedChildren>();
   readonly #lapsed = new Map<CounterKey, LapsedCounter>();
   readonly #undecided = new Map<string, UndecidedCalls>();
   readonly #traffic = new Map<string, KeptTraffic>();
@@ -156,6 +166,7 @@ export class Evidence {
       this.#calls,
       this.#pairs,
       this.#bounded,
+      this.#children,
       this.#lapsed,
       this.#undecided,
       this.#traffic,
@@ -196,6 +207,8 @@ export class Evidence {
       const { rule, decision } = verdict;
       if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
         this.#addPaired(verdict, descriptors[at]?.entries ?? [], this.#proxies.identify(caller));
+      if (decision.share && decision.code === 'OVER_LIMIT')
+        this.#addRefusedChild(verdict, descriptors[at]?.entries ?? []);
     }
     if (this.#skips > 0) this.#skips--;
     else this.#sample(domain, descriptors, caller);
@@ -238,7 +251,7 @@ export class Evidence {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
     this.#requests = 0;
-    for (const kept of [this.#calls, this.#bounded, this.#undecided] as const)
+    for (const kept of [this.#calls, this.#bounded, this.#children, this.#undecided] as const)
       shiftAll<{ readonly calls: Slots }>(kept, ({ calls }) => [calls]);
     shiftAll(this.#lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
     shiftAll(this.#committed, (commits) => [commits]);
@@ -257,6 +270,10 @@ export class Evidence {
       calls: [...this.#calls.values()],
       pairs: [...this.#pairs.values()],
       bounded: [...this.#bounded.values()],
+      children: Array.from(this.#children.values(), (one) => ({
+        ...one,
+        values: this.#cardinalities.get(nameIn(one.domain, one.key))?.latest ?? 0,
+      })),
       lapsed: [...this.#lapsed.values()],
       undecided: [...this.#undecided.values()],
       traffic: Array.from(this.#traffic.values(), sumRecent),
@@ -279,6 +296,17 @@ export class Evidence {
       else if (reservation && commitEvents.has(reservation.event)) this.#addLater(pair, Number.POSITIVE_INFINITY);
       if (holds) this.#addHold(pair, hits, one);
     }
+  }
+
+  #addRefusedChild({ rule, limit }: LimitedVerdict, entries: readonly Entry[]): void {
+    const key = isShared(limit) ? limit.path.at(-1)?.key : undefined;
+    if (key === undefined) return;
+    const { domain, path, place } = rule;
+    const known = ensure(this.#children, nameIn(path, key), MAX_PAIRS, () => ({
+      ...{ domain, rule: path, place, key, values: 0, example: keptEntries(entries) },
+      ...{ calls: newSlots(), sinceMs: this.#clock() },
+    }));
+    if (known) addTo(known.calls);
   }
 
   #addLater(pair: PairedCalls, hits: number): void {

@@ -49,6 +49,7 @@ export class Findings {
       placeholder_values: 0,
       cardinality_jump: 0,
       hits_beyond_bound: 0,
+      many_new_children: 0,
       reservations_lapsed: 0,
       undecided: 0,
     };

@@ -13,6 +13,7 @@ import {
   type PairedCalls,
   type ProxyTraffic,
   pairCounts,
+  type RefusedChildren,
   type UndecidedCalls,
 } from './evidence.ts';
 import { type NamedProxy, UNKNOWN_PROXY } from './proxies.ts';
@@ -42,6 +43,8 @@ const MIN_CHECKS = 20;
 const MIN_IDLE_RELEASES = 10;
 const MIN_REQUESTS = 100;
 const MIN_VALUES = 50;
+/** Different values in a sample of the key by which a limit is shared. */
+const MIN_CHILDREN = (3 * SAMPLE) / 4;
 const MIN_LAPSES = 3;
 const MIN_LAPSED_PART = 0.1;
 /** The part of the requests with a descriptor that another proxy never sends. */
@@ -75,6 +78,7 @@ export function judge(reports: readonly EvidenceReport[], nowMs: number): readon
     ...traffic.flatMap(judgeValues),
     ...reports.flatMap((report) => report.jumps).map(judgeJump),
     ...reports.flatMap((report) => report.bounded).map(judgeBounded),
+    ...reports.flatMap((report) => report.children).flatMap(judgeChildren),
     ...[...groupBy(lapsed, ({ key }) => key).values()].flatMap(judgeLapsed),
   ];
 }
@@ -258,6 +262,25 @@ const judgeBounded = (one: BoundedCalls): Judged => ({
   configuration: `hits_addend in rate_limits of Envoy, or cost of agentgateway, for ${listKeys(one.example)}: whether a client or an upstream can choose the value that it is read from`,
   example: one.example,
 });
+
+/** Finds limits that refuse calls while most calls are of different children, each of which is served from the spare part. */
+function judgeChildren(one: RefusedChildren): readonly Judged[] {
+  const { domain, rule, key, values, sinceMs, example } = one;
+  if (values < MIN_CHILDREN) return [];
+  return [
+    {
+      kind: 'many_new_children',
+      id: nameIn(rule, key),
+      sinceMs,
+      domain,
+      rule,
+      proxy: UNKNOWN_PROXY,
+      problem: `${shownRule(one)} refuses calls while ${values} of ${SAMPLE} values of its key '${key}' are different: each has a share, so a caller that chooses the value takes those of others`,
+      configuration: `the action with descriptor_key: ${key}: whether a client can choose its value; a reserve for known values, or share: { spare: 0% }`,
+      example,
+    },
+  ];
+}
 
 /** What several processes have seen of one counter. A client that breaks off now and then is no mistake. */
 function judgeLapsed(all: readonly LapsedCounter[]): readonly Judged[] {

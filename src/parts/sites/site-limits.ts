@@ -1,7 +1,7 @@
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { isSiteShare, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-part.ts';
 import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
-import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-share-state.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';

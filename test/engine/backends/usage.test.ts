@@ -346,7 +346,7 @@ test('hits of counters beyond the maximum are summed up', async () => {
   operator.disconnect();
 
   const inMemory = new MemoryUsage(() => START_MS, randomUUID);
-  for (let at = 0; at < MAX_USAGE_ENTRIES + 3; at++) inMemory.add(String(at) as CounterKey, 2, START_MS);
+  for (let at = 0; at < MAX_USAGE_ENTRIES + 3; at++) inMemory.add({ key: String(at) as CounterKey }, 2, START_MS);
   const [batch] = (await inMemory.setAside()).batches;
   const last = await inMemory.read(batch?.id ?? '', String(MAX_USAGE_ENTRIES));
   expect(last?.entries).toEqual([{ hour: HOUR, key: '', hits: 6 }]);

@@ -37,7 +37,10 @@ test('children get what the fluid model of max-min fairness gives them, in any t
 test.each([
   [1, 20],
   [2, 50],
+  [5, 6],
   [5, 30],
+  [5, 500],
+  [20, 22],
   [20, 200],
   [100, 300],
 ])(

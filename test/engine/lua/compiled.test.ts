@@ -5,6 +5,7 @@ import { rateNames } from '../../../src/engine/algorithms/index.ts';
 import { MAX_COUNT, type Step } from '../../../src/engine/algorithms/limit.ts';
 import { packState } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
+import { NODE_NUMBERS } from '../../../src/engine/holds/processor-sharing.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
 import type { Compiled } from '../../../src/engine/lua/compiled-step.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -16,12 +17,14 @@ import {
   inFlightOf,
   leakyBucketOf,
   reservationOf,
+  siteShareOf,
   slidingWindowBucketsOf,
   slidingWindowCounterOf,
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { fairShareOf } from '../../helpers/shares.ts';
 import { type Drawn, digestSteps, drawLoad, drawSteps, runSteps } from '../../helpers/steps.ts';
 
 const STEPS = 2_000;
@@ -30,7 +33,7 @@ const path = [
   { key: 'b', reserve: 1, weight: 1, ceiling: 0 },
 ];
 
-/** Limits, and the digests of what the hand-written steps, the last build's, answered and stored. */
+/** Limits, and the digests of what steps answered and stored; those of rates and sites are of the hand-written ones. */
 const recorded: readonly (readonly [name: string, limit: Limit, digest: string])[] = [
   ['a log', slidingWindowLogOf(20, 60_000), '2ba60c1462b9a4bf'],
   ['a log of refusals', slidingWindowLogOf(20, 60_000, { countDenied: true, soft: 5 }), '249ab820eff2db94'],
@@ -51,7 +54,6 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   ['a leaky bucket', leakyBucketOf(20, 60_000, { burst: 5, maxDelayMs: 9_000 }), 'feae1a2b923438b4'],
   ['an allocation', allocationOf(20), '55ff464eff4d72e9'],
   ['requests in flight', inFlightOf(10, 60_000), 'c1642a9228322cce'],
-  ['shared slots', inFlightOf(10, 60_000, { path }), 'b84ec81410130cde'],
   ['a fixed window', fixedWindowOf(20, 60_000, { soft: 5 }), 'c5d12565671e831d'],
   ['a window from its first hit', fixedWindowOf(20, 60_000, { alignment: 'first_hit' }), '483b2485673a4759'],
   ['a window with an anchor', fixedWindowOf(20, 60_000, { phaseMs: 7_000 }), '94101c11c4a4ca0e'],
@@ -73,7 +75,15 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
     '6bee023464c15023',
   ],
   ['adaptive slots', adaptiveOf(20, 60_000), '89e829ddd3b02b70'],
-  ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'ce183ad37ee87d62'],
+  ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'cee46f976edf8c62'],
+  ['a shared rate', fairShareOf(20, { path, reserved: 3 }), '6f83f2d1928dda90'],
+  ['a site of a window', siteShareOf(60, 60_000, { sites: 3, maxErrorPercent: 10 }), '3b28d3e67522c33b'],
+  [
+    'a site of a bucket',
+    siteShareOf(60, 1_000, { of: 'token_bucket', sites: 3, site: 1, burst: 40 }),
+    'de6b63ef2ffde00a',
+  ],
+  ['shared slots', inFlightOf(10, 60_000, { path }), '2b163173f0a4f5a0'],
 ];
 
 /** The same for requests in flight that change an estimate. */
@@ -85,18 +95,29 @@ const loads: readonly (readonly [name: string, limit: Limit, digest: string])[] 
 /** Runs steps in Redis, as the dispatcher does, one after another from an empty counter. */
 const LOOP = `
 local input, at, stored, output = unpack_numbers(ARGV[1]), 1, nil, {}
+local function read()
+  local numbers = unpack_state(stored)
+  if not numbers or node_numbers == 0 then
+    return numbers
+  end
+  local nodes = {}
+  for first = 1, #numbers, node_numbers do
+    nodes[#nodes + 1] = { unpack(numbers, first, first + node_numbers - 1) }
+  end
+  return nodes
+end
 while at <= #input do
   local now_ms, hits, charge, charged_at_ms, length = unpack(input, at, at + 4)
   local limit = { unpack(input, at + 5, at + 4 + length) }
   at = at + 5 + length
   local accepted, state, ttl_ms, report
   if charge == 3 then
-    accepted, state, ttl_ms, report = refund(limit, unpack_state(stored), now_ms, hits, charged_at_ms)
+    accepted, state, ttl_ms, report = refund(limit, read(), now_ms, hits, charged_at_ms)
   else
     local how = charge == 2 and 'regardless' or charge == 1
-    accepted, state, ttl_ms, report = step(limit, unpack_state(stored), now_ms, hits, how)
+    accepted, state, ttl_ms, report = step(limit, read(), now_ms, hits, how)
   end
-  local packed = pack_numbers(state)
+  local packed = pack_numbers(node_numbers == 0 and state or { before = state })
   if charge ~= 0 then
     stored = ttl_ms > 0 and packed or nil
   end
@@ -125,16 +146,17 @@ function compiledOf(script: URL | Compiled): Compiled {
 }
 
 async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readonly Step[]> {
-  const { script, includes = [], scriptArgs } = algorithmFor(limit);
+  const { script, includes = [], scriptArgs, state } = algorithmFor(limit);
   const inner = limit.algorithm === 'reservation' ? limit.inner : undefined;
   const before = (inner ? [algorithmFor(inner).script] : includes).map(compiledOf);
   const own = compiledOf(script);
   const counters = readFileSync(join(__dirname, '../../../src/engine/backends/redis/counters.lua'), 'utf8');
+  const nodes = `local node_numbers = ${state.hasNodes ? NODE_NUMBERS : 0}`;
   const step = `local step, refund = ${own.name}, ${own.name}_refund`;
   const rates = before.map(({ name }) => `{ step = ${name}, refund = ${name}_refund }`);
   const table = inner ? `local algorithms = { [${rateNames.indexOf(inner.algorithm) + 1}] = ${rates[0]} }` : '';
   const luas = before.map(({ lua }) => lua);
-  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, ...luas, table, own.lua, step, LOOP].join('\n');
+  const text = [`local MAX_COUNT = ${MAX_COUNT}`, counters, ...luas, table, own.lua, step, nodes, LOOP].join('\n');
   const input = steps.flatMap(({ nowMs, hits, charge, chargedAtMs = 0, claim }, at) => {
     const numbers = scriptArgs(limit, nowMs, claim);
     const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;
@@ -149,7 +171,7 @@ async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readon
   });
 }
 
-describe('what the last build answered and stored, beginning with an empty counter', () => {
+describe('what was recorded, beginning with an empty counter', () => {
   test.each(recorded)('%s in memory', (_, limit, digest) => {
     const steps = drawSteps(limit, 1, STEPS);
     expect(digestSteps(steps, runSteps(limit, steps))).toBe(digest);

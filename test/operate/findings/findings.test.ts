@@ -221,6 +221,31 @@ test('proxies that serve different routes are not compared, nor those with few r
   expect(traffic.findings.list()).toEqual([]);
 });
 
+test('a shared limit that refuses calls of ever new children is found, and none of many children that it has room for', async () => {
+  const rulesOf = (rate: number) =>
+    `domain: d\ndescriptors: [{ key: api, rate_limit: { unit: second, requests_per_unit: ${rate}, share: { by: tenant } } }]`;
+  const kinds = await Promise.all(
+    [50, 10_000].map(async (rate) => {
+      const traffic = createProxiedTraffic([rulesOf(rate)]);
+      await traffic.pass(30, () => {
+        for (let at = 0; at < 20; at++) traffic.send(A, 'd', [sent({ api: 'v1', tenant: `t${ids++}` })]);
+        return false;
+      });
+      return traffic.findings.list();
+    }),
+  );
+  expect(kinds).toMatchObject([
+    [
+      {
+        kind: 'many_new_children',
+        rule: 'd.api.tenant',
+        problem: expect.stringContaining("512 values of its key 'tenant'"),
+      },
+    ],
+    [],
+  ]);
+});
+
 test('callers that invent domains, keys, values and names fill a bounded amount of memory', async () => {
   const evidence = new Evidence(fakeClock());
   const long = 'x'.repeat(16_000);

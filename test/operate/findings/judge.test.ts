@@ -11,6 +11,7 @@ const reportOf = (traffic: Partial<ProxyTraffic>, calls: EvidenceReport['calls']
   examples: new Map(),
   jumps: [],
   bounded: [],
+  children: [],
   undecided: [],
   committed: [],
 });

@@ -1,7 +1,7 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { isSameLimit } from '../../../src/engine/holds/limits.ts';
+import { maxError, siteAdvance, siteBase, siteRate } from '../../../src/engine/holds/site-part.ts';
 import { siteShare } from '../../../src/engine/holds/site-share.ts';
-import { maxError, siteAdvance, siteBase, siteRate } from '../../../src/engine/holds/site-share-state.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';

@@ -1,4 +1,4 @@
-import { MAX_SKEW_MS } from '../../../src/engine/holds/site-share-state.ts';
+import { MAX_SKEW_MS } from '../../../src/engine/holds/site-share.ts';
 import { Random } from '../../../src/parts/simulate/random.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 

@@ -1,7 +1,12 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { Claim, SiteTransfer } from '../../../src/engine/holds/claim.ts';
-import { hitsPerSite, missingHits, type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
-import { SLOT_MS } from '../../../src/engine/holds/site-share-state.ts';
+import {
+  hitsPerSite,
+  missingHits,
+  type SiteShareLimit,
+  SLOT_MS,
+  siteShare,
+} from '../../../src/engine/holds/site-share.ts';
 
 /** The network between sites, and how it fails. Shares are from 0 to 1, times in milliseconds. */
 export interface Network {

@@ -29,6 +29,26 @@ test('usage of a budget is shown as money, beside hits', async () => {
   );
 });
 
+test.each(['memory', 'Redis'])('each child of a shared limit in %s has a row of its own', async (store) => {
+  const env = { CACHE_KEY_PREFIX: 'children:', USAGE_DIR: join(folder, `children-${store}`) };
+  const weir = await start({ ...env, ...(store === 'Redis' && { REDIS_URL: redis.url }) });
+  await ask(weir, { api: 'v1' }, 1);
+  await ask(weir, { api: 'v1', org: 'acme', team: 'red' }, 4);
+  await ask(weir, { api: 'v1', org: 'acme', team: 'red' }, 500); // refused
+  await ask(weir, { api: 'v1', org: 'acme', team: 'red' }, -1);
+  await ask(weir, { api: 'v1', org: 'other' }, 2);
+  await settled(weir, 6);
+  expect(await usageOf(weir, '--csv')).toBe(
+    [
+      'domain,rule,key,hits',
+      'shop,shop.api.org_acme.team,"api=v1,org=acme,team=red",3',
+      'shop,shop.api.org,"api=v1,org=other",2',
+      'shop,shop.api,api=v1,1',
+      '',
+    ].join('\n'),
+  );
+});
+
 test('unused hits of a lease are not usage once they have been given back', async () => {
   const env = { REDIS_URL: redis.url, CACHE_KEY_PREFIX: 'leased:', CONSISTENCY: 'leased' };
   const weir = await start({ ...env, USAGE_DIR: join(folder, 'leased') });

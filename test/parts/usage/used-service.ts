@@ -20,6 +20,10 @@ descriptors:
     rate_limit: { unit: year, budget: 100 USD }
   - key: team
     rate_limit: { unit: year, requests_per_unit: 1000 }
+  - key: api
+    rate_limit: { unit: minute, requests_per_unit: 100, share: { by: org } }
+    descriptors:
+      - { key: org, value: acme, share: { weight: 2, by: team } }
   - key: tenant
     descriptors:
       - key: request_id

@@ -145,7 +145,7 @@ function meter<D extends CounterDecision | undefined>(
   if (!decision) return decision;
   const given = isGiven ? givenHits(operation, before, load(counters, operation, nowMs), nowMs) : 0;
   const used = usedHits(operation, decision.code === 'OK', decision.reservation?.usage ?? 0, given);
-  usage.add(operation.key, used, nowMs);
+  usage.add(operation, used, nowMs);
   return decision;
 }
 

@@ -115,9 +115,12 @@ export function encodeBatch(
       packedRequests.add(ofLimit);
       packOperation(operation, spend);
       if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation.limit));
-      if (operation.kind !== 'refund' && operation.kind !== 'forget') continue;
-      packedRequests.add(keys.intern(resetKeyOf(operation.key)));
-      packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+      if (operation.kind === 'refund' || operation.kind === 'forget') {
+        packedRequests.add(keys.intern(resetKeyOf(operation.key)));
+        packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+      }
+      if (algorithmFor(operation.limit).state.hasNodes)
+        packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {

@@ -9,7 +9,8 @@
   own refusal changes its state, only if they do not. REFUND and FORGET have two more numbers: the place in KEYS of the
   time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms). COUNT
   with negative hits that are usage has three: the first and the last place in a report of the hits that the counter
-  holds, and the number that is one hit
+  holds, and the number that is one hit. Operations on a shared limit end with the place in KEYS of
+  the name of their usage
 
   The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
   A step gets and returns the nodes on its path, and changes them in place if it charges.
@@ -73,6 +74,7 @@ local function decide_requests(batch)
       alone = mode % MARKS >= ALONE,
       marks = mode >= MARKS,
       is_metered = place < 0,
+      usage = key,
       reset = input[at + 4],
       reset_ms = input[at + 5],
     }
@@ -83,6 +85,8 @@ local function decide_requests(batch)
     end
     at = at + (operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
+      operation.usage = input[at]
+      at = at + 1
       want_nodes(key, limit)
     elseif befores[key] == nil and not limit.algorithm.load then
       states[key] = batch.state_of(key, limit)
@@ -193,7 +197,7 @@ local function decide_requests(batch)
     set_state(hit.key, hit.limit, result.state)
     ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
     if hit.is_metered then
-      batch.meter(hit.key, used_hits(hit.limit, hit.hits, result.accepted, result.report, given_hits(hit, held)))
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, result.accepted, result.report, given_hits(hit, held)))
     end
   end
 
@@ -246,10 +250,10 @@ local function decide_requests(batch)
 
   local function meter(hit, accepted, report, held)
     if hit.kind == KINDS.REFUND then
-      batch.meter(hit.key, refunded_hits(hit.limit, hit.hits))
+      batch.meter(hit.usage, refunded_hits(hit.limit, hit.hits))
     elseif hit.kind == KINDS.COUNT or hit.kind == KINDS.CHARGE then
       local is_used = accepted or hit.kind == KINDS.CHARGE
-      batch.meter(hit.key, used_hits(hit.limit, hit.hits, is_used, report, given_hits(hit, held)))
+      batch.meter(hit.usage, used_hits(hit.limit, hit.hits, is_used, report, given_hits(hit, held)))
     end
   end
 

@@ -1,8 +1,8 @@
 import { rateFor } from '../../algorithms/index.ts';
 import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
 import { isRateLimit, type Limit } from '../../holds/limits.ts';
+import { isBucket, maxError } from '../../holds/site-part.ts';
 import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
-import { isBucket, maxError } from '../../holds/site-share-state.ts';
 import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
 import { findExcluded } from './share.ts';

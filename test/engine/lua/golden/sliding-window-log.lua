@@ -28,7 +28,7 @@ function takeNewest(log, hits)
             table.remove(log)
             table.remove(log)
         end
-        log.used = log.used - math.min(newest, left)
+        log.used = log.used - (newest < left and newest or left)
         left = left - newest
     end
 end
@@ -98,10 +98,7 @@ local function step(limit, log, nowMs, hits, charge)
     if charge and hits < 0 then
         takeNewest(log, -hits)
     end
-    takeOldest(
-        log,
-        log.used - (isRegardless and 1000 or math.max(before, capacity))
-    )
+    takeOldest(log, log.used - (isRegardless and 1000 or (before > capacity and before or capacity)))
     return finishStep(
         limit,
         log,
