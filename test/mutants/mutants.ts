@@ -159,7 +159,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 7 or 4'],
+      ['operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 8 or 4'],
     ],
   },
   {

@@ -206,6 +206,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone };
   },
   leaseMs: (untilResetMs) => untilResetMs,
+  heldAt: (limit) => ({ ...windowed.heldAt(), most: windowSize(limit) }),
   ...stepped({ compiled: compiled.fixed_window, numbers, step, refund }),
   step: (limit, state, nowMs, hits, charge) => step(numbersOf(limit, state, nowMs), state, nowMs, hits, charge),
   refund: (limit, state, nowMs, hits, atMs) => refund(numbersOf(limit, state, nowMs), state, nowMs, hits, atMs),

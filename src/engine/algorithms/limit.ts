@@ -219,6 +219,8 @@ export interface HeldAt {
   readonly first: number;
   readonly last: number;
   readonly unit: number;
+  /** What the counter holds beyond this was refused, and is no usage. Default: nothing was. */
+  readonly most?: number;
 }
 
 /** How the states of a limit's counters are stored. */

@@ -12,8 +12,8 @@ interface AnyOperation extends Counter, Claim {
   readonly hits: number;
   /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
   readonly blocks: boolean;
-  /** The hits are usage: see usage.ts. */
-  readonly metered?: true | undefined;
+  /** The hits are usage: see usage.ts. `all`: also those beyond the limit, since none are refused. */
+  readonly metered?: true | 'all' | undefined;
   /** The name of its usage: that of a child of a shared limit. Default: the counter's. */
   readonly usageKey?: CounterKey | undefined;
 }

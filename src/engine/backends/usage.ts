@@ -1,6 +1,6 @@
 import type { HeldAt, State } from '../algorithms/limit.ts';
 import { unitMs } from '../algorithms/limit.ts';
-import { algorithmFor, isReservation, type Limit } from '../holds/limits.ts';
+import { algorithmFor, isReservation } from '../holds/limits.ts';
 import type { Operation } from './backend.ts';
 import { type CounterKey, inOnePiece } from './key.ts';
 
@@ -69,7 +69,10 @@ export const MAX_USAGE_ENTRIES = 500_000;
 export const ABANDONED_MS = 600_000;
 
 /** See `Row.heldAt`. */
-export const heldAt = (limit: Limit): HeldAt => algorithmFor(limit).heldAt?.(limit) ?? { first: 0, last: -1, unit: 1 };
+export function heldAt({ limit, metered }: Pick<Operation, 'limit' | 'metered'>): Required<HeldAt> {
+  const { most, ...at } = algorithmFor(limit).heldAt?.(limit) ?? { first: 0, last: -1, unit: 1 };
+  return { ...at, most: metered === 'all' ? Number.POSITIVE_INFINITY : (most ?? Number.POSITIVE_INFINITY) };
+}
 
 /**
  * The hits that a counter has given back. Twin of `given_hits` in requests.lua.
@@ -78,10 +81,13 @@ export const heldAt = (limit: Limit): HeldAt => algorithmFor(limit).heldAt?.(lim
  */
 export function givenHits(operation: Operation, before: State | undefined, after: State | undefined, nowMs: number) {
   const { limit } = operation;
-  const { first, last, unit } = heldAt(limit);
+  const { first, last, unit, most } = heldAt(operation);
   const sum = (held: State | undefined): number => {
     const { state, report = state } = algorithmFor(limit).step(limit, held, nowMs, 0, false, operation);
-    return report.slice(first, last + 1).reduce((one, other) => one + other, 0);
+    return Math.min(
+      report.slice(first, last + 1).reduce((one, other) => one + other, 0),
+      most,
+    );
   };
   return Math.ceil(Math.abs(sum(before) - sum(after)) / unit);
 }

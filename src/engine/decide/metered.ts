@@ -30,7 +30,8 @@ function rank({ limit, policy }: RuleLimit): number {
 export function meteredDebit(debit: Debit, { counters }: { readonly counters: Counters }, found: NamedChild): Debit {
   const { domain, entries, children = [] } = found;
   const { limit } = debit;
-  if (children.length === 0 || !isShared(limit)) return { ...debit, metered: true };
+  if (children.length === 0 || !isShared(limit))
+    return { ...debit, metered: debit.policy.charge === 'always' ? 'all' : true };
   const own = children.map((value, at): CounterEntry => ({ key: limit.path[at]?.key ?? '', value }));
   return { ...debit, metered: true, usageKey: counters(limit, domain, [...entries, ...own]).key };
 }

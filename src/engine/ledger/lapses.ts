@@ -31,7 +31,7 @@ interface OpenCounter {
   /** When the last reservation lapses. */
   dueMs: number;
   made: number;
-  /** Reservations that were neither committed in time nor have lapsed, as far as this process knows. */
+  /** Own reservations that were neither committed nor have lapsed, less those of other instances that were committed here. */
   open: number;
 }
 
@@ -90,7 +90,7 @@ export class Lapses implements KeptForCounters {
     this.#isRunning = false;
   }
 
-  #noteStep(debit: Debit, { event, lapsed, lapses }: ReservationReport): void {
+  #noteStep(debit: Debit, { event, lapsed, lapses, open }: ReservationReport): void {
     const { key, limit } = debit;
     if (!isReservation(limit)) return;
     const counter = this.#open.get(key) ?? (event === 'reserved' ? this.#add(debit) : undefined);
@@ -101,7 +101,7 @@ export class Lapses implements KeptForCounters {
     }
     if (lapses > 0) this.#report(counter, { key, limit, hits: lapsed, count: lapses, isUnnoticed: false });
     if (counter && event === 'committed') counter.open--;
-    if (counter && counter.open <= 0) this.#open.delete(key);
+    if (counter && counter.open <= 0 && open === 0) this.#open.delete(key);
   }
 
   #add({ key, shared, limit, metered }: Debit): OpenCounter | undefined {

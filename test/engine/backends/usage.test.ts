@@ -199,6 +199,29 @@ test.each([...limitsOfEach(20, unitMs.HOUR), reservationOf(fixedWindowOf(20, uni
   },
 );
 
+test.each([true, 'all'] as const)(
+  'usage of a window is what it holds within its limit, metered: %s',
+  async (metered) => {
+    const limit = fixedWindowOf(10, YEAR_MS);
+    const clock = fakeClock(START_MS);
+    const prefix = `${randomUUID()}:`;
+    const inMemory = new MemoryUsage(clock, randomUUID);
+    const key = createCounterKeys(prefix)(limit, 'd', [{ key: 'c', value: 'a' }]);
+    const first = metered === 'all' ? 'charge' : 'spend'; // as `charge: always` does
+    for (const [backend, usage] of [
+      [createMemoryBackend(clock, { maxCounters: 100 }, { usage: inMemory }), inMemory],
+      [openRedis(prefix, clock, true), new RedisUsage(redis, prefix)],
+    ] as const) {
+      const run = (kind: typeof first | 'give_back', hits: number) =>
+        backend.run([{ key, limit, kind, hits, blocks: true, metered }], how);
+      await run(first, 10);
+      await run(first, 21);
+      for (const hits of [20, 3]) await run('give_back', hits);
+      expect(sumOf(await drain(usage))).toBe(8);
+    }
+  },
+);
+
 test.each(['charge', 'free'] as const)(
   'what lapses with on_lapse: %s is in the usage until a late commit corrects it',
   async (onLapse) => {

@@ -9,15 +9,16 @@ import { newKey } from '../../helpers/shared-stores.ts';
 const TTL_MS = 10_000;
 const limit = reservationOf(fixedWindowOf(1_000, 86_400_000), { ttlMs: TTL_MS, onLapse: 'charge' });
 
-/** A ledger that counts in memory, and the lapses that it reports. */
-function openLedger() {
-  const clock = fakeClock();
+/** A ledger that counts in memory, maybe in that of another instance, and the lapses that it reports. */
+function openLedger(
+  clock = fakeClock(),
+  backend = createMemoryBackend(clock, { maxCounters: 100_000 }),
+  key = newKey(),
+) {
   const timers = manualTimers();
-  const backend = createMemoryBackend(clock, { maxCounters: 100_000 });
   const ledger = ledgerOf(backend, { clock, monotonicMs: clock, every: timers.every });
   const seen: Lapse[] = [];
   ledger.lapses?.listen((lapse) => seen.push(lapse));
-  const key = newKey();
   const debit = (holder: number, hits: number, commits: boolean, own = key) =>
     ledger.debit(
       [{ ...heldBy(operationOf({ key: own }, limit, hits, !commits), holder), commits, kind: 'spend', policy: {} }],
@@ -66,6 +67,20 @@ test('a counter whose reservations are committed costs no further call', async (
   clock.advance(TTL_MS);
   await timers.runOnce();
   expect(run).toHaveBeenCalledTimes(2);
+});
+
+test('a commit of what another instance has reserved leaves own reservations followed', async () => {
+  const { backend, clock, timers, seen, key, reserve, commit } = openLedger();
+  const other = openLedger(clock, backend, key);
+  await other.reserve(2, 60);
+  clock.advance(1);
+  await reserve(1, 50);
+  await commit(2, 60);
+  clock.advance(TTL_MS - 1);
+  await other.timers.runOnce();
+  clock.advance(1);
+  await timers.runOnce();
+  expect([...other.seen, ...seen]).toEqual([{ key, limit, hits: 50, count: 1, made: 1, isUnnoticed: true }]);
 });
 
 test('a counter that is reset is not followed any more', async () => {

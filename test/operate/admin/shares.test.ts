@@ -13,7 +13,7 @@ import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { describeShare } from '../../../src/operate/admin/counter-state.ts';
 import { explain } from '../../../src/operate/admin/explain.ts';
-import { changeCounters, readCounters } from '../../../src/operate/admin/named-counters.ts';
+import { changeCounters, listCounters, readCounters } from '../../../src/operate/admin/named-counters.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -119,6 +119,8 @@ test.each(Object.keys(stores))(
       { value: 'a', used: 58 },
       { value: 'b', unspent: 12 },
     ]);
+    const listed = await listCounters({ domain: 'demo' }, options);
+    expect(listed.counters).toMatchObject([{ used: 70, remaining: 11 }]);
     const { counters: all } = await shown('tenant', 'b');
     const rendered = renderCounters(
       {

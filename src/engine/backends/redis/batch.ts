@@ -114,7 +114,7 @@ export function encodeBatch(
       const ofLimit = meteredPlace(operation, placeOfLimit(limits, operation));
       packedRequests.add(ofLimit);
       packOperation(operation, spend);
-      if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation.limit));
+      if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
         packedRequests.add(keys.intern(resetKeyOf(operation.key)));
         packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
@@ -168,10 +168,11 @@ function packOperation(operation: Operation, spend: Spend): void {
   packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
 }
 
-function packHeldAt({ first, last, unit }: HeldAt): void {
+function packHeldAt({ first, last, unit, most }: Required<HeldAt>): void {
   packedRequests.add(first + 1);
   packedRequests.add(last + 1);
   packedRequests.add(unit);
+  packedRequests.add(most);
 }
 
 /** The keys of a batch, each once. */
@@ -265,7 +266,7 @@ class OpenRun implements Run {
   readonly limitPlace: number;
   /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
-  readonly isMetered: true | undefined;
+  readonly isMetered: Operation['metered'];
   readonly places: number[] = [];
   readonly spends: number[] = [];
   readonly repeated: (number[] | undefined)[] = [];

@@ -81,9 +81,9 @@ local function decide_requests(batch)
     operation.charge = kind == KINDS.COUNT
     operation.gives = operation.is_metered and kind == KINDS.COUNT and operation.hits < 0
     if operation.gives then
-      operation.held_at = { input[at + 4], input[at + 5], input[at + 6] }
+      operation.held_at = { input[at + 4], input[at + 5], input[at + 6], input[at + 7] }
     end
-    at = at + (operation.gives and 7 or kind >= KINDS.REFUND and 6 or 4)
+    at = at + (operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4)
     if limit.algorithm.fields then
       operation.usage = input[at]
       at = at + 1
@@ -184,7 +184,7 @@ local function decide_requests(batch)
     for place = hit.held_at[1], hit.held_at[2] do
       sum = sum + (report[place] or 0)
     end
-    return sum
+    return math.min(sum, hit.held_at[4])
   end
 
   -- The hits that a counter has given back of those that it held before. Twin of `givenHits` in usage.ts.

@@ -26,7 +26,7 @@ function listReads(counters: readonly Copied[]): ReadonlyMap<CounterKey, { count
 /** Adds the commands that read counters: two for each. */
 export function addReads(commands: Pipeline, counters: readonly Copied[]): void {
   for (const [key, { counter, fields }] of listReads(counters)) {
-    if (counter.share) commands.add('HMGET', key, ...fields);
+    if (algorithmFor(counter.limit).state.hasNodes) commands.add('HMGET', key, ...fields);
     else commands.add('GET', key);
     commands.add('PTTL', key);
   }
