@@ -29,22 +29,24 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, sho
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced);
   const lastMinute = service.lastMinute();
-  const others = [
-    ...options.background().flatMap(workProblems),
-    ...options.findings.list().map((one) => configurationProblem(one, shown)),
-  ];
+  const standing = options.findings.list();
+  const problemsOf = (isUndecided: boolean): StatusFinding[] =>
+    standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
+  const others = [...options.background().flatMap(workProblems), ...problemsOf(false)];
+  const all = incidents.list();
   const { situation, findings } = describeSituation({
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
-    incidents: incidents.list(),
+    incidents: all,
     refusing: series.refusingMost(1, 'hidden', nowMs)[0]?.rule,
+    ofProxies: problemsOf(true),
     others: others.length,
     ...{ nowMs, lastMinute, store, rules },
   });
   return {
     situation,
     findings: [...findings, ...others],
-    incidents: incidents.list().map((one) => listIncident(one, store.description)),
+    incidents: all.map((one) => listIncident(one, store.description)),
     ...{ lastMinute, store, rules },
   };
 }
