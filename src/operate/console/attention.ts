@@ -40,8 +40,7 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, sho
     incidents: all,
     refusing: series.refusingMost(1, 'hidden', nowMs)[0]?.rule,
     ofProxies: problemsOf(true),
-    others: others.length,
-    ...{ nowMs, lastMinute, store, rules },
+    ...{ others, nowMs, lastMinute, store, rules },
   });
   return {
     situation,

@@ -17,7 +17,7 @@ export interface SituationFacts {
   /** Proxies whose requests got no decision. */
   readonly ofProxies: readonly StatusFinding[];
   /** Other things that need attention. */
-  readonly others: number;
+  readonly others: readonly StatusFinding[];
   /** The path of the rule that refused most in the last minute. */
   readonly refusing?: string | undefined;
 }
@@ -47,8 +47,10 @@ export function describeSituation(facts: SituationFacts): {
     (one) => one.untilMs !== undefined && nowMs - one.untilMs < windowMs(one) && !isToldOf(one, facts),
   );
   const over = past.map((one): Clause => ({ level: 'over', problem: pastText(one, store.description) }));
-  const more = others > 0 && !isAway(store) ? [degraded(`${counted(others, 'other thing')} to attend to`, '')] : [];
-  const clauses = [...troubles, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
+  const told = troubles.length === 0 ? others.slice(0, 1) : [];
+  const untold = isAway(store) ? 0 : others.length - told.length;
+  const more = untold > 0 ? [degraded(`${counted(untold, 'other thing')} to attend to`, '')] : [];
+  const clauses = [...troubles, ...told, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
   const texts = clauses.length > 0 ? clauses.map(({ problem }) => problem) : calm(facts);
   const level = (['failing', 'degraded', 'over'] as const).find((one) =>
     clauses.some((clause) => clause.level === one),

@@ -51,7 +51,10 @@ class Day {
     });
   }
 
-  describe(others = 0, ofProxies: readonly StatusFinding[] = []): ReturnType<typeof describeSituation> {
+  describe(
+    others: readonly StatusFinding[] = [],
+    ofProxies: readonly StatusFinding[] = [],
+  ): ReturnType<typeof describeSituation> {
     const minute = this.#minute.slice(-60);
     const { away, broken } = minute.at(-1) ?? {};
     const sum = (pick: (event: Event) => number): number => minute.reduce((total, event) => total + pick(event), 0);
@@ -160,13 +163,13 @@ test('after an outage of the store, its undecided requests are told of once, and
 test('proxies whose requests got no decision are details of the sentence, with advice of their own unless the store is away', () => {
   const edge: StatusFinding = { level: 'degraded', problem: '5 requests of edge', advice: 'check its timeout' };
   const late = new Day().play(60, normal).play(5, { outcomes: { passed: 9, undecided: 1 }, by: { late: 1 } });
-  const { situation, findings } = late.describe(0, [edge]);
+  const { situation, findings } = late.describe([], [edge]);
   expect(situation.text).toMatch(/^5 of 600 requests.*: this process answers too late\.$/);
   expect(findings.slice(1)).toEqual([edge]);
   late.play(5, { outcomes: { undecided: 10 }, by: { store: 10 }, away: true });
-  const away = late.describe(0, [edge]).findings;
+  const away = late.describe([], [edge]).findings;
   expect(away[1]).toEqual({ ...edge, advice: away[0]?.advice });
-  expect(late.play(70, normal).describe(0, [edge]).findings).toEqual([]);
+  expect(late.play(70, normal).describe([], [edge]).findings).toEqual([]);
 });
 
 test('a flood is refused: nothing is wrong, and the share is of all requests', () => {
@@ -185,13 +188,16 @@ test('undecided requests come before the store, and both before refusals', () =>
   expect(at).not.toContain(-1);
 });
 
-test('a disk that is full is another thing to attend to', () => {
-  const { situation } = new Day().play(60, normal).describe(1);
-  expect(situation).toEqual({
+test('a disk that is full is told if it is all that is wrong, and counted otherwise', () => {
+  const full: StatusFinding = { level: 'degraded', problem: 'writing the audit log fails', advice: 'check the disk' };
+  const day = new Day().play(60, normal);
+  expect(day.describe([full, full]).situation).toEqual({
     level: 'degraded',
-    text: '1 other thing to attend to.',
-    clauses: ['1 other thing to attend to'],
+    text: 'Writing the audit log fails; 1 other thing to attend to.',
+    clauses: ['Writing the audit log fails', '1 other thing to attend to'],
   });
+  day.play(1, { broken: true });
+  expect(day.describe([full]).situation.text).toMatch(/^Newer rules are invalid.*; 1 other thing to attend to\.$/);
 });
 
 test('an outage stays in the sentence for as long as it lasted, and in the list for a day', () => {

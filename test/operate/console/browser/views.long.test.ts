@@ -312,7 +312,7 @@ test('pictures of the console for the docs can be taken', async () => {
       const introduction = page.getByRole('button', { name: 'Close', exact: true });
       if (name === 'first-screen' && (await introduction.isVisible())) await introduction.click();
       await page.waitForTimeout(isUpdate ? 20_000 : 500);
-      if (isUpdate) await page.getByText('was late by').waitFor({ state: 'detached' }); // other work on the machine
+      if (isUpdate) await page.getByText('Late', { exact: true }).waitFor({ state: 'detached' }); // other work on the machine
       const png = await page.screenshot({ path: join(into, `${name}.png`) });
       expect(png.length).toBeLessThan(150_000);
     }
