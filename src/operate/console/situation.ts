@@ -100,10 +100,10 @@ function lost(facts: SituationFacts): readonly Clause[] {
   if (undecided === 0) return [];
   const { why, advice } = causeOf(facts);
   const text = `${shareText(undecided, offeredOf(lastMinute))} of the last minute got no decision, and proxies may have let them pass: ${why}`;
-  const clause =
-    undecided > MAX_UNDECIDED_PART * offeredOf(lastMinute) ? failing(text, advice) : degraded(text, advice);
+  const level = undecided > MAX_UNDECIDED_PART * offeredOf(lastMinute) ? 'failing' : 'degraded';
   const ofStore = wasAway(facts) ? { advice } : {}; // no proxy can help it
-  return [{ ...clause, details: facts.ofProxies.map((one) => ({ ...one, ...ofStore })) }];
+  const details = facts.ofProxies.map((one) => ({ ...one, ...ofStore, level }) as const);
+  return [{ level, problem: text, advice, details }];
 }
 
 /** Requests that were answered without their counters. */

@@ -168,7 +168,7 @@ test('proxies whose requests got no decision are details of the sentence, with a
   expect(findings.slice(1)).toEqual([edge]);
   late.play(5, { outcomes: { undecided: 10 }, by: { store: 10 }, away: true });
   const away = late.describe([], [edge]).findings;
-  expect(away[1]).toEqual({ ...edge, advice: away[0]?.advice });
+  expect(away[1]).toEqual({ ...edge, level: 'failing', advice: away[0]?.advice }); // the worst findings come first
   expect(late.play(70, normal).describe([], [edge]).findings).toEqual([]);
 });
 
