@@ -29,22 +29,24 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, isF
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced);
   const lastMinute = service.lastMinute();
-  const others = [
-    ...options.background().flatMap(workProblems),
-    ...options.findings.list().map((one) => configurationProblem(one, shownBy(isFor === 'values', options.hash))),
-  ];
+  const standing = options.findings.list();
+  const shown = shownBy(isFor === 'values', options.hash);
+  const problemsOf = (isUndecided: boolean): StatusFinding[] =>
+    standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
+  const others = [...options.background().flatMap(workProblems), ...problemsOf(false)];
+  const all = incidents.list();
   const { situation, findings } = describeSituation({
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
-    incidents: incidents.list(),
+    incidents: all,
     refusing: series.refusingMost(1, isFor, nowMs)[0]?.rule,
-    others: others.length,
-    ...{ nowMs, lastMinute, store, rules },
+    ofProxies: problemsOf(true),
+    ...{ others, nowMs, lastMinute, store, rules },
   });
   return {
     situation,
     findings: [...findings, ...others],
-    incidents: incidents.list().map((one) => listIncident(one, store.description)),
+    incidents: all.map((one) => listIncident(one, store.description)),
     ...{ lastMinute, store, rules },
   };
 }
