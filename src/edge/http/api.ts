@@ -87,7 +87,7 @@ function answerJson<T>(
   toPage: (outcome: T) => Page,
 ): Page | Promise<Page> {
   const reason = crossSiteReason(request);
-  if (reason !== undefined) return refused(403, 'Forbidden', reason, status.PERMISSION_DENIED);
+  if (reason !== undefined) return refused(403, 'Forbidden\n', reason, status.PERMISSION_DENIED);
   const error = overload.refusal();
   if (error) return outcomePage({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {
@@ -167,18 +167,15 @@ export function identifyCaller(request: HttpRequest): Caller {
 }
 
 /**
- * Errors are 400, as in envoyproxy/ratelimit. The body and a header have the reason; another one has the gRPC status, as
+ * Errors are 400 with this body, as in envoyproxy/ratelimit; headers have the reason and the gRPC status, the latter as
  * in Envoy's JSON transcoder.
  */
 const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
-  refused(400, 'Bad Request', reason, code);
+  refused(400, 'Bad Request\n', reason, code);
 
-export function refused(httpStatus: number, title: string, reason: string, code: status): Page {
+export function refused(httpStatus: number, body: string, reason: string, code: status): Page {
   const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
-  return {
-    ...plain(httpStatus, `${title}: ${visible}\n`),
-    headers: { 'grpc-status': String(code), 'x-weir-reason': visible },
-  };
+  return { ...plain(httpStatus, body), headers: { 'grpc-status': String(code), 'x-weir-reason': visible } };
 }
 
 function outcomePage(outcome: CallOutcome): Page {

@@ -132,8 +132,8 @@ export function authzRoute(mapping: AuthzMapping, service: RlsService, overload:
 function undecided({ error }: Extract<CallOutcome, { error: unknown }>): Page {
   const isInvalid = error.code === status.INVALID_ARGUMENT;
   return isInvalid
-    ? refused(400, 'Bad Request', error.details, error.code)
-    : refused(503, 'Service Unavailable', error.details, error.code);
+    ? refused(400, 'Bad Request\n', error.details, error.code)
+    : refused(503, 'Service Unavailable\n', error.details, error.code);
 }
 
 function decisionPage(response: WireResponse, refusal: number): Page {

@@ -175,9 +175,7 @@ describe('/json', () => {
       'descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
     ],
   ])('answers 400 with a reason to %j', async (body, reason) => {
-    const answer = await post('/json', body);
-    expect(answer).toMatchObject({ status: 400, type: plainText, reason });
-    expect(answer.body).toBe(`Bad Request: ${answer.reason}\n`);
+    expect(await post('/json', body)).toEqual({ status: 400, type: plainText, body: 'Bad Request\n', reason });
   });
 
   test('gives the reason in printable ASCII for any request', async () => {
@@ -188,7 +186,7 @@ describe('/json', () => {
   // A header of more than 16 KiB is refused by most clients and proxies: the answer would not arrive at all.
   test('gives a short reason for a long request', async () => {
     const answer = await post('/json', `{"hitsAddend": "${'x'.repeat(100_000)}"}`);
-    expect(answer).toMatchObject({ status: 400, body: `Bad Request: ${answer.reason}\n` });
+    expect(answer).toMatchObject({ status: 400, body: 'Bad Request\n' });
     expect(answer.reason?.length).toBeLessThan(2_000);
   });
 
@@ -196,12 +194,12 @@ describe('/json', () => {
     const most = 1024 * 1024;
     expect(await post('/json', `${' '.repeat(most - 2)}{}`)).toMatchObject({
       status: 400,
-      body: 'Bad Request: rate limit domain must not be empty\n',
+      body: 'Bad Request\n',
       reason: 'rate limit domain must not be empty',
     });
     expect(await post('/json', ' '.repeat(most + 1))).toMatchObject({
       status: 400,
-      body: 'Bad Request: the body must have at most 1048576 bytes\n',
+      body: 'Bad Request\n',
       reason: 'the body must have at most 1048576 bytes',
     });
     expect(await post('/json', asking('user'))).toMatchObject({ status: 200 });
@@ -244,7 +242,7 @@ test.each([
   expect(await post('/json', asking('user'))).toEqual({
     status: 400,
     type: plainText,
-    body: `Bad Request: ${reason}\n`,
+    body: 'Bad Request\n',
     reason,
   });
 });
