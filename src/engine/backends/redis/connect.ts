@@ -75,8 +75,8 @@ function outliveHandshake(redis: Redis): Redis {
   redis.on('connect', () => {
     isUnanswered = true;
   });
-  redis.on('error', ({ name }: Error) => {
-    if (name === 'ReplyError') isUnanswered = false;
+  redis.on('error', ({ name, message }: Error) => {
+    if (name === 'ReplyError' || message === SILENT) isUnanswered = false;
   });
   redis.on('ready', () => {
     isUnanswered = false;
@@ -300,6 +300,8 @@ function sentinelOptions(
 
 /** A connection that leaves a command unanswered for this long, or a check longer, is closed and reopened. */
 const SILENCE_MS = 1_000;
+/** Why it is closed: its server has not answered, not even by closing it. */
+const SILENT = `no reply within ${SILENCE_MS} ms`;
 const CHECKS = 4;
 const CHECK_MS = SILENCE_MS / CHECKS;
 /** The number of silent checks after a reply: the next command may be sent just before the next check. */
@@ -335,7 +337,7 @@ function endWhenSilent(redis: Redis): void {
       const isSilent = stream.bytesRead === bytesRead && !isLate;
       bytesRead = stream.bytesRead;
       silentChecks = isSilent ? silentChecks + 1 : UNKNOWN;
-      if (silentChecks >= CHECKS) stream.destroy(new Error(`no reply within ${SILENCE_MS} ms`));
+      if (silentChecks >= CHECKS) stream.destroy(new Error(SILENT));
       else wait();
     };
     const wait = (): void => {
