@@ -6,6 +6,7 @@ const trueCount = 'near_limit of a counter that is spared is reckoned from its t
 const noShadow = 'a rule in shadow mode has no effect on the others';
 const cached = 'a refusal is remembered for the limit that refused, whatever the length of the key';
 const memcached = 'counters in memcached are exact, fail with their server, and are healthy when it answers';
+const why = 'the body of an error of /json has the reason';
 const unhealthy = 'health is not serving while no rules are loaded';
 
 /** Cases that differ from the recording for any form of counter keys: the reason by name. */
@@ -24,10 +25,14 @@ const deviations: Readonly<Record<string, string>> = {
   '083b stop: an exhausted shadow rule freezes the others': noShadow,
   '084b local cache outlives a larger override': cached,
   '084f a key longer than 1/1024 of the minimum cache is not cached': cached,
+  '092b no configuration ever loaded': why,
   '111c metadata: merging nested structs, seen again': 'metadata of rules stays what it was',
   '112b metadata: unlimited, whitelisted and replaced rules': 'metadata has the limits that would have refused, too',
   '112c metadata is lost when the metric key is rebuilt': 'metadata of rules is never lost',
+  '117 /json with an empty body or broken JSON': why,
   '118 /json with an unknown field': 'isNegativeHits is a field of the API now',
+  '121 /json service errors': why,
+  '122b /json field spellings': why,
   'E2c requests_per_unit beyond uint32': 'larger limits are counted exactly',
   'C12 metadata that is no protobuf Struct: date': 'bytes in base64 stay the text that they are written as',
 };

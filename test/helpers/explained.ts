@@ -163,24 +163,27 @@ function nodeOf(
   };
 }
 
+const treeOf = (node: fc.Arbitrary<DrawnNode>): fc.Arbitrary<RuleTree> =>
+  fc
+    .record({
+      nodes: fc.array(node, { minLength: 1, maxLength: 4 }),
+      spend: fc.constantFrom(undefined, ...spends),
+      required: oftenNone(5),
+    })
+    .map(({ nodes, spend, required }) => {
+      const requirements = [...(required ? [required] : []), ...requirementsOf(nodes)];
+      const domain: Domain = {
+        ...{ name: 'd', spend, root: levelOf(nodes, 'd', required), ruleCount: 0 },
+        ...(requirements.length > 0 && { requirements }),
+      };
+      return { domains: new Map([['d', domain]]), rules: [] };
+    });
+
 /** Any small rule tree of the domain `d`. */
-export const anyRules: fc.Arbitrary<RuleTree> = fc
-  .record({
-    nodes: fc.array(fc.oneof({ weight: 5, arbitrary: anyNode(2) }, { weight: 1, arbitrary: anySharedNode }), {
-      minLength: 1,
-      maxLength: 4,
-    }),
-    spend: fc.constantFrom(undefined, ...spends),
-    required: oftenNone(5),
-  })
-  .map(({ nodes, spend, required }) => {
-    const requirements = [...(required ? [required] : []), ...requirementsOf(nodes)];
-    const domain: Domain = {
-      ...{ name: 'd', spend, root: levelOf(nodes, 'd', required), ruleCount: 0 },
-      ...(requirements.length > 0 && { requirements }),
-    };
-    return { domains: new Map([['d', domain]]), rules: [] };
-  });
+export const anyRules = treeOf(fc.oneof({ weight: 5, arbitrary: anyNode(2) }, { weight: 1, arbitrary: anySharedNode }));
+
+/** The same without limits that children share, which memcached cannot count. */
+export const anyRulesWithoutShares = treeOf(anyNode(2));
 
 const anyEntry = fc.record({
   key: fc.constantFrom('a', 'b', 'k1', 'z'),

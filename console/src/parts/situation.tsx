@@ -1,3 +1,4 @@
+import { groupBy } from '../../../src/base/group.ts';
 import type { Status } from '../../../src/operate/answers/status.ts';
 import { localTimes } from '../format.ts';
 import { snapshot } from '../live.ts';
@@ -26,15 +27,17 @@ export function Situation() {
 export function Findings() {
   const { findings = [], situation } = snapshot.value ?? {};
   const said = situation?.text.toLowerCase() ?? '';
-  const shown = findings.filter(({ advice }, at) => findings.findIndex((one) => one.advice === advice) === at);
   return (
     <>
-      {shown.map(({ level, problem, advice }) => (
-        <div class={`finding ${level === 'failing' ? 'bad' : 'warn'}`} role="alert" key={problem}>
-          {!said.includes(problem.toLowerCase()) && (
-            <p>
-              <Value text={localTimes(problem)} whole />
-            </p>
+      {[...groupBy(findings, ({ advice }) => advice)].map(([advice, all]) => (
+        <div class={`finding ${all[0]?.level === 'failing' ? 'bad' : 'warn'}`} role="alert" key={advice}>
+          {all.map(
+            ({ problem }) =>
+              !said.includes(problem.toLowerCase()) && (
+                <p key={problem}>
+                  <Value text={localTimes(problem)} whole />
+                </p>
+              ),
           )}
           <p class="dim">
             What to do: <Value text={advice} whole />.

@@ -19,7 +19,7 @@ const outcomes: readonly SeriesLine[] = [
   { field: 'passed', label: 'passed', color: '--passed' },
   { field: 'refused', label: 'refused', color: '--bad' },
   { field: 'degraded', label: 'without a counter', color: '--warn' },
-  { field: 'undecided', label: 'failed', color: '--ink' },
+  { field: 'undecided', label: 'undecided', color: '--ink' },
 ];
 
 export function Overview() {

@@ -39,9 +39,9 @@ export function renderStatus(status: Status, paint: Paint): string {
   return [
     `${colour(health.toUpperCase())}  ${own?.name ?? ''}, version ${version}, started ${agoText(startedAt, atMs)}`,
     ...(findings.length === 0 ? [`  ${status.situation.text}`] : []),
-    ...findings.flatMap(({ level, problem, advice }) => [
+    ...findings.flatMap(({ level, problem, advice }, at) => [
       `  ${paint.bad(level.padEnd(8))}  ${problem}`,
-      `            ${paint.dim(advice)}`,
+      ...(advice === findings[at + 1]?.advice ? [] : [`            ${paint.dim(advice)}`]), // once for all that it helps
     ]),
     '',
     ...facts(status).map(([name, text]) => `${paint.strong(name.padEnd(10))}  ${text}`),

@@ -87,7 +87,7 @@ function answerJson<T>(
   toPage: (outcome: T) => Page,
 ): Page | Promise<Page> {
   const reason = crossSiteReason(request);
-  if (reason !== undefined) return refused(403, 'Forbidden\n', reason, status.PERMISSION_DENIED);
+  if (reason !== undefined) return refused(403, 'Forbidden', reason, status.PERMISSION_DENIED);
   const error = overload.refusal();
   if (error) return outcomePage({ error });
   return request.readBody(MAX_BODY_BYTES).then((body) => {

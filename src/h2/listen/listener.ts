@@ -7,8 +7,10 @@ import type { Certificates } from './certificates.ts';
 import { type RetiredConnection, RetiredConnections } from './retired-connections.ts';
 import { readIntoSharedBuffer } from './taken-socket.ts';
 
-/** A TCP port, 0 for any free one, or the path of a unix socket. */
-export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+/** A TCP port, 0 for any free one, or the path of a unix socket. `exclusive`: this process listens itself, as in Node. */
+export type Address =
+  | { readonly host: string; readonly port: number; readonly exclusive?: boolean }
+  | { readonly path: string };
 
 /** What is bound: without a host, a port of every address. */
 export type BindAddress = { readonly host?: string; readonly port: number } | { readonly path: string };
@@ -125,7 +127,8 @@ export async function listen(
 
 async function bind(server: Server, address: Address): Promise<{ readonly port: number; readonly close?: () => void }> {
   const at = 'host' in address && EVERY_ADDRESS.has(address.host) ? { port: address.port } : address;
-  if (acceptor)
+  const isExclusive = 'exclusive' in address && address.exclusive === true;
+  if (acceptor && !isExclusive)
     return acceptor.listen(at, (connection) => {
       connection.setNoDelay(socketOptions.noDelay).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
       server.emit('connection', connection);

@@ -2,12 +2,12 @@ import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions, SourcedRules } from '../admin/options.ts';
-import { type Shown, shownEntries } from '../admin/shown.ts';
+import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
 import type { StandingFinding } from '../findings/findings.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
 import type { Incident, Incidents } from './incidents.ts';
-import type { AllRuleSeries } from './rule-series.ts';
+import type { AllRuleSeries, SeriesView } from './rule-series.ts';
 import type { ServiceSeries } from './service-series.ts';
 import { describeSituation, incidentText } from './situation.ts';
 import type { StoreLatency } from './store-latency.ts';
@@ -23,28 +23,30 @@ interface Gathered {
 /** The situation and what needs attention, for the status and for the console. */
 export type Attention = Pick<Status, 'situation' | 'findings' | 'incidents' | 'lastMinute' | 'store' | 'rules'>;
 
-export function describeAttention(options: AdminOptions, gathered: Gathered, shown: Shown): Attention {
+export function describeAttention(options: AdminOptions, gathered: Gathered, isFor: SeriesView): Attention {
   const { service, incidents, rules: series } = gathered;
   const nowMs = options.clock();
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced);
   const lastMinute = service.lastMinute();
-  const others = [
-    ...options.background().flatMap(workProblems),
-    ...options.findings.list().map((one) => configurationProblem(one, shown)),
-  ];
+  const standing = options.findings.list();
+  const shown = shownBy(isFor === 'values', options.hash);
+  const problemsOf = (isUndecided: boolean): StatusFinding[] =>
+    standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
+  const others = [...options.background().flatMap(workProblems), ...problemsOf(false)];
+  const all = incidents.list();
   const { situation, findings } = describeSituation({
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
-    incidents: incidents.list(),
-    refusing: series.refusingMost(1, 'hidden', nowMs)[0]?.rule,
-    others: others.length,
-    ...{ nowMs, lastMinute, store, rules },
+    incidents: all,
+    refusing: series.refusingMost(1, isFor, nowMs)[0]?.rule,
+    ofProxies: problemsOf(true),
+    ...{ others, nowMs, lastMinute, store, rules },
   });
   return {
     situation,
     findings: [...findings, ...others],
-    incidents: incidents.list().map((one) => listIncident(one, store.description)),
+    incidents: all.map((one) => listIncident(one, store.description)),
     ...{ lastMinute, store, rules },
   };
 }

@@ -1,7 +1,6 @@
 import { every, monotonicMs } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
 import type { AdminOptions } from '../admin/options.ts';
-import { shownBy } from '../admin/shown.ts';
 import type { RefusedClient } from '../answers/views.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { ReportedFigures } from '../observe/table.ts';
@@ -40,7 +39,7 @@ export interface LiveSnapshot extends Attention {
   readonly processes: readonly string[];
 }
 
-type CommonSnapshot = Omit<LiveSnapshot, 'active' | 'refusingRules'>;
+type CommonSnapshot = Omit<LiveSnapshot, 'active' | 'refusingRules' | keyof Attention>;
 
 const INTERVAL_MS = 1_000;
 
@@ -163,7 +162,6 @@ export class Live {
       figures: options.figures(),
       workers: { expected: options.settings.workers, restarts: options.restarts() },
       background: options.background(),
-      ...describeAttention(options, this, shownBy(false, undefined)),
       refused: this.clients.count,
       refusedClients: this.clients.top(SHOWN_CLIENTS, nowMs),
       processes: this.#processes,
@@ -173,6 +171,7 @@ export class Live {
   #frame({ refusedClients, ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
     const shown: LiveSnapshot = {
       ...open,
+      ...describeAttention(this.#options, this, isFor),
       active: this.rules.active(isFor),
       refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor, open.atMs),
       ...(isFor === 'values' && { refusedClients }),

@@ -14,8 +14,10 @@ export interface SituationFacts {
   readonly rules: Status['rules'];
   /** The newest first. */
   readonly incidents: readonly Incident[];
+  /** Proxies whose requests got no decision. */
+  readonly ofProxies: readonly StatusFinding[];
   /** Other things that need attention. */
-  readonly others: number;
+  readonly others: readonly StatusFinding[];
   /** The path of the rule that refused most in the last minute. */
   readonly refusing?: string | undefined;
 }
@@ -25,6 +27,7 @@ interface Clause {
   readonly level: Status['situation']['level'];
   readonly problem: string;
   readonly advice?: string;
+  readonly details?: readonly StatusFinding[];
 }
 
 /** The situation in one sentence, undecided requests first, then the store, then refusals; and what needs attention. */
@@ -40,17 +43,21 @@ export function describeSituation(facts: SituationFacts): {
     ...storeTroubles(facts),
     ...ruleTroubles(rules),
   ];
-  const past = incidents.filter((one) => one.untilMs !== undefined && nowMs - one.untilMs < windowMs(one));
+  const past = incidents.filter(
+    (one) => one.untilMs !== undefined && nowMs - one.untilMs < windowMs(one) && !isToldOf(one, facts),
+  );
   const over = past.map((one): Clause => ({ level: 'over', problem: pastText(one, store.description) }));
-  const more = others > 0 && !isAway(store) ? [degraded(`${counted(others, 'other thing')} to attend to`, '')] : [];
-  const clauses = [...troubles, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
+  const told = troubles.length === 0 ? others.slice(0, 1) : [];
+  const untold = isAway(store) ? 0 : others.length - told.length;
+  const more = untold > 0 ? [degraded(`${counted(untold, 'other thing')} to attend to`, '')] : [];
+  const clauses = [...troubles, ...told, ...over.slice(0, MAX_PAST), ...refusals(facts), ...more];
   const texts = clauses.length > 0 ? clauses.map(({ problem }) => problem) : calm(facts);
   const level = (['failing', 'degraded', 'over'] as const).find((one) =>
     clauses.some((clause) => clause.level === one),
   );
   const findings = (['failing', 'degraded'] as const).flatMap((of) =>
     troubles.flatMap((one) =>
-      one.level === of ? [{ level: of, problem: one.problem, advice: one.advice ?? '' }] : [],
+      one.level === of ? [{ level: of, problem: one.problem, advice: one.advice ?? '' }, ...(one.details ?? [])] : [],
     ),
   );
   const sentence = `${capitalized(texts.join('; '))}.`;
@@ -63,10 +70,19 @@ const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${
 const MAX_PAST = 2;
 const MIN_WINDOW_MS = 600_000;
 const MAX_WINDOW_MS = 3_600_000;
+const MINUTE_MS = 60_000;
 
 /** For how long an incident that is over is still part of the sentence: as long as it lasted, and ten minutes at least. */
 const windowMs = ({ sinceMs, untilMs = sinceMs }: Incident): number =>
   Math.min(Math.max(untilMs - sinceMs, MIN_WINDOW_MS), MAX_WINDOW_MS);
+
+/** Whether requests of the last minute without a decision are those of an outage that is over. */
+const isToldOf = ({ kind, untilMs = 0 }: Incident, { nowMs, lastMinute }: SituationFacts): boolean =>
+  kind === 'outage' && lastMinute.undecided > 0 && nowMs - untilMs < MINUTE_MS;
+
+/** Whether the store is away, or was within the last minute. */
+const wasAway = ({ store, incidents, nowMs }: Pick<SituationFacts, 'store' | 'incidents' | 'nowMs'>): boolean =>
+  isAway(store) || incidents.some(({ wasStoreAway, untilMs = nowMs }) => wasStoreAway && nowMs - untilMs < MINUTE_MS);
 
 const failing = (problem: string, advice: string): Clause => ({ level: 'failing', problem, advice });
 const degraded = (problem: string, advice: string): Clause => ({ level: 'degraded', problem, advice });
@@ -78,12 +94,16 @@ function notReady({ isReady, rules }: SituationFacts): readonly Clause[] {
 }
 
 /** Requests of the last minute without a decision, with the cause. */
-function lost({ lastMinute, undecidedBy, store }: SituationFacts): readonly Clause[] {
+function lost(facts: SituationFacts): readonly Clause[] {
+  const { lastMinute } = facts;
   const { undecided } = lastMinute;
   if (undecided === 0) return [];
-  const { why, advice } = causeOf(undecidedBy, store);
+  const { why, advice } = causeOf(facts);
   const text = `${shareText(undecided, offeredOf(lastMinute))} of the last minute got no decision, and proxies may have let them pass: ${why}`;
-  return [undecided > MAX_UNDECIDED_PART * offeredOf(lastMinute) ? failing(text, advice) : degraded(text, advice)];
+  const level = undecided > MAX_UNDECIDED_PART * offeredOf(lastMinute) ? 'failing' : 'degraded';
+  const ofStore = wasAway(facts) ? { advice } : {}; // no proxy can help it
+  const details = facts.ofProxies.map((one) => ({ ...one, ...ofStore, level }) as const);
+  return [{ level, problem: text, advice, details }];
 }
 
 /** Requests that were answered without their counters. */
@@ -150,7 +170,8 @@ const reasons: Readonly<Record<string, readonly [why: string, advice: string]>> 
 };
 
 /** Why requests got no decision. */
-function causeOf(by: Incident['by'], store: Status['store']): { readonly why: string; readonly advice: string } {
+function causeOf(facts: SituationFacts): { readonly why: string; readonly advice: string } {
+  const { undecidedBy: by, store } = facts;
   const name = nameOf(store.description);
   const counts = Object.entries(by).sort(([, one], [, other]) => other - one);
   const [reason = 'other'] = counts[0] ?? [];
@@ -159,6 +180,11 @@ function causeOf(by: Incident['by'], store: Status['store']): { readonly why: st
   const took = latency ? `, of which ${name} takes ${latency.p99Ms} ms for one call in 100` : '';
   if (reason === 'store' && isAway(store))
     return { why: `${name} does not answer${all}`, advice: storeAdvice(store.description) };
+  if (reason === 'store' && wasAway(facts))
+    return {
+      why: `${name} was away, and answers again${all}`,
+      advice: `find out why ${name} was away: the runbook WeirStoreDown`,
+    };
   if (reason === 'store' || (reason === 'cancelled' && latency && latency.p50Ms > SLOW_STORE_MS))
     return {
       why: `${name} does not answer in the time that callers give${all}`,

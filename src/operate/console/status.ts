@@ -2,13 +2,13 @@ import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
-import { type Shown, shownBy } from '../admin/shown.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
 import type { ReportedFigures } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
 import { describeAttention } from './attention.ts';
+import type { SeriesView } from './rule-series.ts';
 import type { ConsoleOptions } from './series-operations.ts';
 
 /** The operation that says whether the service works, and what needs attention. */
@@ -18,12 +18,12 @@ export const statusOperation = (options: ConsoleOptions): ApiOperation =>
     need: 'open',
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
-    answer: ({ client }) => readStatus(options, shownBy(client.seesValues, options.hash)),
+    answer: ({ client }) => readStatus(options, client.seesValues ? 'values' : 'hidden'),
   });
 
-async function readStatus(options: ConsoleOptions, shown: Shown): Promise<Status> {
+async function readStatus(options: ConsoleOptions, isFor: SeriesView): Promise<Status> {
   const { clock, version, live, statistics } = options;
-  const { findings: found, ...attention } = describeAttention(options, live, shown);
+  const { findings: found, ...attention } = describeAttention(options, live, isFor);
   const facts = {
     version,
     startedAt: rfc3339(live.startedAtMs),

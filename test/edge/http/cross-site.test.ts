@@ -74,7 +74,7 @@ test.each<[Record<string, string>, string]>([
   expect(await post(headers)).toEqual({
     status: 403,
     headers: expect.objectContaining({ 'x-weir-reason': `sent by a page of another site: ${reason}` }),
-    body: 'Forbidden\n',
+    body: `Forbidden: sent by a page of another site: ${reason}\n`,
   });
   expect([calls, refusals]).toEqual([0, 0]);
 });

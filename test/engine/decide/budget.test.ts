@@ -176,8 +176,9 @@ class Oracle {
   refund(tenant: string, tokens: number): void {
     const account = this.#account(tenant);
     const amount = BigInt(tokens) * PRICES.hold;
-    account.charged = account.charged > amount ? account.charged - amount : 0n;
-    account.used -= amount;
+    const given = account.charged > amount ? amount : account.charged;
+    account.charged -= given;
+    account.used -= given;
   }
 
   /** In billionths. */

@@ -1,4 +1,5 @@
 import '../../helpers/realm.ts';
+import type { StatusFinding } from '../../../src/operate/answers/status.ts';
 import { type Incident, Incidents, type Outcomes, offeredOf } from '../../../src/operate/console/incidents.ts';
 import { describeSituation, incidentText } from '../../../src/operate/console/situation.ts';
 import { StoreLatency } from '../../../src/operate/console/store-latency.ts';
@@ -50,7 +51,10 @@ class Day {
     });
   }
 
-  describe(others = 0): ReturnType<typeof describeSituation> {
+  describe(
+    others: readonly StatusFinding[] = [],
+    ofProxies: readonly StatusFinding[] = [],
+  ): ReturnType<typeof describeSituation> {
     const minute = this.#minute.slice(-60);
     const { away, broken } = minute.at(-1) ?? {};
     const sum = (pick: (event: Event) => number): number => minute.reduce((total, event) => total + pick(event), 0);
@@ -79,6 +83,7 @@ class Day {
       },
       incidents: this.incidents.list(),
       refusing: 'shop.user',
+      ofProxies,
       others,
     });
   }
@@ -147,6 +152,26 @@ test.each(Object.entries(badDays))(
   },
 );
 
+test('after an outage of the store, its undecided requests are told of once, and no timeout is blamed', () => {
+  const outage = { outcomes: { undecided: 10 }, by: { store: 10 }, away: true };
+  const day = new Day().play(100, normal).play(10, outage).play(20, normal);
+  const { situation, findings } = day.describe();
+  expect(situation.text).toMatch(/^100 of 600 requests .* got no decision.*: Redis was away, and answers again\.$/);
+  expect(findings.map(({ advice }) => advice)).toEqual(['find out why Redis was away: the runbook WeirStoreDown']);
+});
+
+test('proxies whose requests got no decision are details of the sentence, with advice of their own unless the store is away', () => {
+  const edge: StatusFinding = { level: 'degraded', problem: '5 requests of edge', advice: 'check its timeout' };
+  const late = new Day().play(60, normal).play(5, { outcomes: { passed: 9, undecided: 1 }, by: { late: 1 } });
+  const { situation, findings } = late.describe([], [edge]);
+  expect(situation.text).toMatch(/^5 of 600 requests.*: this process answers too late\.$/);
+  expect(findings.slice(1)).toEqual([edge]);
+  late.play(5, { outcomes: { undecided: 10 }, by: { store: 10 }, away: true });
+  const away = late.describe([], [edge]).findings;
+  expect(away[1]).toEqual({ ...edge, level: 'failing', advice: away[0]?.advice }); // the worst findings come first
+  expect(late.play(70, normal).describe([], [edge]).findings).toEqual([]);
+});
+
 test('a flood is refused: nothing is wrong, and the share is of all requests', () => {
   const { situation, findings } = new Day().play(60, { outcomes: { passed: 1, refused: 99 } }).describe();
   expect(situation.text).toBe('5,940 of 6,000 requests (99 %) of the last minute were refused, most by shop.user.');
@@ -163,13 +188,16 @@ test('undecided requests come before the store, and both before refusals', () =>
   expect(at).not.toContain(-1);
 });
 
-test('a disk that is full is another thing to attend to', () => {
-  const { situation } = new Day().play(60, normal).describe(1);
-  expect(situation).toEqual({
+test('a disk that is full is told if it is all that is wrong, and counted otherwise', () => {
+  const full: StatusFinding = { level: 'degraded', problem: 'writing the audit log fails', advice: 'check the disk' };
+  const day = new Day().play(60, normal);
+  expect(day.describe([full, full]).situation).toEqual({
     level: 'degraded',
-    text: '1 other thing to attend to.',
-    clauses: ['1 other thing to attend to'],
+    text: 'Writing the audit log fails; 1 other thing to attend to.',
+    clauses: ['Writing the audit log fails', '1 other thing to attend to'],
   });
+  day.play(1, { broken: true });
+  expect(day.describe([full]).situation.text).toMatch(/^Newer rules are invalid.*; 1 other thing to attend to\.$/);
 });
 
 test('an outage stays in the sentence for as long as it lasted, and in the list for a day', () => {

@@ -89,7 +89,7 @@ test('a real service shows the charges that lose their descriptors in the API, s
     );
     const failing = await weirCommand('status');
     expect(failing.stdout).toMatch(
-      /degraded +\d+ requests? of 127\.0\.0\.1 in the last minute got no decision \(store\), .*; since 2/,
+      /(failing|degraded) +\d+ requests? of 127\.0\.0\.1 in the last minute got no decision \(store\), .*; since 2/,
     );
   } finally {
     isOver = true;

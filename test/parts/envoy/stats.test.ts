@@ -21,7 +21,13 @@ test.each([
       'cluster.shop.upstream_rq_timeout': 9,
     },
     [
-      "check Envoy counts 5 requests that Weir let pass and 0 that it refused, and 5 of 10 without a decision since its start: 4 of these passed (3 to shop, 1 to connections), 1 were refused; 2 of the calls took longer than the filter's timeout: weir status has the other causes",
+      "check Envoy counts 5 requests that Weir let pass and 0 that it refused; 5 of 10 got no decision since its start: 4 passed (3 to shop, 1 to connections), 1 failed; 2 calls took longer than the filter's timeout: weir status has the other causes",
+    ],
+  ],
+  [
+    { 'cluster.shop.ratelimit.ok': 1, 'cluster.shop.ratelimit.error': 1, 'cluster.weir.upstream_rq_timeout': 1 },
+    [
+      "check Envoy counts 1 request that Weir let pass and 0 that it refused; 1 of 2 got no decision since its start: 0 passed, 1 failed; 1 call took longer than the filter's timeout",
     ],
   ],
 ])('the doctor reads %j', (values: Readonly<Record<string, number>>, lines) => {
@@ -44,11 +50,11 @@ test('a real Envoy counts decisions, and requests that passed without one', asyn
   try {
     expect(await read()).toEqual([]);
     expect(await get()).toBe(200);
-    expect(await read()).toEqual([expect.stringMatching(/^right Envoy counts 1 requests/)]);
+    expect(await read()).toEqual([expect.stringMatching(/^right Envoy counts 1 request that/)]);
     await weir.stop('SIGKILL');
     expect(await get()).toBe(200);
     expect(await read()).toEqual([
-      expect.stringMatching(/^check Envoy counts 1 .* 1 of 2 without a decision.*1 of these passed/),
+      expect.stringMatching(/^check Envoy counts 1 .* 1 of 2 got no decision.*: 1 passed/),
     ]);
   } finally {
     await envoy.stop();

@@ -300,7 +300,6 @@ function sentinelOptions(
 
 /** A connection that leaves a command unanswered for this long, or a check longer, is closed and reopened. */
 const SILENCE_MS = 1_000;
-/** Why it is closed: its server has not answered, not even by closing it. */
 const SILENT = `no reply within ${SILENCE_MS} ms`;
 const CHECKS = 4;
 const CHECK_MS = SILENCE_MS / CHECKS;

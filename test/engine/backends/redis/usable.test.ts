@@ -241,3 +241,15 @@ test.concurrent('a Redis that evicts counters (`allkeys-lru`) answers every call
 
 /** Enough for a few thousand counters. */
 const ROOM_BYTES = 500_000;
+
+test.concurrent('a server that does not answer a handshake is sent another one: it may be frozen, and is no proxy', async () => {
+  const names: string[] = [];
+  const { port, close } = await startRedisPretender(([name = '']) => {
+    names.push(name.toLowerCase());
+    return ''; // nothing
+  });
+  closing.push(close);
+  await open({ REDIS_URL: `127.0.0.1:${port}` });
+  await eventually(() => names.filter((name) => name === 'hello').length >= 4);
+  expect(names.filter((name) => name !== 'hello' && name !== 'client')).toEqual([]);
+});

@@ -51,7 +51,7 @@ test('a reload reports which counters were kept and which start again', () => {
   expect(textOf(reset(1), `${reset(1)}${node('b', 1)}`)).toBe('added d.b');
   const shared = (more: string): string =>
     `  - { key: a, value: 'x*', ${more}rate_limit: { unit: day, requests_per_unit: 1 } }\n`;
-  expect(textOf(shared(''), shared('share_threshold: true, '))).toBe('counters begin anew: d.a_x*');
+  expect(textOf(shared(''), shared('share_threshold: true, '))).toBe('changed d.a_x*; counters begin anew: d.a_x*');
   expect(textOf(day, day)).toBeUndefined();
 });
 

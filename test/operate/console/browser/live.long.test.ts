@@ -175,13 +175,13 @@ describe('with counters in Redis', () => {
     await page.goto(viewAt(second));
     await page.getByText('Up', { exact: true }).waitFor();
     await redis.stop();
-    const sentence = page.getByRole('heading', { name: 'Redis does not answer' });
+    const sentence = page.getByRole('heading', { name: 'The store has not answered since' });
     await sentence.waitFor();
     await page.getByText('Down', { exact: true }).waitFor();
     await isLive(page); // the service itself answers
     await until('failed calls are stated', async () => {
       await send(second, 'demo', [['user', 'alice']]);
-      return page.getByRole('heading', { name: /calls\/s fail since .*: Redis does not answer\.$/ }).isVisible();
+      return page.getByRole('heading', { name: /got no decision, .*: Redis does not answer\./ }).isVisible();
     });
     await redis.restart();
     await page.getByText('The store answers again').waitFor();

@@ -230,10 +230,12 @@ test('everything can be reached and used by keyboard alone', async () => {
   await page.goto(viewAt(weir));
   await page.getByText('Live', { exact: true }).waitFor();
   const focused = async (): Promise<string> => String(await page.evaluate('document.activeElement.textContent.trim()'));
-  const tabTo = async (text: string): Promise<void> => {
+  const labelled = async (): Promise<string> =>
+    String(await page.evaluate('document.activeElement.labels?.[0]?.textContent.trim()'));
+  const tabTo = async (text: string, read = focused): Promise<void> => {
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press('Tab');
-      if ((await focused()) === text) return;
+      if ((await read()) === text) return;
     }
     throw new Error(`Tab does not reach '${text}'`);
   };
@@ -242,8 +244,14 @@ test('everything can be reached and used by keyboard alone', async () => {
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Clients', exact: true }).waitFor();
   await page.waitForFunction('document.activeElement.id === "main"'); // set by an effect after the heading is rendered
-  for (const text of ['demo', 'user', 'alice']) {
-    await page.keyboard.press('Tab');
+  await tabTo('Another client, by its descriptor'); // below the list of clients
+  await page.keyboard.press('Enter');
+  for (const [field, text] of [
+    ['Domain', 'demo'],
+    ['Key', 'user'],
+    ['Value', 'alice'],
+  ] as const) {
+    await tabTo(field, labelled);
     await page.keyboard.press('ControlOrMeta+a');
     await page.keyboard.type(text);
   }
@@ -304,7 +312,7 @@ test('pictures of the console for the docs can be taken', async () => {
       const introduction = page.getByRole('button', { name: 'Close', exact: true });
       if (name === 'first-screen' && (await introduction.isVisible())) await introduction.click();
       await page.waitForTimeout(isUpdate ? 20_000 : 500);
-      if (isUpdate) await page.getByText('was late by').waitFor({ state: 'detached' }); // other work on the machine
+      if (isUpdate) await page.getByText('Late', { exact: true }).waitFor({ state: 'detached' }); // other work on the machine
       const png = await page.screenshot({ path: join(into, `${name}.png`) });
       expect(png.length).toBeLessThan(150_000);
     }
