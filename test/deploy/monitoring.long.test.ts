@@ -96,7 +96,7 @@ const statsdAt = (port: number) => ({
   ...{ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: String(port), STATSD_PROTOCOL: 'tcp' },
 });
 /** Alerts about series of Prometheus itself, or about changes over many minutes; promtool alone tests them. */
-const ofPrometheus = ['WeirAbsent', 'WeirDown', 'WeirRestarts'];
+const ofPrometheus = ['WeirAbsent', 'WeirDown', 'WeirRestarts', 'WeirStoreSlow'];
 /** The other alerts, after a second. */
 const SOON = readFileSync(ALERTS, 'utf8')
   .replaceAll(/^( +for: )\d+m$/gm, '$11s')
