@@ -21,7 +21,7 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--max-keys-hit <part>', 'maximum share of the normal keys that a proposal may hit; default: 1%', accepted)
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
-    .action(onFiles(surroundings, async () => (await import('../advise/run-advise.ts')).runAdvise));
+    .action(onFiles(surroundings, async () => (await import('./run-advise.ts')).runAdvise));
 }
 
 function accepted(written: string): number {
