@@ -6,7 +6,7 @@ export interface SideService {
   /** The paths of its methods. */
   readonly paths: readonly string[];
   load(overload: Overload): Promise<readonly Method[]>;
-  /** It has bounds of its own, which only the HTTP/2 server of this service keeps: it is loaded with that, at the start. */
+  /** Its message bounds are kept only by this service's HTTP/2 server, so that server loads it at the start. */
   readonly needsH2?: boolean;
   /** Ends its streams, and refuses new ones; called before the server closes. */
   readonly close?: () => void;

@@ -184,7 +184,7 @@ function parseAnchored(
   return { ...numbers, ...anchored, algorithm: 'fixed_window', alignment: dated?.calendar ?? 'epoch', counter };
 }
 
-/** With the boundaries around the counter's window: the clock may have run back since. */
+/** Has the boundaries around the counter's window even if the clock has run back since then. */
 const numbersOf = (limit: FixedWindowLimit, state: State | undefined, nowMs: number): WindowNumbers =>
   numbers(limit, Math.max(nowMs, knownStart(state)));
 

@@ -34,7 +34,7 @@ export const rateNames = Object.keys(algorithms) as readonly RateName[]; // exac
 
 export type Rate = Algorithm<RateLimit>;
 
-/** The rows by their places: what steps that count beside an algorithm call. */
+/** The rows in the order of the script's table, by which a reservation finds the step of its rate. */
 export const rates: readonly Rate[] = Object.values(algorithms as Readonly<Record<RateName, Rate>>); // each of its own kind
 
 /** The row of a limit's algorithm. */

@@ -299,7 +299,7 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   windows?(limit: L): 'epoch' | 'first_hit' | 'calendar';
   /** The start of the window that ends at a time; present with `windows`. Its twin has the suffix `_start_before`. */
   startBefore?(limit: L, endMs: number): number;
-  /** Where a report has the hits that the counter holds. Default: they are no usage. */
+  /** Where a report has the hits that the counter holds. Absent for limits whose hits are not usage. */
   heldAt?(limit: L): HeldAt;
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;

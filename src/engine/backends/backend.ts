@@ -14,7 +14,7 @@ interface AnyOperation extends Counter, Claim {
   readonly blocks: boolean;
   /** The hits are usage: see usage.ts. `all`: also those beyond the limit, since none are refused. */
   readonly metered?: true | 'all' | undefined;
-  /** The name of its usage: that of a child of a shared limit. Default: the counter's. */
+  /** The key that usage is booked under, which names the child of a shared limit. Default: the counter's key. */
   readonly usageKey?: CounterKey | undefined;
 }
 

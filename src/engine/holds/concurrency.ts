@@ -98,7 +98,7 @@ const MAX_AGE = 30;
 /** Windows until then if the baseline was replaced without a probe. */
 const SOON = 3;
 
-/** Ids of holders are below, and evenly distributed: they choose the failures that count, since states are integers. */
+/** Exclusive maximum of holder ids. They are evenly distributed, so they can decide which failures count in full. */
 const HOLDERS = 9_007_199_254_740_992;
 
 const GROWN = moves.indexOf('grown');

@@ -4,7 +4,7 @@ import type { Status, StatusFinding } from '../answers/status.ts';
 import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf, SLOW_STORE_MS } from './incidents.ts';
 
 /** What the sentence is made of. */
-export interface SituationFacts {
+interface SituationFacts {
   readonly nowMs: number;
   readonly isReady: boolean;
   readonly lastMinute: Outcomes;

@@ -133,7 +133,7 @@ interface MeteredCounters {
   readonly nowMs: number;
 }
 
-/** Adds what an operation uses to the usage. @param charge  undefined: it is not charged */
+/** Charges an operation and books its usage. @param charge  returns undefined if there is nothing to charge */
 function meter<D extends CounterDecision | undefined>(
   { usage, counters, nowMs }: MeteredCounters,
   operation: Operation,

@@ -391,7 +391,7 @@ export class RedisBackend implements Backend {
     });
   }
 
-  /** Runs operations by a script, although none can run as far as it is known. */
+  /** Runs operations by a script even while scripts are believed to be unavailable. */
   async #runAlone(operations: readonly Operation[], { timeoutMs }: RunOptions): Promise<Replies> {
     const outcome = await within(timeoutMs, this.#runScript([{ operations, spend: 'each' }], ONE_NODE));
     if ('value' in outcome) return outcome.value[0] ?? [];

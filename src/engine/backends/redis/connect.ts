@@ -67,8 +67,8 @@ export const isQuiet = (redis: RedisConnection): boolean => redis instanceof Red
 
 /**
  * After an attempt to connect whose handshake was answered by closing the connection, makes the next one without a
- * handshake. If that is usable, a second connection shows whether a handshake still fails: the server may have been down
- * behind a proxy that accepts connections.
+ * handshake. If that is usable, a second connection tries the handshake again, since a proxy that accepts connections may
+ * have closed the first one only because the server behind it was down.
  */
 function outliveHandshake(redis: Redis): Redis {
   let isUnanswered = false;

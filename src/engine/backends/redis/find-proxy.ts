@@ -10,8 +10,8 @@ const KEPT_MS = 10_000;
 const ARE_TOGETHER = "for _, key in ipairs(KEYS) do if not redis.call('GET', key) then return 0 end end return 1";
 
 /**
- * Why scripts must not run on the connection, although they may: a proxy sends each command to the server of its first
- * key, so that a script does not find the others.
+ * Finds out why scripts must not be used on a connection that accepts them. A proxy sends a script to the server of its
+ * first key, where the other keys are missing.
  *
  * @param nameKey  makes a key that the user may use
  */

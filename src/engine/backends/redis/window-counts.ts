@@ -37,7 +37,7 @@ interface Answered extends Placed {
 }
 
 /** What became of changes. */
-export interface CountedWindows {
+interface Counted {
   readonly nowMs: number;
   /** For each change the window's state before it, or why Redis refused it. */
   readonly befores: readonly (State | Error)[];
@@ -81,7 +81,7 @@ export class WindowCounts {
    * @param isExact  Redis tells its time; otherwise it is estimated, unless the expiry of a new counter shows it
    * @throws  the error of a call that may have run
    */
-  async count(windows: readonly Change[], slot: number, isExact = true): Promise<CountedWindows> {
+  async count(windows: readonly Change[], slot: number, isExact = true): Promise<Counted> {
     const estimatedMs = this.#clock(slot);
     const commands = new Pipeline();
     if (isExact) commands.add('TIME');
@@ -187,8 +187,8 @@ export class WindowCounts {
   }
 
   /**
-   * The expiry of a new counter. Hits at the end of a window are counted in the next one: they may arrive after the end,
-   * when a counter that expires at the end would not be kept.
+   * The expiry of a new counter. Hits in the last moments of a window count in the next one, since they may arrive after
+   * the window has ended, when its counter would expire at once.
    */
   #endToSet(limit: Limit, nowMs: number): number {
     const endMs = this.#endAt(limit, nowMs);
