@@ -6,7 +6,7 @@ import type { CounterKey } from '../key.ts';
 import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
-import { heldNumbers, operationNumbers, requestNumbers, resetNumbers, roles, runNumbers } from './scripts/format.ts';
+import { heldAt as heldPlaces, operationAt, requestAt, resetAt, roles, runAt } from './scripts/format.ts';
 
 /** Counters in another format, shared with other programs. */
 export interface ForeignCounters {
@@ -95,16 +95,16 @@ export function encodeBatch(
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
-    packedRequests.addRecord(requestNumbers, { spend: spends.indexOf(spend), count: group.operations.length });
+    packedRequests.addRecord(requestAt, { spend: spends.indexOf(spend), count: group.operations.length });
     for (const operation of group.operations) {
       const key = keys.intern(operation.key);
       runs.close(key);
       const isCounted = meters(operation);
       packOperation(operation, spend, { key, limit: placeOfLimit(limits, operation), isMetered: isCounted ? 1 : 0 });
-      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldNumbers, heldAt(operation));
+      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldPlaces, heldAt(operation));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
         const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
-        packedRequests.addRecord(resetNumbers, { key: keys.intern(resetKeyOf(operation.key)), ms });
+        packedRequests.addRecord(resetAt, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
       if (algorithmFor(operation.limit).state.hasNodes)
         packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
@@ -157,19 +157,19 @@ function packOperation(
   placed: { readonly key: number; readonly limit: number; readonly isMetered: number },
 ): void {
   const { kind, hits, blocks } = operation;
-  packedRequests.addRecord(operationNumbers, {
+  packedRequests.addRecord(operationAt, {
     ...placed,
     hits: signedHits(operation),
     kind: kinds.indexOf(kind === 'peek' && hits === 0 ? 'spend' : kind),
-    role: roles.indexOf(roleOf(operation, spend)),
+    role: roleOf(operation, spend),
     blocks: blocks ? 1 : 0,
   });
 }
 
-function roleOf(operation: Operation, spend: Spend): (typeof roles)[number] {
-  if (spend === 'each') return operation.commits ? 'commits' : 'ordinary';
-  if (standsAlone(operation)) return 'alone';
-  return marksRefusal(operation) ? 'marks' : 'ordinary';
+function roleOf(operation: Operation, spend: Spend): number {
+  if (spend === 'each') return operation.commits ? roles.commits : roles.ordinary;
+  if (standsAlone(operation)) return roles.alone;
+  return marksRefusal(operation) ? roles.marks : roles.ordinary;
 }
 
 /** The keys of a batch, each once. */
@@ -305,7 +305,7 @@ class OpenRun implements Run {
 
   pack(into: PackedNumbers): void {
     const { places, repeated } = this;
-    into.addRecord(runNumbers, {
+    into.addRecord(runAt, {
       limit: this.limitPlace,
       hits: this.hits,
       isMetered: this.isCounted ? 1 : 0,
