@@ -2,7 +2,7 @@ import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
-import { createReferenceMetrics } from '../../src/operate/observe/prometheus-reference.ts';
+import { createReferenceMetrics } from '../../src/parts/sinks/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
 import { noPeerCounts } from '../../src/operate/observe/site-counts.ts';
 import { createStatistics, type Statistics } from '../../src/operate/observe/stats.ts';

@@ -84,7 +84,7 @@ async function testRules(
   { env, print, fail }: Surroundings,
 ): Promise<void> {
   const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
-    import('../check/rule-tests.ts'),
+    import('../../parts/rule-tests/rule-tests.ts'),
     import('../../settings/values.ts'),
     import('../../base/printable.ts'),
   ]);

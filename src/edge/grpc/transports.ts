@@ -6,5 +6,5 @@ import type { GrpcServerOptions } from './grpc-server.ts';
 export const transports = {
   h2: (options: GrpcServerOptions): Promise<GrpcServer> => startH2Server(options),
   'grpc-js': async (options: GrpcServerOptions): Promise<GrpcServer> =>
-    (await import('./grpc-js.ts')).startGrpcJsServer(options), // imports a library that h2 does not need
+    (await import('../../parts/grpc-js/grpc-js.ts')).startGrpcJsServer(options), // imports a library that h2 does not need
 } as const;

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import type { ProfileKind } from '../../edge/http/profile.ts';
+import type { ProfileKind } from '../../parts/profile/profile.ts';
 import type { Caller } from '../../edge/rls/service.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { Records } from '../../engine/backends/records.ts';
@@ -8,15 +8,15 @@ import type { Answer } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { SLOT_MS } from '../../lab/sketches/rotating-top.ts';
+import { SLOT_MS } from '../sketches/rotating-top.ts';
 import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
-import type { Evidence, EvidenceReport } from '../findings/evidence.ts';
+import type { Evidence, EvidenceReport } from '../../parts/findings/evidence.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
 import { type Finding, settle } from './problem.ts';
-import { type RefusalKind, type RefusalReport, RefusalSample, wasSpared } from './refusals.ts';
+import { type RefusalKind, type RefusalReport, RefusalSample, wasSpared } from '../../parts/refusals/refusals.ts';
 import { type MethodCall, runCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
@@ -202,7 +202,7 @@ export class AdminAgent {
       profile: async ({ what, seconds }) => {
         this.#profiling = new AbortController();
         const { signal } = this.#profiling;
-        return (await import('../../edge/http/profile.ts')).takeProfile(what, seconds, signal);
+        return (await import('../../parts/profile/profile.ts')).takeProfile(what, seconds, signal);
       },
       end_profile: () => this.#profiling?.abort(),
       records: ({ call }) => settle(runCall(options.records, call)),

@@ -3,7 +3,7 @@ import { type ApiOperation, operation } from './api.ts';
 import { counterOperations } from './counter-operations.ts';
 import { type Explains, explainOperations } from './explain-operations.ts';
 import type { AdminOptions } from './options.ts';
-import { overrideOperations } from './override-operations.ts';
+import { overrideOperations } from '../../parts/overrides/operations.ts';
 import { pageSize } from './parameters.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
 import { sessionOperations } from './session-operations.ts';

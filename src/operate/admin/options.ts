@@ -8,7 +8,7 @@ import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import type { Reload } from '../../engine/rules/reload/reload.ts';
 import type { CandidateBook } from '../candidate/book.ts';
-import type { Findings } from '../findings/findings.ts';
+import type { Findings } from '../../parts/findings/findings.ts';
 import type { SitesReport } from '../observe/site-counts.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
@@ -16,7 +16,7 @@ import type { WorkReport } from '../observe/work-state.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { Audit } from './audit.ts';
-import type { OverrideRecords } from './override-records.ts';
+import type { OverrideRecords } from '../../parts/overrides/override-records.ts';
 
 /** The processes that answer requests, as the parts that serve operators use them. */
 export interface Responders {

@@ -1,4 +1,4 @@
-import type { TopList } from '../../lab/sketches/space-saving.ts';
+import type { TopList } from '../sketches/space-saving.ts';
 import type { ShownKey } from '../answers/views.ts';
 
 /** The confidence of the bounds for sampled counts. */

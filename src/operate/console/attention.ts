@@ -4,7 +4,7 @@ import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/
 import type { AdminOptions, SourcedRules } from '../admin/options.ts';
 import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
-import type { StandingFinding } from '../findings/findings.ts';
+import type { StandingFinding } from '../../parts/findings/findings.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
 import type { Incident, Incidents } from './incidents.ts';
 import type { AllRuleSeries, SeriesView } from './rule-series.ts';

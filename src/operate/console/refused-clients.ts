@@ -1,6 +1,6 @@
 import type { Hash } from '../../base/hashed.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { encodedEntries } from '../../lab/sketches/top-name.ts';
+import { encodedEntries } from '../sketches/top-name.ts';
 import { describeTop, mergeRules, type RefusedTop } from '../admin/top-keys.ts';
 import type { RefusedClient, ShownKey } from '../answers/views.ts';
 import { Episode } from './episode.ts';

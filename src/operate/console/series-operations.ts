@@ -9,7 +9,7 @@ import { shownBy } from '../admin/shown.ts';
 import type { Columns, Instance, SeriesAnswer } from '../answers/service.ts';
 import type { Heartbeat } from './instances.ts';
 import type { Live } from './live.ts';
-import { type HistoryRange, historyRangeNames, historyRanges, type PrometheusHistory } from './prometheus-history.ts';
+import { type HistoryRange, historyRangeNames, historyRanges, type PrometheusHistory } from '../../parts/history/prometheus-history.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
 import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';

@@ -2,14 +2,14 @@ import { every } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { debugRoutes } from '../../edge/http/debug.ts';
-import { type ProfileKind, profileRoutes } from '../../edge/http/profile.ts';
+import { type ProfileKind, profileRoutes } from '../../parts/profile/profile.ts';
 import { findToken, isChecked, seesValues } from '../../operate/admin/access.ts';
 import { operationRoutes } from '../../operate/admin/api.ts';
 import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
-import { listOverrides } from '../../operate/admin/override-operations.ts';
-import { assetRoutes } from '../../operate/console/assets.ts';
-import { Findings } from '../../operate/findings/findings.ts';
+import { listOverrides } from '../../parts/overrides/operations.ts';
+import { assetRoutes } from '../../parts/console/assets.ts';
+import { Findings } from '../../parts/findings/findings.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
@@ -23,7 +23,7 @@ import { openParts } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import type { ControlCore } from './core.ts';
 import { openOperators } from './operators.ts';
-import { openSink } from './sink.ts';
+import { openSink } from '../../parts/sinks/open.ts';
 
 interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
   readonly core: ControlCore;

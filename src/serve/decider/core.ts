@@ -4,7 +4,7 @@ import { ReadinessCheck } from '../../edge/rls/health.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { createEngine } from '../../engine/create-engine.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { Evidence } from '../../operate/findings/evidence.ts';
+import { Evidence } from '../../parts/findings/evidence.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import { openHash } from '../parts/hash.ts';

@@ -4,7 +4,7 @@ import { findRules } from '../../../src/edge/rls/find-rules.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { explain } from '../../../src/operate/admin/explain.ts';
-import { createDecisionLog } from '../../../src/operate/observe/decision-log.ts';
+import { createDecisionLog } from '../../../src/parts/decision-log/decision-log.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { WINDOW_SLOTS } from '../../../src/lab/sketches/rotating-top.ts';
+import { WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
 import { numbers } from '../../helpers/numbers.ts';
 

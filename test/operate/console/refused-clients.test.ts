@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { encodedEntries } from '../../../src/lab/sketches/top-name.ts';
+import { encodedEntries } from '../../../src/operate/sketches/top-name.ts';
 import type { RefusedTop } from '../../../src/operate/admin/top-keys.ts';
 import { RefusedClients } from '../../../src/operate/console/refused-clients.ts';
 

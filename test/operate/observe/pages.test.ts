@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { debugRoutes } from '../../../src/edge/http/debug.ts';
 import type { Page } from '../../../src/edge/http/server.ts';
 import { createMetrics } from '../../../src/operate/observe/prometheus.ts';
-import { createReferenceMetrics } from '../../../src/operate/observe/prometheus-reference.ts';
+import { createReferenceMetrics } from '../../../src/parts/sinks/prometheus-reference.ts';
 import { referenceCounters } from '../../../src/operate/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
 import { parseExposition } from '../../helpers/exposition.ts';

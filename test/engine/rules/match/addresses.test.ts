@@ -7,7 +7,7 @@ import { match } from '../../../../src/engine/rules/match/match.ts';
 import { valueMatcher } from '../../../../src/engine/rules/match/matchers.ts';
 import { trace } from '../../../../src/engine/rules/match/trace.ts';
 import { addressBlockText, toNetwork } from '../../../../src/engine/rules/read/address-block.ts';
-import { matchDigest, needsValue } from '../../../../src/lab/record/hashing.ts';
+import { matchDigest, needsValue } from '../../../../src/parts/lab/record/hashing.ts';
 import { deciderOf } from '../../../helpers/decider.ts';
 import fc from '../../../helpers/property.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';
