@@ -90,7 +90,7 @@ function addExplain(program: Command, surroundings: Surroundings): void {
           descriptors: string[],
           options: ServiceFlags & { hits: number; rules?: string; at?: string },
         ) => {
-          const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
+          const { clockAt, explainOffline, renderExplanation } = await import('../../parts/explain/render.ts');
           if (options.at !== undefined && options.rules === undefined)
             throw new CommandFailed('--at requires --rules: a service explains only its present answer');
           const request = createRequest(domain, descriptors, options.hits);

@@ -13,8 +13,8 @@ import type { ListedCounters } from '../answers/counters.ts';
 import type { Explanation } from '../answers/explain.ts';
 import type { TopKind } from '../answers/views.ts';
 import type { Evidence, EvidenceReport } from '../../parts/findings/evidence.ts';
-import type { ExplainOptions } from './explain.ts';
-import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from './named-counters.ts';
+import type { ExplainOptions } from '../../parts/explain/explain.ts';
+import type { CountedDescriptor, CounterChange, CounterSources, ListQuery, NamedCounters } from '../../parts/counters/named-counters.ts';
 import { type Finding, settle } from './problem.ts';
 import { type RefusalKind, type RefusalReport, RefusalSample, wasSpared } from '../../parts/refusals/refusals.ts';
 import { type MethodCall, runCall } from './remote-records.ts';
@@ -121,8 +121,8 @@ const createSamples = ({ refusals, clock }: Pick<AgentOptions, 'refusals' | 'clo
     : undefined;
 
 // what only some questions need is loaded at the first of them
-const loadExplain = () => import('./explain.ts');
-const loadCounters = () => import('./named-counters.ts');
+const loadExplain = () => import('../../parts/explain/explain.ts');
+const loadCounters = () => import('../../parts/counters/named-counters.ts');
 
 /** What one process keeps for operators; answers their questions about it. */
 export class AdminAgent {

@@ -1,7 +1,7 @@
 import { fields } from '../../base/shape.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { counterOperations } from './counter-operations.ts';
-import { type Explains, explainOperations } from './explain-operations.ts';
+import { counterOperations } from '../../parts/counters/operations.ts';
+import { type Explains, explainOperations } from '../../parts/explain/operations.ts';
 import type { AdminOptions } from './options.ts';
 import { overrideOperations } from '../../parts/overrides/operations.ts';
 import { pageSize } from './parameters.ts';

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import { show } from '../../../src/cli/commands/client.ts';
-import { renderExplanation } from '../../../src/cli/commands/explain.ts';
+import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
 import {

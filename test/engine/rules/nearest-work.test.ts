@@ -3,7 +3,7 @@ import { TooCostly } from '../../../src/base/request-work.ts';
 import { findRules } from '../../../src/edge/rls/find-rules.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
-import { explain } from '../../../src/operate/admin/explain.ts';
+import { explain } from '../../../src/parts/explain/explain.ts';
 import { createDecisionLog } from '../../../src/parts/decision-log/decision-log.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { deciderOf } from '../../helpers/decider.ts';

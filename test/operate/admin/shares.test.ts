@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
-import { renderExplanation } from '../../../src/cli/commands/explain.ts';
+import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { renderCounters } from '../../../src/cli/commands/render.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
@@ -12,8 +12,8 @@ import type { Entry } from '../../../src/engine/rules/match/match.ts';
 import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { describeShare } from '../../../src/operate/admin/counter-state.ts';
-import { explain } from '../../../src/operate/admin/explain.ts';
-import { changeCounters, listCounters, readCounters } from '../../../src/operate/admin/named-counters.ts';
+import { explain } from '../../../src/parts/explain/explain.ts';
+import { changeCounters, listCounters, readCounters } from '../../../src/parts/counters/named-counters.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';

@@ -7,7 +7,7 @@ import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { listCounters } from '../../../src/operate/admin/named-counters.ts';
+import { listCounters } from '../../../src/parts/counters/named-counters.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
 import { TopKeys } from '../../../src/operate/admin/top-keys.ts';

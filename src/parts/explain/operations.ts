@@ -2,12 +2,12 @@ import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import type { Explanation } from '../answers/explain.ts';
-import type { NamedReply } from './agent.ts';
-import { type ApiOperation, operation } from './api.ts';
-import type { AdminOptions } from './options.ts';
-import { ApiProblem } from './problem.ts';
-import { parseJson } from './schema.ts';
+import type { Explanation } from '../../operate/answers/explain.ts';
+import type { NamedReply } from '../../operate/admin/agent.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { parseJson } from '../../operate/admin/schema.ts';
 
 /** Functions that add to the explanation of a request. */
 export type Explains = readonly ((explanation: Explanation, domain: string) => Promise<Explanation>)[];

@@ -3,10 +3,10 @@ import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import { parseAmount } from '../../engine/algorithms/money.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../answers/counters.ts';
-import { type ApiOperation, operation } from './api.ts';
+import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../../operate/answers/counters.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts';
-import type { AdminOptions } from './options.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
 import {
   type ChangeBody,
   changeBody,
@@ -17,9 +17,9 @@ import {
   refuseHashes,
   refuseUnknownRule,
   text,
-} from './parameters.ts';
-import { ApiProblem, foundIn } from './problem.ts';
-import { describeOverride, shownBy, shownEntries } from './shown.ts';
+} from '../../operate/admin/parameters.ts';
+import { ApiProblem, foundIn } from '../../operate/admin/problem.ts';
+import { describeOverride, shownBy, shownEntries } from '../../operate/admin/shown.ts';
 
 /** Operations that show and change the counters of a descriptor, or list all counters. */
 export function counterOperations(options: AdminOptions): readonly ApiOperation[] {

@@ -7,14 +7,14 @@ import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { explain } from '../../operate/admin/explain.ts';
+import { explain } from './explain.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
-import { CommandFailed } from './client.ts';
-import { shownEntries } from './for-terminal.ts';
-import { loadMergedRulesAt } from './load-rules.ts';
-import { duration, type Paint } from './paint.ts';
-import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from './render.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { shownEntries } from '../../cli/commands/for-terminal.ts';
+import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
+import { duration, type Paint } from '../../cli/commands/paint.ts';
+import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../../cli/commands/render.ts';
 
 /**
  * The clock for an explanation.
