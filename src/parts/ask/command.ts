@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 import { count, type Surroundings, targetOption } from '../../cli/commands/admin.ts';
+import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 
 /** Adds the command that sends a request. */
 export function addAskCommand(program: Command, surroundings: Surroundings): void {

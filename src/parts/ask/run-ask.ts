@@ -9,6 +9,7 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
+import { renderSpared } from '../../cli/commands/render.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
 import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
@@ -24,7 +25,6 @@ import {
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
-import { renderSpared } from '../../cli/commands/render.ts';
 
 /** A request to a running service. */
 interface Question {

@@ -3,9 +3,8 @@ import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import { parseAmount } from '../../engine/algorithms/money.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import type { ChangedCounters, CounterState, DescriptorCounters, ListedCounters } from '../../operate/answers/counters.ts';
-import { type ApiOperation, operation } from '../../operate/admin/api.ts';
-import type { CounterChange, ListQuery, NamedCounter } from './named-counters.ts';
+import { operation } from '../../operate/admin/api.ts';
+import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import {
   type ChangeBody,
@@ -18,12 +17,21 @@ import {
   refuseUnknownRule,
   text,
 } from '../../operate/admin/parameters.ts';
-import { ApiProblem, foundIn } from '../../operate/admin/problem.ts';
+import { ApiProblem, type Finding, foundIn } from '../../operate/admin/problem.ts';
 import { describeOverride, shownBy, shownEntries } from '../../operate/admin/shown.ts';
+import type {
+  ChangedCounters,
+  CounterState,
+  DescriptorCounters,
+  ListedCounters,
+} from '../../operate/answers/counters.ts';
+import type { OperatorPart } from '../../serve/control/part.ts';
+import type { CounterChange, ListQuery, NamedCounter, NamedCounters } from './named-counters.ts';
+import type { CounterQuestion } from './open.ts';
 
 /** Operations that show and change the counters of a descriptor, or list all counters. */
-export function counterOperations(options: AdminOptions): readonly ApiOperation[] {
-  return [
+export const counterOperations = (options: AdminOptions): OperatorPart => ({
+  operations: [
     operation('GET /api/v1/counters', {
       summary: 'the counters of a descriptor, or a page of all counters',
       need: 'read',
@@ -45,8 +53,12 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
       answers: 'The counters before and after. Those that count in another unit are unchanged.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', ...readGrant(body) }),
     }),
-  ];
-}
+  ],
+});
+
+/** Asks one of the processes that answer requests. */
+const askOne = async <T>(options: AdminOptions, question: CounterQuestion, isChange = false): Promise<T> =>
+  foundIn((await options.askOne({ kind: 'part', part: 'counters', question, isChange })) as Finding<T> | undefined); // by the same capability
 
 const counterQuery = fields(
   {},
@@ -85,12 +97,10 @@ async function counters(
   if (query.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = readDescriptor(query.descriptor);
-  const { counters: all, override } = foundIn(
-    await options.askOne({ kind: 'counters', domain: query.domain, entries }),
-  );
+  const named = { domain: query.domain, entries };
+  const { counters: all, override } = await askOne<NamedCounters>(options, { kind: 'read', ...named });
   return {
-    domain: query.domain,
-    entries,
+    ...named,
     ...(override && { override: describeOverride(override) }),
     counters: all.map(({ about, state }) => ({ ...about, ...state })),
   };
@@ -101,7 +111,7 @@ async function list(options: AdminOptions, query: ListQuery): Promise<ListedCoun
   if (rule !== undefined) refuseUnknownRule(options.rules(), rule);
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
     throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
-  const page = foundIn(await options.askOne({ kind: 'list', query }));
+  const page = await askOne<ListedCounters>(options, { kind: 'list', query });
   const shown = shownBy(true, options.hash);
   return {
     ...page,
@@ -121,7 +131,7 @@ async function change(
 ): Promise<ChangedCounters> {
   refuseHashes(entries, options.hash);
   const ofDescriptor = { domain: name, entries };
-  const before = foundIn(await options.askOne({ kind: 'counters', ...ofDescriptor }));
+  const before = await askOne<NamedCounters>(options, { kind: 'read', ...ofDescriptor });
   const what = auditedCounter(options, ofDescriptor, before.counters[0]?.rule, how);
   if (how.kind === 'grant' && before.counters.every(({ state }) => state.currency !== how.currency))
     throw new ApiProblem(
@@ -135,9 +145,10 @@ async function change(
   const after = await options.audit.change(
     { who, change: how.kind, reason: why, what, before: states, after: planned },
     async () => {
-      const changed = foundIn(await options.askOne({ kind: 'change', ...ofDescriptor, change: how }));
+      const question = { kind: 'change', ...ofDescriptor, change: how } as const;
+      const changed = await askOne<NamedCounters>(options, question, true);
       const keys = changed.counters.map(({ key }) => key);
-      await options.ask({ kind: how.kind === 'reset' ? 'forget' : 'recheck', keys });
+      await askPart(options, 'counters', { kind: how.kind === 'reset' ? 'forget' : 'recheck', keys });
       return changed;
     },
   );

@@ -11,11 +11,16 @@ import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import type { SharedChild } from '../../operate/answers/counters.ts';
-import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
-import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
 import { type NamedChild, namedChildren, readChildren } from '../../operate/admin/shared-children.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
+import type { SharedChild } from '../../operate/answers/counters.ts';
+import type {
+  ExplainedDecision,
+  ExplainedDescriptor,
+  ExplainedLimit,
+  Explanation,
+} from '../../operate/answers/explain.ts';
+import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
 
 /** What explains a request. */
 export interface ExplainOptions {

@@ -2,19 +2,19 @@ import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { NamedReply } from '../../operate/admin/agent.ts';
-import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import { operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { parseJson } from '../../operate/admin/schema.ts';
+import type { Explanation } from '../../operate/answers/explain.ts';
+import type { OpenOperatorPart } from '../../serve/control/part.ts';
 
-/** Functions that add to the explanation of a request. */
-export type Explains = readonly ((explanation: Explanation, domain: string) => Promise<Explanation>)[];
+type Explains = Parameters<OpenOperatorPart>[2]['explains'];
 
 /** The operation that explains the answer to a request. */
-export function explainOperations(options: AdminOptions, explains: Explains): readonly ApiOperation[] {
-  return [
+export const explainOperations: OpenOperatorPart = (options, _settings, { explains }) => ({
+  operations: [
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
@@ -22,8 +22,8 @@ export function explainOperations(options: AdminOptions, explains: Explains): re
       answers: 'The answer in the format of /json, and its explanation.',
       answer: ({ rawBody }) => explainRequest(rawBody, options, explains),
     }),
-  ];
-}
+  ],
+});
 
 async function explainRequest(body: Buffer, options: AdminOptions, explains: Explains): Promise<Explanation> {
   let request: WireRequest;
@@ -34,13 +34,14 @@ async function explainRequest(body: Buffer, options: AdminOptions, explains: Exp
     parseJson(body); // refuses a body that is not JSON at all
     return { status: 400, error: error.message, descriptors: [] };
   }
-  const replies = await options.ask({ kind: 'explain', request });
+  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request } });
+  const replies = asked as readonly NamedReply<Explanation>[]; // by the same capability
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
   let explanation: Explanation = { ...first.reply, rules };
-  for (const explain of explains) explanation = await explain(explanation, request.domain);
+  for (const explain of explains()) explanation = await explain(explanation, request.domain);
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 

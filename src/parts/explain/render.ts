@@ -1,4 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
+import { shownEntries } from '../../cli/commands/for-terminal.ts';
+import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
+import { duration, type Paint } from '../../cli/commands/paint.ts';
+import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../../cli/commands/render.ts';
 import { createResponseHeaders } from '../../edge/rls/headers.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
@@ -7,14 +12,9 @@ import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import { requestFromJson } from '../../engine/wire/json.ts';
 import { InvalidJson } from '../../engine/wire/json-reader.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { explain } from './explain.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
-import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../../cli/commands/render.ts';
+import { explain } from './explain.ts';
 
 /**
  * The clock for an explanation.
@@ -82,7 +82,7 @@ export function renderExplanation(
   }
   const spared = renderSpared(decision?.wouldRefuse);
   if (spared.length > 0) lines.push('', ...spared);
-  if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
+  if (decision && decision.delayMs > 0) lines.push('', `delayed by ${duration(decision.delayMs)}`);
   if (workers.length > 0) {
     lines.push('');
     for (const worker of workers)

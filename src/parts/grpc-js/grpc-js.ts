@@ -11,6 +11,14 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
+import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import { healthMethods } from '../../edge/grpc/health-service.ts';
+import { sideServices } from '../../edge/grpc/side-services.ts';
+import { createBatch, readBatchRequest } from '../../edge/rls/batch.ts';
+import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
+import { readRateLimitRequest } from '../../edge/rls/messages.ts';
+import { decideBatch, shouldRateLimit } from '../../edge/rls/proto.ts';
+import type { Caller, Outcome } from '../../edge/rls/service.ts';
 import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
@@ -18,15 +26,7 @@ import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import { listen, type PeerAddress, peerAddress } from '../../h2/listen/listener.ts';
 import { type GrpcServer, IDLE_CONNECTION, shutDown, TOO_MANY_CONNECTIONS } from '../../h2/server.ts';
-import { createBatch, readBatchRequest } from '../../edge/rls/batch.ts';
-import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
-import { readRateLimitRequest } from '../../edge/rls/messages.ts';
-import { decideBatch, shouldRateLimit } from '../../edge/rls/proto.ts';
-import type { Caller, Outcome } from '../../edge/rls/service.ts';
-import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import { healthMethods } from '../../edge/grpc/health-service.ts';
 import { injectConnections } from './injected-connections.ts';
-import { sideServices } from '../../edge/grpc/side-services.ts';
 
 /** Maximum age that fits Node's timers, including 10 % jitter. */
 const MAX_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);

@@ -1,15 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
+import { type History, type HistoryRange, type HistorySource, historyRanges } from '../../operate/console/history.ts';
 import { type Labels, writeLabels } from '../../operate/observe/metric.ts';
-
-/** The step and the number of steps of each range that Prometheus is asked for. */
-export const historyRanges = {
-  '1h': { stepMs: 30_000, rows: 120 },
-  '24h': { stepMs: 600_000, rows: 144 },
-  '7d': { stepMs: 3_600_000, rows: 168 },
-  '30d': { stepMs: 14_400_000, rows: 180 },
-} as const;
-export type HistoryRange = keyof typeof historyRanges;
-export const historyRangeNames = Object.keys(historyRanges) as readonly HistoryRange[]; // it has no other keys
 
 const TIMEOUT_MS = 5_000;
 /** Rates are those of this time at least: of several scrapes. */
@@ -23,24 +14,17 @@ export interface PrometheusOptions {
   readonly clock: Clock;
 }
 
-/** Columns of numbers for each step, and the time of the first. */
-export interface History {
-  readonly beginsAtMs: number;
-  readonly series: Readonly<Record<string, readonly number[]>>;
-}
-
 /** A field's query for a window of time: `120s`. */
 type Queries = Readonly<Record<string, (window: string) => string>>;
 
 /** Reads the history of this service from Prometheus, by fixed queries. */
-export class PrometheusHistory {
+export class PrometheusHistory implements HistorySource {
   readonly #options: PrometheusOptions;
 
   constructor(options: PrometheusOptions) {
     this.#options = options;
   }
 
-  /** The fields of `serviceFields`. @throws Error  Prometheus does not answer */
   ofService(range: HistoryRange): Promise<History> {
     const metric = this.#metric();
     const rate =
@@ -70,7 +54,6 @@ export class PrometheusHistory {
     });
   }
 
-  /** The fields of `allRuleFields`. @throws Error  Prometheus does not answer */
   ofRule(domain: string, rule: string, range: HistoryRange): Promise<History> {
     const metric = this.#metric(['domain', domain], ['rule', rule]);
     const rate =

@@ -1,15 +1,8 @@
-import type { Hash } from '../../base/hashed.ts';
 import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
-import {
-  descriptorKey,
-  type OverrideEffect,
-  type Overrides,
-  type StandingOverride,
-} from '../../engine/decide/overrides.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { descriptorKey, type OverrideEffect, type StandingOverride } from '../../engine/decide/overrides.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
@@ -17,10 +10,13 @@ import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { type ChangeBody, changeBody, changeFields, refuseHashes, time } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { describeOverride, HIDDEN, type Shown, shownBy, shownEntries } from '../../operate/admin/shown.ts';
+import { listedOverride, type Shown, shownBy } from '../../operate/admin/shown.ts';
 import { whyWithoutValues } from '../../operate/admin/unmatched.ts';
+import type { OverrideRecords } from './override-records.ts';
 
-type OverrideOptions = Pick<AdminOptions, 'overrides' | 'audit' | 'clock' | 'hash' | 'rules'>;
+interface OverrideOptions extends Pick<AdminOptions, 'audit' | 'clock' | 'hash' | 'rules'> {
+  readonly overrides: Pick<OverrideRecords, 'follow' | 'put' | 'remove'>;
+}
 
 const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
 
@@ -117,37 +113,13 @@ async function remove(
 
 type Named = Pick<StandingOverride, 'domain' | 'entries'>;
 
-const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
-  const own = shownEntries(entries, shown);
-  return { domain: name, descriptor: descriptorText(own), entries: own };
-};
-
 /** The override's name in the audit log. */
-function auditedName(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
-  const { domain: name, descriptor: written } = shownName(named, shownBy(true, hash));
+function auditedName(
+  override: StandingOverride,
+  { hash }: OverrideOptions,
+): Pick<ListedOverride, 'domain' | 'descriptor'> {
+  const { domain: name, descriptor: written } = listedOverride(override, shownBy(true, hash));
   return { domain: name, descriptor: written };
-}
-
-/** An override as the API shows it to operators. */
-const listedOverride = (override: StandingOverride, shown: Shown): ListedOverride => ({
-  ...describeOverride(override),
-  ...shownName(override, shown),
-});
-
-/**
- * All overrides that this process follows.
- *
- * @param seesValues  else values of callers are hidden, and reasons, which often name a caller
- */
-export function* listOverrides(
-  overrides: Pick<Overrides, 'all'>,
-  seesValues: boolean,
-  hash: Hash | undefined,
-): Iterable<ListedOverride> {
-  for (const override of overrides.all()) {
-    const listed = listedOverride(override, shownBy(seesValues, hash));
-    yield seesValues ? listed : { ...listed, reason: HIDDEN };
-  }
 }
 
 async function known(
@@ -158,7 +130,7 @@ async function known(
   const key = descriptorKey(name, entries);
   const all = await options.overrides.follow();
   return all.find((one) => {
-    const listed = shownName(one, shown);
+    const listed = listedOverride(one, shown);
     return descriptorKey(listed.domain, listed.entries) === key;
   });
 }

@@ -8,7 +8,8 @@ import { type ProfileKind, profileRoutes } from './profile.ts';
 export function profilePages({ access, askOne }: AdminOptions): OperatorPart {
   const allowed = access.tokens.filter(({ role }) => role === 'operate');
   if (allowed.length === 0) return {};
-  const ask = (question: ProfileQuestion, moreMs = 0) => askOne({ kind: 'part', part: 'profile', question }, moreMs);
+  const ask = (question: ProfileQuestion, moreMs = 0) =>
+    askOne({ kind: 'part', part: 'profile', question, isChange: true }, moreMs); // no other process is asked as well
   const take = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
     end.addEventListener('abort', () => void ask({ what: 'end' }));
     return (await ask({ what, seconds }, seconds * 1_000)) as object | undefined; // by the same capability

@@ -1,62 +1,36 @@
 import { shareRuns } from '../../base/later.ts';
 import { compressed } from '../../edge/http/compressed.ts';
 import { metricsRoute } from '../../edge/http/metrics.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
-import type { Statistics } from '../../operate/observe/stats.ts';
-import type { ReportedFigures } from '../../operate/observe/table.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { OpenOperatorPart, OperatorPart } from '../../serve/control/part.ts';
 import { openHttp } from '../../serve/parts/http.ts';
-import type { ProcessContext } from '../../serve/parts/process-context.ts';
+import type { Settings } from '../../settings/settings.ts';
 
-/** A destination of statistics besides the debug port. */
-interface Sink {
-  /** Records the duration of a gRPC call. */
-  onCallFinished(method: string, elapsedMs: number): void;
-  close(): Promise<void>;
-}
+type OperatorContext = Parameters<OpenOperatorPart>[2];
 
-/** The statistics of all processes. */
-interface MetricsSource {
-  readonly statistics: Statistics;
-  /** The part of the statistics that earlier processes have sent. */
-  readonly earlier: Statistics;
-  readonly figures: () => ReportedFigures;
-  /** Updates both. */
-  readonly refresh: () => Promise<void>;
-}
-
-/** @throws CannotStart if PROMETHEUS_ADDR cannot be bound */
-export function openSink(
-  options: Settings['sink'],
-  source: MetricsSource,
-  context: ProcessContext,
-): Promise<Sink> | Sink {
-  switch (options.kind) {
-    case 'none':
-      return { onCallFinished: () => {}, close: async () => {} };
-    case 'prometheus':
-      return servePrometheus(options, source, context);
-    default:
-      return sendStatsd(options, source, context);
-  }
-}
+/** Opens the destination of statistics besides the debug port. @throws CannotStart if PROMETHEUS_ADDR cannot be bound */
+export const openSink: OpenOperatorPart = (options, { sink }, context) => {
+  if (sink.kind === 'none') return {};
+  return sink.kind === 'prometheus' ? servePrometheus(sink, options, context) : sendStatsd(sink, options, context);
+};
 
 async function sendStatsd(
-  options: Settings['sink'],
-  source: MetricsSource,
-  { log, background }: ProcessContext,
-): Promise<Sink> {
-  const { extraTags, statsd, isExplicit } = options;
+  sink: Settings['sink'],
+  { statistics, figures }: AdminOptions,
+  { log, background, earlier }: OperatorContext,
+): Promise<OperatorPart> {
+  const { extraTags, statsd, isExplicit } = sink;
   const { createStatsdSink, dogStatsdNames, statsdNames } = await import('./statsd.ts');
-  const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
+  const names = sink.kind === 'dogstatsd' ? dogStatsdNames(extraTags, sink.mogrifiers) : statsdNames(extraTags);
   const at = `${statsd.host}:${statsd.port}`;
   const state = isExplicit ? background.add('statistics', `sending statistics to ${at}`) : undefined; // most machines have no daemon
   return createStatsdSink({
     ...statsd,
     names,
-    gauges: () => referenceGauges(source.figures()),
-    counters: () => referenceCounters(source.statistics),
-    sentBefore: () => referenceCounters(source.earlier),
+    gauges: () => referenceGauges(figures()),
+    counters: () => referenceCounters(statistics),
+    sentBefore: () => referenceCounters(earlier),
     onDown: (error) => (state ? state.failed(error) : log.info(`no statistics to ${at}: ${error.message}`)),
     onUp: () => (state ? state.works() : log.info(`sending statistics to ${at}`)),
   });
@@ -64,9 +38,9 @@ async function sendStatsd(
 
 async function servePrometheus(
   { prometheus, extraTags }: Settings['sink'],
-  { statistics, figures, refresh }: MetricsSource,
-  { log }: ProcessContext,
-): Promise<Sink> {
+  { statistics, figures, refresh }: AdminOptions,
+  { log }: OperatorContext,
+): Promise<OperatorPart> {
   const { createReferenceMetrics } = await import('./prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;
   const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, figures });

@@ -1,8 +1,8 @@
 import '../../helpers/realm.ts';
-import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
-import { mergeTop, SpaceSaving, type TopList } from '../../../src/operate/sketches/space-saving.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
 import { describeTop, mergeRules, type RuleTop, SHARED_TABLE, TopKeys } from '../../../src/operate/admin/top-keys.ts';
+import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
+import { mergeTop, SpaceSaving, type TopList } from '../../../src/operate/sketches/space-saving.ts';
 import { heapBytes } from '../../helpers/heap.ts';
 import { numbers, zipf } from '../../helpers/numbers.ts';
 import { ruleOf } from '../../helpers/rules.ts';

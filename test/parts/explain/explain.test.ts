@@ -1,5 +1,4 @@
 import '../../helpers/realm.ts';
-import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { toStatus } from '../../../src/edge/rls/service.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
@@ -14,8 +13,9 @@ import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
 import { responseToJson } from '../../../src/engine/wire/json.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
-import { explain } from '../../../src/parts/explain/explain.ts';
 import type { Explanation } from '../../../src/operate/answers/explain.ts';
+import { explain } from '../../../src/parts/explain/explain.ts';
+import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';

@@ -1,8 +1,9 @@
 import '../../helpers/realm.ts';
 import { serialize } from 'node:v8';
-import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
+import { shownBy } from '../../../src/operate/admin/shown.ts';
 import type { FindingKind } from '../../../src/operate/answers/findings.ts';
 import { Evidence } from '../../../src/parts/findings/evidence.ts';
+import { listedFinding } from '../../../src/parts/findings/operations.ts';
 import { Proxies } from '../../../src/parts/findings/proxies.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { zipf } from '../../helpers/numbers.ts';
@@ -273,16 +274,14 @@ test.each([
   expect(new Proxies().identify(caller)).toEqual({ proxy, connection: '[2001:db8::1]:7' });
 });
 
-test('values in examples are hidden from clients that may not read them', async () => {
+test('values in examples are hidden from clients that may not read them', () => {
   const standing = {
     kind: 'check_without_charge',
     sinceMs: 0,
     confirmedAtMs: 0,
     example: [{ key: 'user', value: 'ann' }],
   };
-  const operations = viewOperations({ findings: { list: () => [standing] }, hash: undefined } as never); // the properties that it reads
-  const listed = async (seesValues: boolean) =>
-    operations.find(({ path }) => path === '/api/v1/findings')?.answer({ client: { seesValues } } as never);
-  expect(await listed(true)).toMatchObject({ findings: [{ example: [{ key: 'user', value: 'ann' }] }] });
-  expect(JSON.stringify(await listed(false))).not.toContain('ann');
+  const listed = (seesValues: boolean) => listedFinding(standing as never, shownBy(seesValues, undefined)); // all that it reads
+  expect(listed(true)).toMatchObject({ example: [{ key: 'user', value: 'ann' }] });
+  expect(JSON.stringify(listed(false))).not.toContain('ann');
 });

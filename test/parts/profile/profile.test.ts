@@ -2,9 +2,9 @@ import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { profileRoutes, takeProfile } from '../../../src/parts/profile/profile.ts';
 import { type HttpServer, startHttpServer } from '../../../src/edge/http/server.ts';
 import { findToken } from '../../../src/operate/admin/access.ts';
+import { profileRoutes, takeProfile } from '../../../src/parts/profile/profile.ts';
 
 const TOKEN = 'a token for admins';
 const CPU = '/debug/pprof/profile';

@@ -1,8 +1,8 @@
 import '../../helpers/realm.ts';
 import { metricsRoute } from '../../../src/edge/http/metrics.ts';
 import { startHttpServer } from '../../../src/edge/http/server.ts';
-import { createReferenceMetrics } from '../../../src/parts/sinks/prometheus-reference.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
+import { createReferenceMetrics } from '../../../src/parts/sinks/prometheus-reference.ts';
 import { type ParsedMetric, parseExposition } from '../../helpers/exposition.ts';
 import { idle, usedCache } from '../../helpers/metrics.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';

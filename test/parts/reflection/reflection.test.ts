@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
 import { describedFiles, describedServices } from '../../../deploy/descriptors.ts';
-import { reflectionMethods } from '../../../src/edge/grpc/reflection.ts';
 import type { OpenCall } from '../../../src/h2/grpc/method.ts';
+import { reflectionMethods } from '../../../src/parts/reflection/reflection.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.json', import.meta.url), 'utf8');
 const [method] = reflectionMethods({
