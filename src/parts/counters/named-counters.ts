@@ -58,7 +58,7 @@ export interface ListQuery {
 }
 
 /** Access to the counters of a decider. */
-export interface CounterSources {
+interface CounterSources {
   readonly decider: Pick<Decider, 'rules' | 'counters' | 'clock' | 'overrides'> & {
     readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
   };

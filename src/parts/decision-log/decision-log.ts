@@ -17,7 +17,7 @@ import type { Logger } from '../../operate/observe/log.ts';
 type LoggedDecisions = 'off' | 'refused' | 'all' | number;
 
 /** Logs an answer after it has been sent. */
-export type LogDecision = (request: WireRequest, answer: Answer) => void;
+type LogDecision = (request: WireRequest, answer: Answer) => void;
 
 interface DecisionLogOptions {
   readonly rules: () => RuleTree | undefined;

@@ -23,7 +23,7 @@ import type {
 import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
 
 /** What explains a request. */
-export interface ExplainOptions {
+interface ExplainOptions {
   readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork' | 'health'> };
   readonly extras: Extras;
 }
