@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { packageRoot } from '../../base/package-root.ts';
 import { acceptsGzip } from '../../edge/http/compressed.ts';
 import { type Page, plain, type Route } from '../../edge/http/server.ts';
+import type { OpenOperatorPart } from '../../serve/control/part.ts';
 
 /** The console's files, made by the build. */
 export const consoleFolder = fileURLToPath(new URL('dist/console/', packageRoot));
@@ -38,8 +39,11 @@ interface Asset {
   readonly hash: string;
 }
 
+/** The files of the web console. */
+export const consolePages: OpenOperatorPart = async () => ({ pages: await assetRoutes(consoleFolder) });
+
 /** The routes of the console's files. A file is not read before it is requested. */
-export async function assetRoutes(folder: string = consoleFolder): Promise<ReadonlyMap<string, Route>> {
+async function assetRoutes(folder: string): Promise<ReadonlyMap<string, Route>> {
   const names = existsSync(folder) ? await readdir(folder) : [];
   const files = names.filter((name) => /\.(html|js|css|svg)$/.test(name));
   const routes = new Map<string, Route>(

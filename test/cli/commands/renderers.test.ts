@@ -12,7 +12,7 @@ import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { renderOverride, renderOverrides, renderRemoved } from '../../../src/parts/overrides/command.ts';
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
-import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/render.ts';
+import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
 import { anyText } from '../../helpers/texts.ts';
 
