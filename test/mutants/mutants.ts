@@ -25,7 +25,6 @@ const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
-const recordedBatches = 'test/engine/backends/redis/recorded-batches';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
@@ -233,7 +232,8 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/requests.ts',
-    tests: [recordedBatches],
+    tests: [twins],
+    only: 'rounds of batches',
     changes: [
       [' || !(mayCharge || hit.marksRefusal)', ''],
       ['(hit.blocks && !next.accepted)', '!next.accepted'],
@@ -246,7 +246,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [twins],
-    only: 'by several that are sent together',
+    only: 'rounds of batches',
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
