@@ -264,7 +264,7 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(place);\n', ''],
+      ['      runs.close(key);\n', ''],
       ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
     ],
   },
@@ -305,13 +305,10 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/memory/backend.ts',
+    file: 'src/engine/backends/steps.ts',
     tests: [operations],
     only: 'of fixed_window|all its hits together',
-    changes: [
-      ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
-      ['if (!isAlone && step.accepted) return undefined;', ''],
-    ],
+    changes: [['chargedAtMs <= counters.resetAtMs(key) ? 0 : hits', 'hits']],
   },
   {
     file: 'src/engine/backends/memory/bounded-counters.ts',

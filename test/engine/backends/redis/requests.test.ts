@@ -15,6 +15,7 @@ import { openReady } from '../../../helpers/connection.ts';
 import {
   adaptiveOf,
   allocationOf,
+  anyAnchoredLimit,
   anyLimitOf,
   calendarWindowOf,
   fixedWindowOf,
@@ -204,7 +205,10 @@ test(
 );
 
 const kinds = Object.entries(anyLimitOf) as [string, fc.Arbitrary<Limit>][]; // each of its own kind
-test.each(kinds)('any limits by %s are counted as in memory', async (_, any) => {
-  for (const [seed, limit] of fc.sample(any, { numRuns: 12, seed: 68 }).entries())
-    await runRound(seed, [limit], Math.min(limit.windowMs, unitMs.DAY));
-});
+test.each([...kinds, ['windows with an anchor', anyAnchoredLimit] as const])(
+  'any limits by %s are counted as in memory',
+  async (_, any) => {
+    for (const [seed, limit] of fc.sample(any, { numRuns: 12, seed: 68 }).entries())
+      await runRound(seed, [limit], Math.min(limit.windowMs, unitMs.DAY));
+  },
+);
