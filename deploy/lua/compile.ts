@@ -6,8 +6,10 @@ import { type Linked, link } from './link.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const OUTPUT = join(PROJECT, 'src/engine/lua/compiled.ts');
-/** Each file of these folders that exports a function `step` is compiled. */
-const FOLDERS = ['src/engine/algorithms', 'src/engine/holds'];
+/** Each file of these folders with a function `step` is compiled. */
+const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', 'src/parts/adaptive', 'src/parts/sites'].filter(
+  (folder) => existsSync(join(PROJECT, folder)),
+);
 
 const usage = `Usage: npx tsx deploy/lua/compile.ts [--check]
 

@@ -32,21 +32,21 @@ interface Source {
   readonly imported: ReadonlyMap<string, Source>;
 }
 
-/** @returns undefined if the file exports no `step` */
+/** @returns undefined if the file has no function `step` */
 export function link(path: string): Linked | undefined {
   const sources = new Map<string, Source>();
   const own = readSource(path, sources);
-  const exported = entries.filter((name) => own.declared.get(name)?.getText().startsWith('export '));
-  if (!exported.includes('step')) return undefined;
+  const functions = entries.filter((name) => ts.isFunctionDeclaration(own.declared.get(name) ?? own.file));
+  if (!functions.includes('step')) return undefined;
   const used = new Map<ts.Statement, string>();
-  for (const name of exported) reach(name, own, used);
+  for (const name of functions) reach(name, own, used);
   // each file after those that it imports
   const statements = [...sources.values()].flatMap(({ file }) => file.statements.filter((one) => used.has(one)));
   const names = statements.flatMap(namesIn);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Error(`${path}: two declarations have the name ${twice}; rename one`);
-  const text = `${statements.map((one) => used.get(one)).join('\n')}\nexport { ${exported.join(', ')} };\n`;
-  return { text, fields: listFields(own), records: listRecords(statements), entries: exported };
+  const text = `${statements.map((one) => used.get(one)).join('\n')}\nexport { ${functions.join(', ')} };\n`;
+  return { text, fields: listFields(own), records: listRecords(statements), entries: functions };
 }
 
 /** The text of a declaration, with a comment behind it. */

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { durationMs } from '../../engine/algorithms/limit.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -8,7 +9,6 @@ import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import type { RuleFileState } from '../../engine/rules/reload/load.ts';
 import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
-import { durationMs } from '../../engine/rules/time/duration.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 import { counterOptions, spendProblem } from '../../settings/store-traits.ts';
@@ -109,7 +109,7 @@ export async function check(paths: readonly string[], env: Environment, options:
 
 /** Reports rules that proxies cannot apply by themselves. */
 async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
-  const { bucketStrategy } = await import('../../engine/rules/match/strategy.ts');
+  const { bucketStrategy } = await import('../../lab/bucket-strategy.ts');
   return [...rules].flatMap((rule): readonly Problem[] => {
     if (domains.length > 0 && !domains.includes(rule.domain)) return [];
     const strategy = bucketStrategy(rule);

@@ -77,13 +77,7 @@ function numbers(limit: FixedWindowLimit, nowMs: number): WindowNumbers {
  *                most those spent
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-export function step(
-  limit: WindowNumbers,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-): Step {
+function step(limit: WindowNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const known = knownStart(state);
   const startsMs = windowStartAt(limit, known, Math.max(nowMs, known));
   const startMs = Math.max(startsMs, known);
@@ -95,7 +89,7 @@ export function step(
 }
 
 /** Only hits of the current window come back. */
-export function refund(
+function refund(
   limit: WindowNumbers,
   state: State | undefined,
   nowMs: number,
@@ -109,7 +103,7 @@ export function refund(
 }
 
 /** The start of the window that ends at a time. */
-export function startBefore(limit: WindowNumbers, endMs: number): number {
+function startBefore(limit: WindowNumbers, endMs: number): number {
   return limit.alignment === FIRST_HIT ? endMs - limit.windowMs : windowStartAt(limit, 0, endMs - 1);
 }
 

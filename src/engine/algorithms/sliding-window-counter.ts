@@ -19,7 +19,7 @@ import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowS
 /** How rules treat a fraction of a hit. */
 export const roundings = ['down', 'up'] as const;
 
-export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
+interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_counter';
   /** The treatment of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
   readonly rounding: (typeof roundings)[number];
@@ -51,13 +51,7 @@ const numbers = (limit: SlidingWindowCounterLimit): CounterNumbers => {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, this window's first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-export function step(
-  limit: CounterNumbers,
-  state: State | undefined,
-  nowMs: number,
-  hits: number,
-  charge: Charge,
-): Step {
+function step(limit: CounterNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const next = roll(limit, state, nowMs);
   const startMs = next[0] ?? 0;
   const count = next[1] ?? 0;
@@ -75,7 +69,7 @@ export function step(
 }
 
 /** Returns hits to the window in which they were counted. */
-export function refund(
+function refund(
   limit: CounterNumbers,
   state: State | undefined,
   nowMs: number,

@@ -14,7 +14,7 @@ import {
 import { type Opened, steppedOpen } from './stepped.ts';
 import { sliding, windowSize } from './window.ts';
 
-export interface SlidingWindowLogLimit extends AnyLimit {
+interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
   /** Refused hits are logged, so that callers that keep sending requests keep being refused. */
   readonly countDenied: boolean;
@@ -36,7 +36,7 @@ interface Log extends Opened {
   used: number;
 }
 
-export function open(limit: LogNumbers, list: number[], nowMs: number): Log {
+function open(limit: LogNumbers, list: number[], nowMs: number): Log {
   const length = list.length;
   let dropped = 0;
   while (dropped < length && (list[dropped] ?? 0) + limit.windowMs <= nowMs) dropped += 2;
@@ -62,7 +62,7 @@ export function open(limit: LogNumbers, list: number[], nowMs: number): Log {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-export function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: Charge): Step {
+function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: Charge): Step {
   const capacity = limit.capacity;
   const before = log.used;
   const accepted = hits < 0 || before + hitsToFit(hits) <= capacity;
@@ -76,7 +76,7 @@ export function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, c
 }
 
 /** Only hits of exactly that time come back. */
-export function refund(limit: LogNumbers, log: Log, nowMs: number, hits: number, chargedAtMs: number): Step {
+function refund(limit: LogNumbers, log: Log, nowMs: number, hits: number, chargedAtMs: number): Step {
   const before = log.used;
   const length = log.length;
   for (let at = log.dropped; at < length; at += 2) {

@@ -74,7 +74,7 @@ export interface Holds extends HoldList {
 
 const sizeOf = (limit: InFlightNumbers): number => (limit.threshold === NOT_SHARED ? 3 : SHARED_SIZE);
 
-export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
+function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
   const size = sizeOf(limit);
   const length = list.length;
   const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
@@ -113,7 +113,7 @@ export function open(limit: InFlightNumbers, list: number[], nowMs: number): Hol
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
+function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
   const size = sizeOf(limit);
   const holder = limit.holder;
   const before = holds.held;
@@ -137,7 +137,7 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
   return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
 }
 
-/** What adaptive limits call, whose holds are the list: the first call opens it. */
+/** What other kinds of limits call whose holds are the list: the first call opens it. */
 export const stepSlots = (limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
   step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
 
@@ -158,7 +158,7 @@ function judgeSlots(limit: InFlightNumbers, holds: Holds, wanted: number): Judge
 }
 
 /** Only slots that were taken at exactly that time, and not renewed since, come back. */
-export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
+function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
   const size = sizeOf(limit);
   const before = holds.held;
   const length = holds.length;
@@ -297,7 +297,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   counts: 'slots',
   notARate: NOT_A_RATE,
   words: inFlightWords,
-  keys: ['ttl', 'adapt', 'share'],
+  keys: ['ttl', 'share'],
   parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
     const slots = windowSize(limit);

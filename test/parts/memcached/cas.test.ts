@@ -1,4 +1,4 @@
-import { type Item, type SwapStore, swap } from '../../../src/engine/backends/cas.ts';
+import { type Item, type SwapStore, swap } from '../../../src/parts/memcached/cas.ts';
 import { createMemcachedClient, type MemcachedClient } from '../../../src/parts/memcached/client.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
 import { eventually } from '../../helpers/until.ts';

@@ -1,10 +1,10 @@
-import '../../../helpers/realm.ts';
+import '../../helpers/realm.ts';
 import fc from 'fast-check';
-import { match } from '../../../../src/engine/rules/match/match.ts';
-import { textMatcher } from '../../../../src/engine/rules/match/matchers.ts';
-import { trace } from '../../../../src/engine/rules/match/trace.ts';
-import { anyRequest, anyRules } from '../../../helpers/explained.ts';
-import { rulesFrom } from '../../../helpers/rules.ts';
+import { match } from '../../../src/engine/rules/match/match.ts';
+import { textMatcher } from '../../../src/engine/rules/match/matchers.ts';
+import { trace } from '../../../src/operate/admin/trace.ts';
+import { anyRequest, anyRules } from '../../helpers/explained.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 
 const rules = rulesFrom(`
 domain: demo

@@ -1,8 +1,32 @@
-import { type Charge, MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
-import { steppedOpen } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import { CEILING } from './admission.ts';
-import { ANONYMOUS, type Claim } from './claim.ts';
+import { type Charge, MAX_COUNT, type State, type Step } from '../../engine/algorithms/limit.ts';
+import { steppedOpen } from '../../engine/algorithms/stepped.ts';
+import { CEILING } from '../../engine/holds/admission.ts';
+import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
+import { type Counting, peek } from '../../engine/holds/counting.ts';
+import { listSharing, writeSharing } from '../../engine/holds/fair-share.ts';
+import {
+  type Holds,
+  type InFlightLimit,
+  type InFlightNumbers,
+  inFlight,
+  inFlightWords,
+  NOT_A_RATE,
+  ownSlots,
+  refundSlots,
+  stepSlots,
+} from '../../engine/holds/in-flight.ts';
+import { type AdaptedReport, moves, moveTexts } from '../../engine/holds/reports.ts';
+import {
+  CHILD_NUMBERS,
+  hasMark,
+  NOT_SHARED,
+  SHARED_SIZE,
+  scalePart,
+  scalePath,
+  sharingArgs,
+  thresholdSlots,
+} from '../../engine/holds/slot-share.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 import {
   type AdaptiveLimit,
   type AdaptiveNumbers,
@@ -14,31 +38,7 @@ import {
   newEstimate,
   noteRelease,
   readEstimate,
-} from './concurrency.ts';
-import { type Counting, peek } from './counting.ts';
-import { listSharing, writeSharing } from './fair-share.ts';
-import {
-  type Holds,
-  type InFlightLimit,
-  type InFlightNumbers,
-  inFlight,
-  inFlightWords,
-  NOT_A_RATE,
-  ownSlots,
-  refundSlots,
-  stepSlots,
-} from './in-flight.ts';
-import { type AdaptedReport, moves, moveTexts } from './reports.ts';
-import {
-  CHILD_NUMBERS,
-  hasMark,
-  NOT_SHARED,
-  SHARED_SIZE,
-  scalePart,
-  scalePath,
-  sharingArgs,
-  thresholdSlots,
-} from './slot-share.ts';
+} from './estimate.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;
@@ -74,7 +74,7 @@ interface Slots extends Holds {
   isNew: boolean;
 }
 
-export function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slots {
+function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slots {
   const length = list.length;
   const holds: number[] = [];
   for (let at = ESTIMATE_SIZE; at < length; at++) holds[at - ESTIMATE_SIZE] = list[at] ?? 0;
@@ -102,7 +102,7 @@ function keep(slots: Slots, estimate: number[]): void {
  * @param hits    slots; 0 peeks; a negative number releases
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-export function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, charge: Charge): Step {
+function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, charge: Charge): Step {
   const estimate: EstimateNumbers = currentEstimate(limit, slots, nowMs);
   const takenMs = hits < 0 ? takenAtMs(limit, slots, nowMs) : -1;
   const isWhole = limit.status > 0 && hits < 0;
@@ -126,7 +126,7 @@ export function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: 
   return { accepted: next.accepted, state: slots, ttlMs, report: reportOf(estimate, report) };
 }
 
-export function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, chargedAtMs: number): Step {
+function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, chargedAtMs: number): Step {
   const estimate: EstimateNumbers = currentEstimate(limit, slots, nowMs);
   const inner = innerLimit(limit, Math.floor(estimate.limit / MILLI));
   const next: Step = refundSlots(inner, slots, nowMs, hits, chargedAtMs);

@@ -1,7 +1,7 @@
-import { rateFor } from '../../algorithms/index.ts';
-import { algorithmFor, isRateLimit, type Limit } from '../../holds/limits.ts';
-import type { Pool } from '../../shares/shares.ts';
-import type { Rule, RuleLimit } from './tree.ts';
+import { rateFor } from '../engine/algorithms/index.ts';
+import { algorithmFor, isRateLimit, type Limit } from '../engine/holds/limits.ts';
+import type { Rule, RuleLimit } from '../engine/rules/match/tree.ts';
+import type { Pool } from '../engine/shares/shares.ts';
 
 type BucketStrategy =
   | { readonly kind: 'allow' }

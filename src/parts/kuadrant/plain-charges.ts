@@ -1,10 +1,10 @@
-import { StoreUnavailable } from '../backends/backend.ts';
-import { inOnePiece } from '../backends/key.ts';
-import type { Debit, Entries } from '../ledger/debit.ts';
-import { keptBytes } from '../ledger/pending-commits.ts';
-import { storeCall } from '../ledger/store-budget.ts';
-import type { CommitAnswer } from './reservations.ts';
-import { available, type SlotsDecider, type TimedCaller } from './slots.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import { inOnePiece } from '../../engine/backends/key.ts';
+import type { CommitAnswer } from '../../engine/decide/reservations.ts';
+import { available, type SlotsDecider, type TimedCaller } from '../../engine/decide/slots.ts';
+import type { Debit, Entries } from '../../engine/ledger/debit.ts';
+import { keptBytes } from '../../engine/ledger/pending-commits.ts';
+import { storeCall } from '../../engine/ledger/store-budget.ts';
 
 /** A commit, and its charges to limits without `reserve`. */
 interface CommitWithCharges {

@@ -1,12 +1,12 @@
-import { NearestTexts } from '../../../base/nearest.ts';
-import { shown } from '../read/problem.ts';
-import { comparedWith } from './level.ts';
-import type { Descriptor, Entry, Match } from './match.ts';
-import type { Matcher } from './matcher.ts';
-import { isFixed } from './matchers.ts';
-import type { Candidate, Stop, TracedLevel } from './shapes.ts';
-import { findStop, type SearchedLevel, search } from './stop.ts';
-import type { Level, Node, RuleTree } from './tree.ts';
+import { NearestTexts } from '../../base/nearest.ts';
+import { comparedWith } from '../../engine/rules/match/level.ts';
+import type { Descriptor, Entry, Match } from '../../engine/rules/match/match.ts';
+import type { Matcher } from '../../engine/rules/match/matcher.ts';
+import { isFixed } from '../../engine/rules/match/matchers.ts';
+import type { Candidate, Stop, TracedLevel } from '../../engine/rules/match/shapes.ts';
+import { findStop, type SearchedLevel, search } from '../../engine/rules/match/stop.ts';
+import type { Level, Node, RuleTree } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
 
 export interface MatchTrace {
   readonly found: Match;

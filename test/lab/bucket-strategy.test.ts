@@ -1,11 +1,11 @@
-import { RequestWork } from '../../../../src/base/request-work.ts';
-import { match } from '../../../../src/engine/rules/match/match.ts';
-import { bucketStrategy } from '../../../../src/engine/rules/match/strategy.ts';
-import { findBucket } from '../../../../src/parts/quotas/find-bucket.ts';
-import { anyRequest, anyRules } from '../../../helpers/explained.ts';
-import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../../../helpers/patterns.ts';
-import fc from '../../../helpers/property.ts';
-import { rulesFrom } from '../../../helpers/rules.ts';
+import { RequestWork } from '../../src/base/request-work.ts';
+import { match } from '../../src/engine/rules/match/match.ts';
+import { bucketStrategy } from '../../src/lab/bucket-strategy.ts';
+import { findBucket } from '../../src/parts/quotas/find-bucket.ts';
+import { anyRequest, anyRules } from '../helpers/explained.ts';
+import { almostMatching, MAX_MATCH_UNITS, patternRules } from '../helpers/patterns.ts';
+import fc from '../helpers/property.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 
 const strategyFor = (limit: string) => {
   const [rule] = rulesFrom(`domain: d\ndescriptors: [{ key: a, ${limit} }]`).rules;
