@@ -10,7 +10,7 @@ const LISTS = readdirSync(join(PROJECT, PARTS)).filter((name) => name.endsWith('
 const COPIED = ['src', 'deploy', 'dist', 'tsconfig.json'];
 const LINKED = ['node_modules', 'proto', 'config', 'package.json'];
 const parts = readdirSync(join(PROJECT, PARTS), { withFileTypes: true })
-  .filter((one) => one.isDirectory())
+  .filter((one) => one.isDirectory() && one.name !== 'lab') // what several parts share
   .map(({ name }) => name);
 const config = {
   extends: './tsconfig.json',
@@ -34,7 +34,7 @@ function withoutPart(list: string, name: string): string {
   const imports = lines.filter((line) => line.includes(` from './${name}/`));
   const imported = imports.flatMap((line) => /\{(.*)\}/.exec(line)?.[1]?.split(',') ?? []).map((one) => one.trim());
   return lines
-    .filter((line) => !line.includes(`'./${name}/`) && !line.startsWith(`  ${name}:`))
+    .filter((line) => !line.includes(`'./${name}/`) && !new RegExp(`^  '?${name}'?:`).test(line))
     .filter((line) => !imported.some((one) => new RegExp(`\\b${one}\\b`).test(line)))
     .join('\n');
 }

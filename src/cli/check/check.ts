@@ -109,7 +109,7 @@ export async function check(paths: readonly string[], env: Environment, options:
 
 /** Reports rules that proxies cannot apply by themselves. */
 async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
-  const { bucketStrategy } = await import('../../lab/bucket-strategy.ts');
+  const { bucketStrategy } = await import('../../engine/rules/match/strategy.ts');
   return [...rules].flatMap((rule): readonly Problem[] => {
     if (domains.length > 0 && !domains.includes(rule.domain)) return [];
     const strategy = bucketStrategy(rule);

@@ -108,7 +108,13 @@ const numbers = (limit: Bucket): BucketNumbers => {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, never beyond full
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: BucketNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+export function step(
+  limit: BucketNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
   const next = refill(limit, state, nowMs);
   const spent = next[0] ?? 0;
   const refilledAtMs = next[1] ?? 0;
@@ -123,7 +129,7 @@ function step(limit: BucketNumbers, state: State | undefined, nowMs: number, hit
 }
 
 /** Hits that have been refilled since do not come back: the bucket may have been full in between. */
-function refund(
+export function refund(
   limit: BucketNumbers,
   state: State | undefined,
   nowMs: number,

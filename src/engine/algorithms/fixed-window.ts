@@ -77,7 +77,13 @@ function numbers(limit: FixedWindowLimit, nowMs: number): WindowNumbers {
  *                most those spent
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: WindowNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+export function step(
+  limit: WindowNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
   const known = knownStart(state);
   const startsMs = windowStartAt(limit, known, Math.max(nowMs, known));
   const startMs = Math.max(startsMs, known);
@@ -89,7 +95,7 @@ function step(limit: WindowNumbers, state: State | undefined, nowMs: number, hit
 }
 
 /** Only hits of the current window come back. */
-function refund(
+export function refund(
   limit: WindowNumbers,
   state: State | undefined,
   nowMs: number,
@@ -103,7 +109,7 @@ function refund(
 }
 
 /** The start of the window that ends at a time. */
-function startBefore(limit: WindowNumbers, endMs: number): number {
+export function startBefore(limit: WindowNumbers, endMs: number): number {
   return limit.alignment === FIRST_HIT ? endMs - limit.windowMs : windowStartAt(limit, 0, endMs - 1);
 }
 

@@ -43,7 +43,7 @@ interface Parts extends Opened {
 }
 
 /** Moves the counts to the part that contains `nowMs`; drops parts that have left the window. */
-function open(limit: PartsNumbers, list: number[], nowMs: number): Parts {
+export function open(limit: PartsNumbers, list: number[], nowMs: number): Parts {
   const startMs = windowStart(nowMs, limit.partMs, limit.phaseMs);
   if (list.length === 0) list[0] = startMs;
   if ((list[0] ?? 0) < startMs) {
@@ -72,7 +72,7 @@ function open(limit: PartsNumbers, list: number[], nowMs: number): Parts {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, charge: Charge): Step {
   const before = parts.used;
   const accepted = hits < 0 || before + hitsToFit(hits) <= limit.capacity;
   const isCounted = charge === 'regardless' || (accepted && charge);
@@ -86,7 +86,7 @@ function step(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, ch
 }
 
 /** Returns hits to the part in which they were counted. */
-function refund(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(limit: PartsNumbers, parts: Parts, nowMs: number, hits: number, chargedAtMs: number): Step {
   const before = parts.used;
   const chargedMs = windowStart(chargedAtMs, limit.partMs, limit.phaseMs);
   const at = 1 + Math.max(((parts[0] ?? 0) - chargedMs) / limit.partMs, 0);

@@ -51,7 +51,13 @@ const numbers = (limit: SlidingWindowCounterLimit): CounterNumbers => {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, this window's first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: CounterNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+export function step(
+  limit: CounterNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
   const next = roll(limit, state, nowMs);
   const startMs = next[0] ?? 0;
   const count = next[1] ?? 0;
@@ -69,7 +75,7 @@ function step(limit: CounterNumbers, state: State | undefined, nowMs: number, hi
 }
 
 /** Returns hits to the window in which they were counted. */
-function refund(
+export function refund(
   limit: CounterNumbers,
   state: State | undefined,
   nowMs: number,

@@ -36,7 +36,7 @@ interface Log extends Opened {
   used: number;
 }
 
-function open(limit: LogNumbers, list: number[], nowMs: number): Log {
+export function open(limit: LogNumbers, list: number[], nowMs: number): Log {
   const length = list.length;
   let dropped = 0;
   while (dropped < length && (list[dropped] ?? 0) + limit.windowMs <= nowMs) dropped += 2;
@@ -62,7 +62,7 @@ function open(limit: LogNumbers, list: number[], nowMs: number): Log {
  * @param hits    0 peeks: refused if a single hit would be; a negative number gives hits back, the newest first
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: Charge): Step {
   const capacity = limit.capacity;
   const before = log.used;
   const accepted = hits < 0 || before + hitsToFit(hits) <= capacity;
@@ -76,7 +76,7 @@ function step(limit: LogNumbers, log: Log, nowMs: number, hits: number, charge: 
 }
 
 /** Only hits of exactly that time come back. */
-function refund(limit: LogNumbers, log: Log, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(limit: LogNumbers, log: Log, nowMs: number, hits: number, chargedAtMs: number): Step {
   const before = log.used;
   const length = log.length;
   for (let at = log.dropped; at < length; at += 2) {

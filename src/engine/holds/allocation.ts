@@ -33,14 +33,20 @@ interface AllocationNumbers {
  * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://cloud.google.com/docs/quotas/overview  allocation quotas
  */
-function step(limit: AllocationNumbers, state: State | undefined, _nowMs: number, hits: number, charge: Charge): Step {
+export function step(
+  limit: AllocationNumbers,
+  state: State | undefined,
+  _nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
   const before = state ? (state[0] ?? 0) : 0;
   const accepted = hits < 0 || before + hitsToFit(hits) <= limit.size;
   const isTaken = charge === 'regardless' || (charge && accepted);
   return finishStep(limit, accepted, isTaken ? Math.min(Math.max(before + hits, 0), MAX_COUNT) : before);
 }
 
-function refund(limit: AllocationNumbers, state: State | undefined, _nowMs: number, hits: number): Step {
+export function refund(limit: AllocationNumbers, state: State | undefined, _nowMs: number, hits: number): Step {
   return finishStep(limit, true, Math.max((state ? (state[0] ?? 0) : 0) - hits, 0));
 }
 

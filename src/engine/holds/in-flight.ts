@@ -74,7 +74,7 @@ export interface Holds extends HoldList {
 
 const sizeOf = (limit: InFlightNumbers): number => (limit.threshold === NOT_SHARED ? 3 : SHARED_SIZE);
 
-function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
+export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
   const size = sizeOf(limit);
   const length = list.length;
   const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
@@ -113,7 +113,7 @@ function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
  * @param hits    slots; 0 peeks: refused if a single slot would be; a negative number releases
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
   const size = sizeOf(limit);
   const holder = limit.holder;
   const before = holds.held;
@@ -158,7 +158,7 @@ function judgeSlots(limit: InFlightNumbers, holds: Holds, wanted: number): Judge
 }
 
 /** Only slots that were taken at exactly that time, and not renewed since, come back. */
-function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
   const size = sizeOf(limit);
   const before = holds.held;
   const length = holds.length;

@@ -118,7 +118,7 @@ const windowStartIn = (limit: ReservationNumbers, inner: State): number =>
 /** How many of the first numbers of a counter's state do not count. */
 const droppedIn = (inner: State): number => (inner as Opened).dropped ?? 0;
 
-function open(_limit: ReservationNumbers, numbers: number[], _nowMs: number): Reservations {
+export function open(_limit: ReservationNumbers, numbers: number[], _nowMs: number): Reservations {
   const length = numbers.length;
   const first = length === 0 ? 0 : 1 + (numbers[0] ?? 0);
   const list = numbers as Reservations; // it becomes one here
@@ -176,7 +176,7 @@ function writeInner(list: Reservations): void {
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
   if (limit.commits === 1 || (charge === 'regardless' && hits >= 0)) return commit(limit, list, nowMs, hits, charge);
   if (hits >= 0) return reserve(limit, list, nowMs, hits, hits > 0 && charge);
   const own = lapse(limit, list, nowMs, charge);
@@ -186,7 +186,13 @@ function step(limit: ReservationNumbers, list: Reservations, nowMs: number, hits
 }
 
 /** Takes back a commit's hits, or a reservation. What has lapsed is left to the next step. */
-function refund(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(
+  limit: ReservationNumbers,
+  list: Reservations,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
   dropBefore(list, nowMs - limit.memoryMs);
   if (limit.commits === 1) {
     const back: Step = (rates[limit.algorithm] as Rate).refund(limit.inner, list.inner, nowMs, hits, chargedAtMs);

@@ -74,7 +74,7 @@ interface Slots extends Holds {
   isNew: boolean;
 }
 
-function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slots {
+export function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slots {
   const length = list.length;
   const holds: number[] = [];
   for (let at = ESTIMATE_SIZE; at < length; at++) holds[at - ESTIMATE_SIZE] = list[at] ?? 0;
@@ -102,7 +102,7 @@ function keep(slots: Slots, estimate: number[]): void {
  * @param hits    slots; 0 peeks; a negative number releases
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
-function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, charge: Charge): Step {
   const estimate: EstimateNumbers = currentEstimate(limit, slots, nowMs);
   const takenMs = hits < 0 ? takenAtMs(limit, slots, nowMs) : -1;
   const isWhole = limit.status > 0 && hits < 0;
@@ -126,7 +126,7 @@ function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number,
   return { accepted: next.accepted, state: slots, ttlMs, report: reportOf(estimate, report) };
 }
 
-function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, chargedAtMs: number): Step {
   const estimate: EstimateNumbers = currentEstimate(limit, slots, nowMs);
   const inner = innerLimit(limit, Math.floor(estimate.limit / MILLI));
   const next: Step = refundSlots(inner, slots, nowMs, hits, chargedAtMs);

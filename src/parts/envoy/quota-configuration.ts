@@ -1,6 +1,6 @@
+import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import { bucketStrategy } from '../../lab/bucket-strategy.ts';
 import { isConstant, rulesBelow } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
 

@@ -107,7 +107,7 @@ interface SiteCounter {
  * @param charge  false to leave the counter unchanged and only return the outcome
  * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
  */
-function step(limit: SiteNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+export function step(limit: SiteNumbers, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const share = openShare(limit, state, nowMs);
   if (limit.transfer !== 0) {
     const isMade = limit.transfer === LENDS ? lend(limit, share, nowMs, hits) : take(limit, share, nowMs);
@@ -120,7 +120,13 @@ function step(limit: SiteNumbers, state: State | undefined, nowMs: number, hits:
   return finishStep(limit, share, nowMs, accepted, undefined);
 }
 
-function refund(limit: SiteNumbers, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step {
+export function refund(
+  limit: SiteNumbers,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
   const share = openShare(limit, state, nowMs);
   if (limit.bucket === 1) {
     const refilled = Math.max(share.atMs - chargedAtMs, 0) * limit.rate;

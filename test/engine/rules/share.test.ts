@@ -4,7 +4,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { createDebit, sharedBy } from '../../../src/engine/ledger/debit.ts';
 import { storeTraits } from '../../../src/engine/open/options.ts';
-import { bucketStrategy } from '../../../src/lab/bucket-strategy.ts';
+import { bucketStrategy } from '../../../src/engine/rules/match/strategy.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { backendThat, manualTimers, settlingLedger } from '../../helpers/ledger.ts';

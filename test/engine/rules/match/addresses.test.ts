@@ -5,8 +5,8 @@ import { countedAddress } from '../../../../src/engine/rules/match/addresses.ts'
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import { valueMatcher } from '../../../../src/engine/rules/match/matchers.ts';
 import { addressBlockText, toNetwork } from '../../../../src/engine/rules/read/address-block.ts';
-import { matchDigest, needsValue } from '../../../../src/lab/record/hashing.ts';
-import { trace } from '../../../../src/operate/admin/trace.ts';
+import { trace } from '../../../../src/parts/explain/trace.ts';
+import { matchDigest, needsValue } from '../../../../src/parts/lab/record/hashing.ts';
 import { hashBlind } from '../../../../src/parts/replay/hashed-values.ts';
 import { deciderOf } from '../../../helpers/decider.ts';
 import fc from '../../../helpers/property.ts';
