@@ -53,7 +53,7 @@ function startProcess(dieIn: (octets: Buffer) => Promise<void>) {
 }
 
 function octetsOf(commands: Pipeline): Buffer {
-  let octets = Buffer.alloc(0);
+  let octets: Buffer = Buffer.alloc(0);
   const sendCommand = (command: { toWritable(): Buffer }): void => {
     octets = command.toWritable();
   };
