@@ -31,7 +31,7 @@ const decide = 'test/engine/decide/decide';
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
 const compiled = (file: string, limit: string, changes: readonly Change[]): readonly Mutants[] =>
   ['memory', 'Redis'].map((store) => ({
-    file: `src/engine/${file}.ts`,
+    file: `src/${file.startsWith('parts/') ? file : `engine/${file}`}.ts`,
     tests: ['test/engine/lua/compiled'],
     only: `${limit} in ${store}`,
     changes,
@@ -71,11 +71,11 @@ const steps: readonly Mutants[] = [
     ['limit.clips === 1 && isReserved ? reserved : used', 'used'],
     ['lapsed > 0 && charge === false ? copyOf(limit, list, nowMs) : list', 'list'],
   ]),
-  ...compiled('holds/adaptive', 'adaptive slots that children share', [
+  ...compiled('parts/adaptive/adaptive', 'adaptive slots that children share', [
     ['(limit.holder === ANONYMOUS ? -1 : -MAX_COUNT)', '-1'],
     ['next.accepted || report[6] === CEILING', 'next.accepted'],
   ]),
-  ...compiled('holds/concurrency', 'by hold times', [
+  ...compiled('parts/adaptive/estimate', 'by hold times', [
     ['if (isUsed) estimate.age++;', ''],
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
   ]),
@@ -93,7 +93,7 @@ const steps: readonly Mutants[] = [
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
     ['Math.ceil(sinceMs * level.perMs)', 'Math.ceil(sinceMs * limit.rate)'],
   ]),
-  ...compiled('holds/site-share', 'a site of a', [
+  ...compiled('parts/sites/site-share', 'a site of a', [
     ['Math.min(Math.max(table[row + 1] ?? 0, taken), table[row] ?? 0)', 'Math.max(table[row + 1] ?? 0, taken)'],
     ['slotMs === lastMs + SLOT_MS ? (state[4] ?? 0) : 0', 'state[4] ?? 0'],
   ]),
