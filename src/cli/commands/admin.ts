@@ -19,6 +19,7 @@ import {
   renderNewRefusals,
   renderOverride,
   renderOverrides,
+  renderPreview,
   renderRefusals,
   renderRemoved,
   renderTop,
@@ -224,8 +225,8 @@ function addCounters(program: Command, surroundings: Surroundings): void {
 function addOverrides(program: Command, surroundings: Surroundings): void {
   const override = program
     .command('override')
-    .summary('limit, block or exempt one descriptor')
-    .description('Limit, block or exempt one descriptor for a time.');
+    .summary('limit, block or exempt descriptors')
+    .description('Limit, block or exempt one descriptor, or all that fit wildcards, for a time.');
   printAnswer(command(override, 'list', 'list overrides'), surroundings, {
     call: () => ({ operation: 'GET /api/v1/overrides' }),
     render: renderOverrides,
@@ -233,24 +234,41 @@ function addOverrides(program: Command, surroundings: Surroundings): void {
   const set = onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one'))
     .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
     .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span);
+  withWildcard(set);
   printAnswer(withReason(set), surroundings, {
-    call(domain: string, descriptor: string, effect: string, options: Reasoned & { for: number }) {
+    call(domain: string, descriptor: string, effect: string, options: Reasoned & Wildcard & { for: number }) {
       const until = rfc3339(surroundings.clock() + options.for);
-      const named = { domain, descriptor: parseDescriptor(descriptor) };
+      const named = { domain, descriptor: parseDescriptor(descriptor), ...pick(options, 'wildcard') };
       const body = { ...named, ...parseEffect(effect), until, reason: options.reason };
       return { operation: 'PUT /api/v1/overrides', body };
     },
     render: renderOverride,
   });
-  const remove = onDescriptor(command(override, 'remove', 'remove the override of a descriptor'));
+  const preview = command(override, 'preview', 'count the counters that an override with wildcards would touch');
+  printAnswer(onDescriptor(preview), surroundings, {
+    call: (domain: string, descriptor: string) => ({
+      operation: 'GET /api/v1/overrides/preview',
+      query: { domain, descriptor },
+    }),
+    render: renderPreview,
+  });
+  const remove = withWildcard(onDescriptor(command(override, 'remove', 'remove an override')));
   printAnswer(withReason(remove), surroundings, {
-    call: (domain: string, descriptor: string, { reason }: Reasoned) => ({
+    call: (domain: string, descriptor: string, { reason, ...options }: Reasoned & Wildcard) => ({
       operation: 'DELETE /api/v1/overrides',
-      body: { domain, descriptor: parseDescriptor(descriptor), reason },
+      body: { domain, descriptor: parseDescriptor(descriptor), ...pick(options, 'wildcard'), reason },
     }),
     render: renderRemoved,
   });
 }
+
+/** The flag of overrides with wildcards. */
+interface Wildcard {
+  readonly wildcard?: true;
+}
+
+const withWildcard = (added: Command): Command =>
+  added.option('--wildcard', 'each value that ends in * stands for all values that begin with what precedes it');
 
 /** @throws CommandFailed */
 function parseEffect(written: string): object {

@@ -31,6 +31,7 @@ export function addCheckCommands(program: Command, surroundings: CheckSurroundin
         .choices(['text', 'json', 'github', 'sarif'])
         .default('text'),
     )
+    .addOption(new Option('--json', 'the same as --format json').implies({ format: 'json' }))
     .option(
       '--route-timeout <time>',
       "longest timeout of the proxy's routes, which the ttl of in_flight must exceed: 15s",
@@ -50,9 +51,13 @@ export function addCheckCommands(program: Command, surroundings: CheckSurroundin
     .description('Run tests of rule files: which rule a request matches, and its answer. Exits with 1 if a test fails.')
     .argument('<file...>', 'YAML files of tests')
     .option('--rules <path>', 'rule file or directory, instead of the one that the tests name')
-    .action((files: readonly string[], { rules }: { readonly rules?: string }) =>
-      testRules(files, rules, surroundings),
-    );
+    .option('--json', 'print the results as JSON', false)
+    .action((files: readonly string[], flags: TestFlags) => testRules(files, flags, surroundings));
+}
+
+interface TestFlags {
+  readonly rules?: string;
+  readonly json: boolean;
 }
 
 interface CheckFlags {
@@ -80,16 +85,20 @@ async function checkRules(
 
 async function testRules(
   files: readonly string[],
-  rules: string | undefined,
-  { env, print, fail }: Surroundings,
+  { rules, json }: TestFlags,
+  { env, print, fail, exitWith }: Surroundings,
 ): Promise<void> {
-  const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
+  const [{ runRuleTests }, { InvalidSettings }, { printableJson, printableLines }] = await Promise.all([
     import('../check/rule-tests.ts'),
     import('../../settings/values.ts'),
     import('../../base/printable.ts'),
   ]);
   try {
     const { lines, failed } = await runRuleTests(files, rules, env);
+    if (json) {
+      print(printableJson({ failed, results: lines }));
+      return exitWith(failed > 0 ? 1 : 0);
+    }
     for (const line of lines) print(printableLines(line));
     if (failed > 0) fail(`${failed} of ${lines.length} failed`);
   } catch (error) {

@@ -156,13 +156,28 @@ function stateText(state: unknown): string {
   return hash === undefined ? 'none' : `hash ${hash}`;
 }
 
-export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SetOverride): string =>
-  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
+export const renderOverride = ({
+  domain,
+  descriptor,
+  wildcard,
+  effect,
+  until,
+  by,
+  reason,
+  warning,
+}: SetOverride): string =>
+  `${domain} ${descriptor}${wildcard ? ' (wildcard)' : ''}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
 
 export const renderRemoved = (removed: SetOverride): string => `removed: ${renderOverride(removed)}`;
 
 export const renderOverrides = ({ overrides }: Answers['GET /api/v1/overrides']): string =>
   overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
+
+export function renderPreview({ counters, isAtLeast, examples }: Answers['GET /api/v1/overrides/preview']): string {
+  const more = counters > examples.length ? ['…'] : [];
+  const lines = [...examples, ...more].map((one) => `  ${one}`);
+  return [`${isAtLeast ? 'at least ' : ''}${counted(counters, 'counter')}`, ...lines].join('\n');
+}
 
 /** The modes for which an exceeded limit may not refuse, such as ` (shadow, soft)`. */
 function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | 'quota' | 'soft'>): string {

@@ -27,6 +27,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation('GET /api/v1/counters', {
       summary: 'the counters of a descriptor, or a page of all counters',
       need: 'read',
+      domains: 'named',
       query: counterQuery,
       answers: 'Counters with their states. `next` is present if there are more pages.',
       answer: ({ query }) => counters(options, query),
@@ -34,6 +35,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation('POST /api/v1/counters/reset', {
       summary: 'resets the counters of a descriptor in every process of every instance',
       need: 'operate',
+      domains: 'named',
       body: changeBody,
       answers: 'The counters before and after.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'reset' }),
@@ -41,6 +43,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation('POST /api/v1/counters/grant', {
       summary: 'refunds hits, or an amount of money, to the counters of a descriptor, at most as much as was used',
       need: 'operate',
+      domains: 'named',
       body: grantBody,
       answers: 'The counters before and after. Those that count in another unit are unchanged.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', ...readGrant(body) }),

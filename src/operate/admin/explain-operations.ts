@@ -8,6 +8,7 @@ import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';
 import { parseJson } from './schema.ts';
+import type { Scope } from './scope.ts';
 
 /** Functions that add to the explanation of a request. */
 export type Explains = readonly ((explanation: Explanation, domain: string) => Promise<Explanation>)[];
@@ -18,14 +19,20 @@ export function explainOperations(options: AdminOptions, explains: Explains): re
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
+      domains: 'selected',
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody }) => explainRequest(rawBody, options, explains),
+      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
     }),
   ];
 }
 
-async function explainRequest(body: Buffer, options: AdminOptions, explains: Explains): Promise<Explanation> {
+async function explainRequest(
+  body: Buffer,
+  scope: Scope,
+  options: AdminOptions,
+  explains: Explains,
+): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -34,6 +41,7 @@ async function explainRequest(body: Buffer, options: AdminOptions, explains: Exp
     parseJson(body); // refuses a body that is not JSON at all
     return { status: 400, error: error.message, descriptors: [] };
   }
+  scope.require({ domain: request.domain });
   const replies = await options.ask({ kind: 'explain', request });
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');

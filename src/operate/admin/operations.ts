@@ -6,6 +6,7 @@ import type { AdminOptions } from './options.ts';
 import { overrideOperations } from './override-operations.ts';
 import { pageSize } from './parameters.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
+import type { Scope } from './scope.ts';
 import { sessionOperations } from './session-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
@@ -24,6 +25,7 @@ export function adminOperations(
     operation('GET /api/v1/openapi.json', {
       summary: 'this API, as an OpenAPI document',
       need: 'open',
+      domains: 'any',
       answers: 'The document.',
       answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
@@ -39,15 +41,27 @@ export function adminOperations(
   return operations;
 }
 
+const MAX_CHANGES = 1_000;
+
+/** Whether all domains of a change are the client's. */
+function isWithin(what: { readonly domain?: unknown; readonly domains?: unknown }, scope: Scope): boolean {
+  const domains = Array.isArray(what.domains) ? what.domains : [what.domain];
+  return scope.hasAll || domains.every((name) => typeof name === 'string' && scope.hasDomain(name));
+}
+
 /** Lists the changes that operators made. */
 function auditOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/audit', {
       summary: 'the newest changes',
       need: 'read',
-      query: fields({}, { count: pageSize(1_000) }),
+      domains: 'selected',
+      query: fields({}, { count: pageSize(MAX_CHANGES) }),
       answers: 'Changes, the newest first.',
-      answer: async ({ query: { count = 100 } }) => ({ changes: await options.audit.latest(count) }),
+      answer: async ({ query: { count = 100 }, scope }) => {
+        const changes = await options.audit.latest(scope.hasAll ? count : MAX_CHANGES);
+        return { changes: changes.filter(({ what }) => isWithin(what, scope)).slice(0, count) };
+      },
     }),
   ];
 }

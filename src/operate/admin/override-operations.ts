@@ -1,58 +1,95 @@
 import type { Hash } from '../../base/hashed.ts';
-import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
+import { fields, flag, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import {
-  descriptorKey,
+  fitsWildcards,
   type OverrideEffect,
+  type OverrideName,
   type Overrides,
+  overrideKey,
   type StandingOverride,
 } from '../../engine/decide/overrides.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import type { Answers } from '../answers/all.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
-import { type ChangeBody, changeBody, changeFields, refuseHashes, time } from './parameters.ts';
-import { ApiProblem } from './problem.ts';
+import {
+  type ChangeBody,
+  changeFields,
+  DESCRIPTOR_QUERY,
+  domain,
+  readDescriptor,
+  refuseHashes,
+  text,
+  time,
+} from './parameters.ts';
+import { ApiProblem, foundIn } from './problem.ts';
 import { describeOverride, HIDDEN, type Shown, shownBy, shownEntries } from './shown.ts';
 import { whyWithoutValues } from './unmatched.ts';
 
-type OverrideOptions = Pick<AdminOptions, 'overrides' | 'audit' | 'clock' | 'hash' | 'rules'>;
+type OverrideOptions = Pick<AdminOptions, 'overrides' | 'audit' | 'clock' | 'hash' | 'rules' | 'askOne'>;
 
 const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units as keys
 
 /** The longest that an override lasts. */
 const MAX_MS = unitMs.YEAR;
 
-/** Operations on overrides of single descriptors. */
+/** Operations on overrides of descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
   const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
   return [
     operation('GET /api/v1/overrides', {
       summary: 'limits, blocks and exemptions that are set for single descriptors',
       need: 'read',
+      domains: 'selected',
       answers: 'All overrides.',
-      answer: async () => ({ overrides: (await options.overrides.follow()).map(shown) }),
+      answer: async ({ scope }) => {
+        const all = await options.overrides.follow();
+        return { overrides: all.filter(({ domain }) => scope.hasDomain(domain)).map(shown) };
+      },
+    }),
+    operation('GET /api/v1/overrides/preview', {
+      summary: 'how many counters an override with wildcards would touch',
+      need: 'read',
+      domains: 'named',
+      query: previewQuery,
+      answers: `\`counters\` that exist and whose values fit, and up to ${MAX_EXAMPLES} of their descriptors. \`isAtLeast\`: there are more counters than were examined.`,
+      answer: ({ query }) => preview(options, query),
     }),
     operation('PUT /api/v1/overrides', {
-      summary: 'sets a limit, a block or an exemption for one descriptor, until a time',
+      summary: 'sets a limit, a block or an exemption for one descriptor, or for all that fit wildcards, until a time',
       need: 'operate',
+      domains: 'named',
       body: setBody,
       answers: 'The override; `warning` is present if its descriptor matches no rule now.',
       answer: ({ client, body }) => set(options, client.name, body),
     }),
     operation('DELETE /api/v1/overrides', {
-      summary: 'removes the override of one descriptor',
+      summary: 'removes an override',
       need: 'operate',
-      body: changeBody,
+      domains: 'named',
+      body: fields(changeFields, wildcardField),
       answers: 'The removed override.',
       answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];
 }
+
+const MAX_EXAMPLES = 5;
+
+const previewQuery = fields({ domain, descriptor: { ...text, description: DESCRIPTOR_QUERY } });
+
+const wildcardField = {
+  wildcard: {
+    ...flag,
+    description: 'each value that ends in `*` stands for all values that begin with what precedes the `*`',
+  },
+};
 
 const setBody = fields(
   {
@@ -63,16 +100,19 @@ const setBody = fields(
   {
     requestsPerUnit: { ...whole, minimum: 0, maximum: MAX_UINT32, description: 'of a limit' },
     unit: { ...oneOf(...units), description: 'of a limit' },
+    ...wildcardField,
   },
 );
 type SetBody = ValueOf<typeof setBody>;
 
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
   refuseHashes(body.descriptor, options.hash);
+  if (body.wildcard) refuseWithoutWildcard(body.descriptor);
   const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
     entries: body.descriptor,
+    ...(body.wildcard && { wildcard: true }),
     effect: parseEffect(body),
     untilMs: parseUntil(body.until, options.clock()),
     by,
@@ -88,9 +128,12 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
 }
 
 /** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
-function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
+function noEffect(
+  { rules, hash }: OverrideOptions,
+  { domain: name, entries, wildcard }: OverrideName,
+): string | undefined {
   const tree = rules();
-  if (!tree) return undefined;
+  if (!tree || wildcard) return undefined;
   const isMet = (one: readonly Entry[]): boolean =>
     'rule' in match(tree, name, { entries: one, requestLimit: undefined });
   if (withIds(tree, name, entries).some(isMet)) return undefined;
@@ -103,9 +146,9 @@ function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: N
 async function remove(
   options: OverrideOptions,
   by: string,
-  { domain: name, descriptor: entries, reason: why }: ChangeBody,
+  { domain: name, descriptor: entries, wildcard, reason: why }: ChangeBody & { readonly wildcard?: boolean },
 ): Promise<ListedOverride> {
-  const named = { domain: name, entries };
+  const named: OverrideName = { domain: name, entries, ...(wildcard && { wildcard }) };
   const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');
@@ -115,17 +158,19 @@ async function remove(
   return before;
 }
 
-type Named = Pick<StandingOverride, 'domain' | 'entries'>;
-
-const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
-  const own = shownEntries(entries, shown);
+/** The name that operators see. Values with wildcards are not hashed, since callers have not sent them. */
+const shownName = ({ domain: name, entries, wildcard }: OverrideName, shown: Shown) => {
+  const own = wildcard && shown('') !== HIDDEN ? entries : shownEntries(entries, shown);
   return { domain: name, descriptor: descriptorText(own), entries: own };
 };
 
 /** The override's name in the audit log. */
-function auditedName(named: Named, { hash }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
+function auditedName(
+  named: OverrideName,
+  { hash }: OverrideOptions,
+): Pick<ListedOverride, 'domain' | 'descriptor' | 'wildcard'> {
   const { domain: name, descriptor: written } = shownName(named, shownBy(true, hash));
-  return { domain: name, descriptor: written };
+  return { domain: name, descriptor: written, ...(named.wildcard && { wildcard: true }) };
 }
 
 /** An override as the API shows it to operators. */
@@ -152,15 +197,46 @@ export function* listOverrides(
 
 async function known(
   options: Pick<OverrideOptions, 'overrides'>,
-  { domain: name, entries }: Named,
+  named: OverrideName,
   shown: Shown = (value) => value,
 ): Promise<StandingOverride | undefined> {
-  const key = descriptorKey(name, entries);
+  const key = overrideKey(named);
   const all = await options.overrides.follow();
   return all.find((one) => {
-    const listed = shownName(one, shown);
-    return descriptorKey(listed.domain, listed.entries) === key;
+    const { domain: name, entries } = shownName(one, shown);
+    return overrideKey({ ...one, domain: name, entries }) === key;
   });
+}
+
+/** @throws ApiProblem  400 */
+function refuseWithoutWildcard(entries: readonly Entry[]): void {
+  if (!entries.some(({ value }) => value.endsWith('*')))
+    throw new ApiProblem(400, 'the body is not valid: with wildcard, a value must end in *');
+}
+
+/** Pages of counters that are examined for a preview: about 1,000 counters each. */
+const MAX_PAGES = 20;
+
+async function preview(
+  { askOne, hash }: OverrideOptions,
+  { domain: name, descriptor: written }: ValueOf<typeof previewQuery>,
+): Promise<Answers['GET /api/v1/overrides/preview']> {
+  const entries = readDescriptor(written);
+  refuseWithoutWildcard(entries);
+  const keys = entries.map(({ key }) => key).join();
+  const found: (readonly Entry[])[] = [];
+  let after: string | undefined;
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const query = { domain: name, ...(after !== undefined && { after }) };
+    const page = foundIn(await askOne({ kind: 'list', query }));
+    for (const one of page.counters)
+      if (one.entries.map(({ key }) => key).join() === keys && fitsWildcards({ entries }, one.entries))
+        found.push(one.entries);
+    after = page.next;
+    if (after === undefined) break;
+  }
+  const examples = found.slice(0, MAX_EXAMPLES).map((one) => descriptorText(shownEntries(one, shownBy(true, hash))));
+  return { counters: found.length, isAtLeast: after !== undefined, examples };
 }
 
 function parseEffect({ effect, requestsPerUnit, unit }: SetBody): OverrideEffect {

@@ -20,8 +20,16 @@ export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
 export const shownEntries = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
   entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
-export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+export const describeOverride = ({
   entries,
+  wildcard,
+  effect,
+  untilMs,
+  by,
+  reason,
+}: StandingOverride): ShownOverride => ({
+  entries,
+  ...(wildcard && { wildcard }),
   effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
   until: rfc3339(untilMs),
   by,

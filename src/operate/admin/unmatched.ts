@@ -8,7 +8,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../../lab/sketches/space-saving.ts';
-import { createTopName, encodedEntries } from '../../lab/sketches/top-name.ts';
+import { createTopName } from '../../lab/sketches/top-name.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { Sample } from './sample.ts';
 import { countBounds } from './sampling-error.ts';
@@ -89,9 +89,8 @@ const shortened = (entries: readonly Entry[]): readonly Entry[] =>
     .slice(0, MAX_ENTRIES)
     .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
 
-/** Whether a key of the list belongs to the domain. */
-export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
-  key.startsWith(encodedEntries([{ key: domain, value: '' }]));
+/** The domain of an entry of the list. */
+export const domainOf = ({ key }: TopEntry): string => describeKey(key).entries?.[0]?.key ?? '';
 
 /** Why a descriptor met no rule, for clients that may not see its values. */
 export function whyWithoutValues(

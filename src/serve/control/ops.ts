@@ -9,6 +9,7 @@ import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/override-operations.ts';
 import { assetRoutes } from '../../operate/console/assets.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import { Findings } from '../../operate/findings/findings.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
@@ -31,6 +32,7 @@ interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'local
   readonly statistics: Statistics;
   /** The part of the statistics that earlier control processes have sent. */
   readonly earlier: Statistics;
+  readonly incidents: Incidents;
 }
 
 /**
@@ -76,7 +78,11 @@ export function openOps(
           return [...referenceCounters(statistics), ...referenceGauges(figures())];
         },
       },
-      new Map([...profilePages(options), ...operationRoutes(operations, access, failed), ...(await assetRoutes())]),
+      new Map([
+        ...profilePages(options),
+        ...operationRoutes(operations, { access, rules: rules.book.rules, onError: failed }),
+        ...(await assetRoutes()),
+      ]),
     );
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
@@ -104,7 +110,7 @@ function profilePages({ access, askOne }: AdminOptions) {
     end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
     return askOne({ kind: 'profile', what, seconds }, seconds * 1_000);
   };
-  const allowed = access.tokens.filter(({ role }) => role === 'operate');
+  const allowed = access.tokens.filter(({ role, domains }) => role === 'operate' && !domains);
   if (allowed.length === 0) return new Map();
   return profileRoutes(({ headers }) => findToken(headers.authorization, allowed) !== undefined, takeProfile);
 }

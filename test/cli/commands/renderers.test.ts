@@ -18,7 +18,7 @@ import {
 import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
-import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/command.ts';
+import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
 import { anyText } from '../../helpers/texts.ts';

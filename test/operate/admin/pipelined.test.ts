@@ -29,7 +29,11 @@ test('pipelined requests are answered one at a time, and no longer after the cli
   });
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
-  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, operationRoutes([slow], access, onError), onError);
+  server = await startHttpServer(
+    { host: '127.0.0.1', port: 0 },
+    operationRoutes([slow], { access, rules: () => undefined, onError }),
+    onError,
+  );
   const client = connect(server.port, '127.0.0.1');
   client.write(pipelined);
   await until('the first answer', () => ends.length > 0);

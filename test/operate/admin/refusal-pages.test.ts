@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Answer, decide } from '../../../src/engine/decide/decide.ts';
 import { RefusalSample, refusalPage } from '../../../src/operate/admin/refusals.ts';
+import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
 import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -146,4 +147,19 @@ descriptors:
   expect(arithmetics).toEqual(['4 + 1 = 5 > 2', '4 + 1 = 5 > 4']);
   const [counts] = [...statistics.rules()];
   expect(counts).toMatchObject({ overLimit: 2, share: { value: 1 } });
+});
+
+test('without an answer of a process, refusals are asked for again, and EXPLAIN_SAMPLE is named only if it is not set', async () => {
+  const statusWith = async (refusals: number): Promise<string> => {
+    const settings = { agent: { refusals } };
+    const operations = viewOperations({ settings, ask: async () => [], hash: undefined } as never); // what it reads
+    const listing = operations.find(({ path }) => path === '/api/v1/refusals');
+    const answer = Promise.resolve(listing?.answer({ query: {}, scope: { hasDomain: () => true } } as never));
+    return answer.then(
+      () => 'answered',
+      ({ status, message }: { readonly status: number; readonly message: string }) => `${status} ${message}`,
+    );
+  };
+  expect(await statusWith(100)).toBe('503 no process that answers requests has replied: ask again');
+  expect(await statusWith(0)).toBe('404 no refusals are kept: set EXPLAIN_SAMPLE');
 });
