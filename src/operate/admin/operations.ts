@@ -1,4 +1,5 @@
 import { fields } from '../../base/shape.ts';
+import type { AuditLine } from '../answers/service.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { counterOperations } from './counter-operations.ts';
 import { type Explains, explainOperations } from './explain-operations.ts';
@@ -43,10 +44,11 @@ export function adminOperations(
 
 const MAX_CHANGES = 1_000;
 
-/** Whether all domains of a change are the client's. */
-function isWithin(what: { readonly domain?: unknown; readonly domains?: unknown }, scope: Scope): boolean {
-  const domains = Array.isArray(what.domains) ? what.domains : [what.domain];
-  return scope.hasAll || domains.every((name) => typeof name === 'string' && scope.hasDomain(name));
+/** Whether all domains of a change are the client's; another program may have written the line. */
+function isWithin({ what }: AuditLine, scope: Scope): boolean {
+  if (scope.hasAll) return true;
+  const { domain, domains = [domain] } = (what ?? {}) as { readonly domain?: unknown; readonly domains?: unknown };
+  return Array.isArray(domains) && domains.every((name) => typeof name === 'string' && scope.hasDomain(name));
 }
 
 /** Lists the changes that operators made. */
@@ -60,7 +62,7 @@ function auditOperations(options: AdminOptions): readonly ApiOperation[] {
       answers: 'Changes, the newest first.',
       answer: async ({ query: { count = 100 }, scope }) => {
         const changes = await options.audit.latest(scope.hasAll ? count : MAX_CHANGES);
-        return { changes: changes.filter(({ what }) => isWithin(what, scope)).slice(0, count) };
+        return { changes: changes.filter((one) => isWithin(one, scope)).slice(0, count) };
       },
     }),
   ];

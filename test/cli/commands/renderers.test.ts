@@ -159,7 +159,19 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       sites: {
         ...{ site: text, errorRatio: 0, errorBound: 1, lost: [text] },
-        peers: [{ site: other, state: 'cut_off', roundTripMs: 1, silentMs: 1, askedMsAgo: 1, problem: text }],
+        peers: [
+          {
+            site: other,
+            state: 'cut_off',
+            roundTripMs: 1,
+            silentMs: 1,
+            askedMsAgo: 1,
+            problem: text,
+            failures: 0,
+            untimely: 0,
+            borrowed: 0,
+          },
+        ],
       },
       shares: {
         more: 0,
