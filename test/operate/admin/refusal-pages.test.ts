@@ -10,6 +10,7 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { wholeScope } from '../../helpers/scope.ts';
 
 const refused: Answer = { overallCode: 'OVER_LIMIT', verdicts: [], shadowed: false, delayMs: 0 };
 
@@ -154,7 +155,7 @@ test('without an answer of a process, refusals are asked for again, and EXPLAIN_
     const settings = { agent: { refusals } };
     const operations = viewOperations({ settings, ask: async () => [], hash: undefined } as never); // what it reads
     const listing = operations.find(({ path }) => path === '/api/v1/refusals');
-    const answer = Promise.resolve(listing?.answer({ query: {}, scope: { hasDomain: () => true } } as never));
+    const answer = Promise.resolve(listing?.answer({ query: {}, scope: wholeScope } as never));
     return answer.then(
       () => 'answered',
       ({ status, message }: { readonly status: number; readonly message: string }) => `${status} ${message}`,

@@ -7,6 +7,7 @@ import { Proxies } from '../../../src/operate/findings/proxies.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { zipf } from '../../helpers/numbers.ts';
 import { createProxiedTraffic, type ProxiedTraffic, sent } from '../../helpers/proxied-traffic.ts';
+import { wholeScope } from '../../helpers/scope.ts';
 
 const RULES = [
   `
@@ -282,7 +283,9 @@ test('values in examples are hidden from clients that may not read them', async 
   };
   const operations = viewOperations({ findings: { list: () => [standing] }, hash: undefined } as never); // the properties that it reads
   const listed = async (seesValues: boolean) =>
-    operations.find(({ path }) => path === '/api/v1/findings')?.answer({ client: { seesValues } } as never);
+    operations
+      .find(({ path }) => path === '/api/v1/findings')
+      ?.answer({ client: { seesValues }, scope: wholeScope } as never);
   expect(await listed(true)).toMatchObject({ findings: [{ example: [{ key: 'user', value: 'ann' }] }] });
   expect(JSON.stringify(await listed(false))).not.toContain('ann');
 });

@@ -111,7 +111,7 @@ test('every page fits four sizes on a normal day, and answers its question on th
   expect(await page.getByRole('table').first().innerText()).toMatch(/alice|Client/);
   await page.goto(viewAt(weir, 'health'));
   const states = await page.locator('main').innerText();
-  for (const name of ['Callers', 'Deciders', 'Store', 'Background']) expect(states).toContain(name);
+  for (const name of ['Callers', 'Deciders', 'Store', 'background work']) expect(states).toContain(name);
   expect(states).not.toMatch(/p99\s+0\b/);
 });
 
