@@ -4,8 +4,8 @@ import { ApiProblem } from './problem.ts';
 
 /** The names in a query or body that say what an operation is about. */
 interface Named {
-  readonly domain?: string;
-  readonly rule?: string;
+  readonly domain?: string | undefined;
+  readonly rule?: string | undefined;
 }
 
 /** The domains that a client may see and change. */
@@ -37,6 +37,11 @@ export class Scope {
       if (known?.has(domain)) return false;
     }
     return false;
+  }
+
+  /** Whether both belong to such a domain, if they are named. */
+  hasNamed({ domain, rule }: Named): boolean {
+    return (domain === undefined || this.hasDomain(domain)) && (rule === undefined || this.hasRule(rule));
   }
 
   /** @throws ApiProblem  403 */

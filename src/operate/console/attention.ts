@@ -2,11 +2,9 @@ import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
-import type { AdminOptions, SourcedRules } from '../admin/options.ts';
+import type { AdminOptions, KnownFinding, SourcedRules } from '../admin/options.ts';
 import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
-import { isFindingWithin } from '../admin/view-operations.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
-import type { StandingFinding } from '../findings/findings.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
 import type { Incident, Incidents } from './incidents.ts';
 import type { AllRuleSeries, SeriesView } from './rule-series.ts';
@@ -31,7 +29,7 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, isF
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced, typeof isFor !== 'object');
   const lastMinute = service.lastMinute();
-  const standing = options.findings.list().filter((one) => typeof isFor !== 'object' || isFindingWithin(one, isFor));
+  const standing = options.findings().filter((one) => typeof isFor !== 'object' || isFor.hasNamed(one));
   const shown = shownBy(isFor !== 'hidden', options.hash);
   const problemsOf = (isUndecided: boolean): StatusFinding[] =>
     standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
@@ -114,22 +112,16 @@ const ofRecords: ReadonlySet<WorkName> = new Set(['overrides', 'candidate']);
 
 /** What fails; work that fails for the same reason, since the store is away, is one. */
 function workProblems(all: readonly WorkReport[]): StatusFinding[] {
-  const failing = all.flatMap(({ failing: one, ...work }) => (one ? { ...work, failing: one } : []));
+  const failing = all.flatMap(({ failing: one, ...work }) => (one ? { ...work, ...one } : []));
   const groups = groupBy(failing, ({ name }) => (ofRecords.has(name) ? 'records' : name));
-  return Array.from(groups.values(), ([first, ...more]) => {
-    if (!first) return [];
-    const does = [first, ...more].map((one) => one.does).join(' and ');
-    const { sinceMs } = [first, ...more].reduce((one, other) =>
-      other.failing.sinceMs < one.failing.sinceMs ? other : one,
-    ).failing;
-    return degraded(`${does} has been failing ${failingText({ ...first.failing, sinceMs })}`, adviceOnWork[first.name]);
-  }).flat();
+  return Array.from(groups.values(), (same) => {
+    const first = same.reduce((one, other) => (other.sinceMs < one.sinceMs ? other : one));
+    const does = same.map((one) => one.does).join(' and ');
+    return degraded(`${does} has been failing ${failingText(first)}`, adviceOnWork[first.name]);
+  });
 }
 
-function configurationProblem(
-  { problem, sinceMs, configuration, example }: StandingFinding,
-  shown: Shown,
-): StatusFinding {
+function configurationProblem({ problem, sinceMs, configuration, example }: KnownFinding, shown: Shown): StatusFinding {
   const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;
   return degraded(
     `${problem}; since ${rfc3339(sinceMs)}${shownExample}`,
