@@ -284,7 +284,14 @@ const tidy = (lua: string): string =>
     .replace(/^(____exports\.\w+ = \w+|return ____exports)\n/gm, '')
     .replace(/\+ (\d+) \+ 1(?=\])/g, (_, number: string) => `+ ${Number(number) + 1}`)
     .replace(/ - (\d+) \+ 1(?=\])/g, (_, number: string) => (number === '1' ? '' : ` - ${Number(number) - 1}`))
-    .replace(/, 1 do$/gm, ' do');
+    .replace(/, 1 do$/gm, ' do')
+    .replace(/\bmath\.(?=\w+\()/g, 'math_');
+
+/** The functions of the library that a step uses, as variables: Redis finds them faster than members. */
+const namesOfLibrary = (body: string): string => {
+  const names = [...new Set(body.match(/\bmath_\w+(?=\()/g))];
+  return names.length === 0 ? '' : `local ${names.join(', ')} = ${names.join(', ').replaceAll('_', '.')}\n`;
+};
 
 /** The functions under the names that the dispatcher calls. */
 function wrap(name: string, { entries, fields, text }: Linked, body: string): string {
@@ -297,13 +304,13 @@ function wrap(name: string, { entries, fields, text }: Linked, body: string): st
 ${readInner}  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
 end`
       : step;
-  const more = { startBefore: `${name}_start_before`, fields: `${name}_fields` };
+  const more = { startBefore: `${name}_start_before` };
   const exported = Object.entries(more).filter(([entry]) => entries.includes(entry));
   const names = [name, `${name}_refund`, ...exported.map(([, lua]) => lua)];
   const foreign = outsideOf(text).map((one) => `local ${one} = ${outside[one]?.[0]}\n`);
   return `local ${names.join(', ')}
 do
-${foreign.join('')}${body}
+${foreign.join('')}${namesOfLibrary(body)}${body}
 ${name} = ${makeFunction('step', 'charge')}
 ${name}_refund = ${makeFunction('refund', 'charged_at_ms')}
 ${exported.map(([entry, lua]) => `${lua} = ${entry}\n`).join('')}end

@@ -87,7 +87,7 @@ const steps: readonly Mutants[] = [
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
   ...compiled('holds/processor-sharing', 'a shared rate', [
-    ['window === last + 1 ? node[CLAIMS] : 0', 'node[CLAIMS]'],
+    ['lastMs >= startMs - limit.windowMs ? node[CLAIMS] : 0', 'node[CLAIMS]'],
     ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
     ['Math.ceil(sinceMs * level.perMs)', 'Math.ceil(sinceMs * limit.rate)'],
@@ -158,8 +158,16 @@ const scripts: readonly Mutants[] = [
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
-      ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
+      ['copy.nodes[name] = { unpack(node) }', 'copy.nodes[name] = node'],
       ['operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 8 or 4'],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/nodes.lua',
+    tests: [sharedTwins],
+    changes: [
+      ["== 0 and names[i] ~= 'p'", '== 0'],
+      ['if node[1] ~= 0 then', 'if true then'],
     ],
   },
   {

@@ -36,6 +36,8 @@ export interface Batch {
   readonly operationCount: number;
   /** Counted and answered first. */
   readonly runs: readonly Run[];
+  /** Likewise. */
+  readonly trees: readonly SharedSpends[];
   /** All other operations, in the order in which they are packed. */
   readonly groups: readonly Group[];
   /** This process's clock when the requests were packed. */
@@ -119,14 +121,17 @@ export function encodeBatch(
         packedRequests.add(keys.intern(resetKeyOf(operation.key)));
         packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
       }
-      if (algorithmFor(operation.limit).state.hasNodes)
-        packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
+      if (hasNodes(operation)) packPath(operation, usagePlace(operation, ofLimit, keys));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || algorithmFor(operation.limit).state.hasNodes || foreign?.has(operation))
-      return false;
+    if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
     const place = keys.intern(operation.key);
+    if (hasNodes(operation)) {
+      const tree = runs.findTree(place);
+      tree?.add(operation, number, meteredPlace(operation, placeOfLimit(limits, operation)), keys);
+      return tree !== undefined;
+    }
     if (runs.repeat(operation, place, number)) return true;
     return runs.join(operation, place, meteredPlace(operation, placeOfLimit(limits, operation)), number);
   };
@@ -145,19 +150,21 @@ export function encodeBatch(
   packedHead.add(limits.count);
   packedHead.addAll(limits.numbers);
   runs.pack(packedHead);
-  const packed = packedHead.copyBefore(packedRequests);
   return {
     keys: keys.all,
-    packed,
+    packed: packedHead.copyBefore(packedRequests),
     requests,
     operationCount: number,
     runs: runs.all,
+    trees: runs.trees,
     groups,
     nowMs,
     foreign,
     isMetered,
   };
 }
+
+const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
 
 /** After the places of its key and of its limit. */
 function packOperation(operation: Operation, spend: Spend): void {
@@ -166,6 +173,18 @@ function packOperation(operation: Operation, spend: Spend): void {
   const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
   packedRequests.add(signedHits(operation));
   packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
+}
+
+/** The place of the name of its usage; 0 if the hits are none. */
+const usagePlace = ({ usageKey, key }: Operation, limitPlace: number, keys: BatchKeys): number =>
+  limitPlace < 0 ? keys.intern(usageKey ?? key) : 0;
+
+/** Maximum number of children on a path. */
+const LEVELS = 3;
+
+function packPath({ share }: Operation, usage: number): void {
+  packedRequests.add(usage);
+  for (let level = 0; level < LEVELS; level++) packedRequests.add(share?.children[level] ?? 0);
 }
 
 function packHeldAt({ first, last, unit, most }: Required<HeldAt>): void {
@@ -209,11 +228,14 @@ interface LimitTable {
 
 const FEW_LIMITS = 4;
 
+/** Whether the numbers of the limit are the same for all children of its rule. */
+const isAsRuled = ({ share }: Operation): boolean => share !== undefined && share.threshold === undefined;
+
 /** The place of the operation's limit in the table, to which it is added if necessary. */
 function placeOfLimit(table: LimitTable, operation: Operation): number {
   const { few, places, numbers, nowMs, foreign } = table;
   const { limit } = operation;
-  if (isClaim(operation)) {
+  if (isClaim(operation) && !isAsRuled(operation)) {
     packLimit(numbers, operation, nowMs);
     return ++table.count;
   }
@@ -309,12 +331,60 @@ class OpenRun implements Run {
   }
 }
 
+/** The place of a tree's first child: that of the limit is before it. */
+const FIRST_CHILD = 2;
+
+/** Spends on one shared limit, in their order. */
+export interface SharedSpends {
+  readonly operations: readonly Operation[];
+  /** The numbers of the operations. */
+  readonly numbers: readonly number[];
+}
+
+class OpenTree implements SharedSpends {
+  readonly operations: Operation[] = [];
+  readonly numbers: number[] = [];
+  readonly key: number;
+  /** The places of children, by id. */
+  readonly #places = new Map<number, number>();
+  readonly #spends: number[] = [];
+
+  constructor(key: number) {
+    this.key = key;
+  }
+
+  add(operation: Operation, number: number, limitPlace: number, keys: BatchKeys): void {
+    this.operations.push(operation);
+    this.numbers.push(number);
+    const [first, second, third] = operation.share?.children ?? [];
+    this.#spends.push(limitPlace, operation.hits, this.#placeOf(first), this.#placeOf(second), this.#placeOf(third));
+    this.#spends.push(usagePlace(operation, limitPlace, keys));
+  }
+
+  pack(into: PackedNumbers): void {
+    into.add(this.key);
+    into.add(this.#places.size);
+    for (const id of this.#places.keys()) into.add(id);
+    into.add(this.operations.length);
+    into.addAll(this.#spends);
+  }
+
+  #placeOf(id: number | undefined): number {
+    if (id === undefined) return 0;
+    const place = this.#places.get(id) ?? this.#places.size + FIRST_CHILD;
+    this.#places.set(id, place);
+    return place;
+  }
+}
+
 /** The position of a counter that can join no run any more. */
 const CLOSED = -1;
 
 /** The runs of a batch: one for each limit, with the number of hits of the limit's first spend. */
 class Runs {
   readonly all: OpenRun[] = [];
+  /** The same of shared limits, of which a batch has few. */
+  readonly trees: OpenTree[] = [];
   /** By the limit's place. */
   readonly #byLimit: (OpenRun | undefined)[] = [];
   /** For each key, by its place: the run that it is in. */
@@ -348,9 +418,21 @@ class Runs {
     this.#positions[keyPlace] = CLOSED;
   }
 
+  /** @returns undefined if spends must keep their order after another operation */
+  findTree(keyPlace: number): OpenTree | undefined {
+    if (this.#positions[keyPlace] === CLOSED) return undefined;
+    const known = this.trees.find(({ key }) => key === keyPlace);
+    if (known) return known;
+    const tree = new OpenTree(keyPlace);
+    this.trees.push(tree);
+    return tree;
+  }
+
   pack(into: PackedNumbers): void {
     into.add(this.all.length);
     for (const run of this.all) run.pack(into);
+    into.add(this.trees.length);
+    for (const tree of this.trees) tree.pack(into);
   }
 
   #begin(operation: Operation, limitPlace: number): OpenRun {

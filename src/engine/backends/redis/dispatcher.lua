@@ -11,7 +11,10 @@
   ARGV[1]  little-endian doubles; the number of limits, and per limit: algorithm (its place in `algorithms`), the
            length of the limit, the limit; the number of runs, and per run: limit (its
            place among the limits; negative if the hits are usage), hits, the number of counters with one spend and of those with several, the places in KEYS of the former, the place
-           in KEYS and the number of spends of each of the latter; then the requests. The place of a limit is negative
+           in KEYS and the number of spends of each of the latter; the number of shared limits with
+           spends, and per shared limit: its place in KEYS, the number of children, their ids, the number of spends, and
+           per spend: limit (likewise), hits, the places of the children on its path (from 2, as many as levels, 0 for
+           none), the place in KEYS of the name of its usage; then the requests. The place of a limit is negative
            in a run whose hits are usage
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  only in a settlement: its number; ARGV[4]: how long the number of the last settlement is kept (ms), under the
@@ -148,6 +151,36 @@ for _ = 1, runs do
     spend_repeatedly(input[i], limit, hits, input[i + 1], is_metered)
   end
   at = at + 2 * repeated
+end
+
+-- Nodes are read and written once for all spends.
+local function spend_shared()
+  local key, children = keys[input[at]], input[at + 1]
+  local names, ttl_ms = { 'p' }, 0
+  for i = 2, children + 1 do
+    names[i] = string.format('%.0f', input[at + i])
+  end
+  local nodes, last = read_nodes(key, names), at + 2 + children
+  at = last + 1
+  for _ = 1, input[last] do
+    local place, hits = input[at], input[at + 1]
+    local limit = limits[math.abs(place)]
+    local path = { nodes[1], nodes[input[at + 2]], nodes[input[at + 3]], nodes[input[at + 4]] }
+    local accepted, _, next_ttl_ms, report = limit.algorithm.step(limit.numbers, path, now_ms, hits, true)
+    ttl_ms = next_ttl_ms
+    if place < 0 then
+      meter(input[at + 5], used_hits(limit, hits, accepted, report, 0))
+    end
+    add_reply(accepted, #report, pack_numbers(report))
+    at = at + 6
+  end
+  write_nodes(key, names, nodes, now_ms, ttl_ms + grace_ms)
+end
+
+local trees = input[at]
+at = at + 1
+for _ = 1, trees do
+  spend_shared()
 end
 
 if at <= #input then

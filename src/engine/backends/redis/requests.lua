@@ -9,11 +9,8 @@
   own refusal changes its state, only if they do not. REFUND and FORGET have two more numbers: the place in KEYS of the
   time when the counter was reset; the time of the charge (REFUND), or how long the former is kept (FORGET, ms). COUNT
   with negative hits that are usage has three: the first and the last place in a report of the hits that the counter
-  holds, and the number that is one hit. Operations on a shared limit end with the place in KEYS of
-  the name of their usage
-
-  The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
-  A step gets and returns the nodes on its path, and changes them in place if it charges.
+  holds, and the number that is one hit. Operations on a shared limit, see nodes.lua, end with the place in KEYS of the
+  name of their usage, and the ids of the children on their path: as many as levels, 0 for none.
 
   The counters of an algorithm with a loader are stored in another format: the loader returns their state, how
   long a peek keeps them (ms), how to store them, and an outcome if they cannot be used.
@@ -26,8 +23,7 @@ local function decide_requests(batch)
   -- COUNT: positive hits are spent, negative hits are refunded, 0 peeks
   local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
   local ALONE, MARKS = 16, 32
-  -- Of a node of a shared limit; a child is forgotten when the limit would be, but not within this time.
-  local NODE_NUMBERS = 13
+  local LEVELS = 3
 
   local input, at, limits, stored, now_ms = batch.input, batch.at, batch.limits, batch.stored, batch.now_ms
   local output = {}
@@ -47,19 +43,24 @@ local function decide_requests(batch)
     return foreign[key] and foreign[key].outcome
   end
 
-  local hashes = {} -- of shared limits, by counter: the nodes that were read, and those to be written
+  local hashes = {} -- of shared limits, by counter: the names of the nodes that are read, and the nodes by their names
 
-  -- The nodes on the path of an operation are to be read.
-  local function want_nodes(key, limit)
-    local hash = hashes[key] or { nodes = {}, changed = {}, wanted = {} }
-    hashes[key], limit.fields = hash, limit.algorithm.fields(limit.numbers)
-    for i = 1, #limit.fields do
-      local field = limit.fields[i]
-      if hash.nodes[field] == nil then
-        hash.nodes[field] = false
-        hash.wanted[#hash.wanted + 1] = field
+  -- The nodes on the path of an operation are to be read. Returns their names.
+  local function want_nodes(key)
+    local hash = hashes[key] or { names = {}, nodes = {} }
+    hashes[key] = hash
+    local path = { 'p' }
+    for i = 0, LEVELS - 1 do
+      path[#path + 1] = input[at + i] ~= 0 and string.format('%.0f', input[at + i]) or nil
+    end
+    at = at + LEVELS
+    for i = 1, #path do
+      if hash.nodes[path[i]] == nil then
+        hash.nodes[path[i]] = false
+        hash.names[#hash.names + 1] = path[i]
       end
     end
+    return path
   end
 
   local function read_operation()
@@ -84,10 +85,10 @@ local function decide_requests(batch)
       operation.held_at = { input[at + 4], input[at + 5], input[at + 6], input[at + 7] }
     end
     at = at + (operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4)
-    if limit.algorithm.fields then
+    if limit.algorithm.has_nodes then
       operation.usage = input[at]
       at = at + 1
-      want_nodes(key, limit)
+      operation.path = want_nodes(key)
     elseif befores[key] == nil and not limit.algorithm.load then
       states[key] = batch.state_of(key, limit)
       befores[key] = states[key] or false
@@ -108,70 +109,39 @@ local function decide_requests(batch)
 
   -- Reads the nodes of all operations, of each shared limit in one call.
   for key, hash in pairs(hashes) do
-    local read = redis.pcall('HMGET', KEYS[key], unpack(hash.wanted))
-    if read.err then -- another program's value
-      redis.call('DEL', KEYS[key])
-      read = {}
-    end
-    for i = 1, #hash.wanted do
-      hash.nodes[hash.wanted[i]] = batch.unpack_state(read[i], NODE_NUMBERS) or false
+    local nodes = read_nodes(KEYS[key], hash.names)
+    for i = 1, #nodes do
+      hash.nodes[hash.names[i]] = nodes[i]
     end
   end
 
-  local function state_for(key, limit)
-    if not limit.algorithm.fields then
-      return states[key]
+  local function state_for(hit)
+    if not hit.path then
+      return states[hit.key]
     end
-    local fields, hash = limit.fields, hashes[key]
-    if not hash.nodes.p then
+    local known, nodes = hashes[hit.key].nodes, {}
+    if known.p[1] == 0 then
       return nil
     end
-    local nodes = {}
-    for i = 1, #fields do
-      nodes[i] = hash.nodes[fields[i]] or { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    for i = 1, #hit.path do
+      nodes[i] = known[hit.path[i]]
     end
     return nodes
   end
 
-  local function set_state(key, limit, state)
-    if not limit.algorithm.fields then
-      states[key] = state
+  local function set_state(hit, state)
+    if not hit.path then
+      states[hit.key] = state
       return
     end
-    local hash, fields = hashes[key], limit.fields
-    for i = 1, #fields do
-      hash.nodes[fields[i]] = state[i]
-      hash.changed[fields[i]] = true
+    for i = 1, #hit.path do
+      hashes[hit.key].nodes[hit.path[i]] = state[i]
     end
-  end
-
-  -- Drops forgotten ones among two children at random for each new one, so that they do not outnumber active ones.
-  local function sweep(key, added, ttl_ms)
-    local found = redis.call('HRANDFIELD', KEYS[key], 2 * added, 'WITHVALUES')
-    for i = 1, #found, 2 do
-      local node = batch.unpack_state(found[i + 1], NODE_NUMBERS)
-      if found[i] ~= 'p' and (not node or node[1] < now_ms - ttl_ms) then
-        redis.call('HDEL', KEYS[key], found[i])
-      end
-    end
-  end
-
-  local function write_hash(key, ttl_ms)
-    local hash, written = hashes[key], {}
-    for field in pairs(hash.changed) do
-      written[#written + 1] = field
-      written[#written + 1] = batch.pack(hash.nodes[field])
-    end
-    local added = redis.call('HSET', KEYS[key], unpack(written))
-    if added > 0 then
-      sweep(key, added, ttl_ms)
-    end
-    redis.call('PEXPIRE', KEYS[key], ttl_ms)
   end
 
   local function run(hit, hits, charge)
     local accepted, state, ttl_ms, report =
-      hit.limit.algorithm.step(hit.limit.numbers, state_for(hit.key, hit.limit), now_ms, hits, charge)
+      hit.limit.algorithm.step(hit.limit.numbers, state_for(hit), now_ms, hits, charge)
     return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
   end
 
@@ -194,7 +164,7 @@ local function decide_requests(batch)
 
   -- held: what the counter held before
   local function keep(hit, result, held)
-    set_state(hit.key, hit.limit, result.state)
+    set_state(hit, result.state)
     ttls_ms[hit.key], last_limits[hit.key] = result.ttl_ms, hit.limit
     if hit.is_metered then
       batch.meter(hit.usage, used_hits(hit.limit, hit.hits, result.accepted, result.report, given_hits(hit, held)))
@@ -232,10 +202,9 @@ local function decide_requests(batch)
     end
     states[key], ttls_ms[key] = nil, nil
     if hashes[key] then
-      for field in pairs(hashes[key].nodes) do
-        hashes[key].nodes[field] = false
+      for name in pairs(hashes[key].nodes) do
+        hashes[key].nodes[name] = unpack_node(false)
       end
-      hashes[key].changed = {}
     end
     redis.call('SET', KEYS[hit.reset], time, 'PX', hit.reset_ms)
     stored[hit.reset] = time
@@ -259,7 +228,7 @@ local function decide_requests(batch)
 
   -- Returns whether the counter must be written, and the result of the step.
   local function run_kind(hit)
-    local kind, numbers, step, state = hit.kind, hit.limit.numbers, hit.limit.algorithm.step, state_for(hit.key, hit.limit)
+    local kind, numbers, step, state = hit.kind, hit.limit.numbers, hit.limit.algorithm.step, state_for(hit)
     if kind == KINDS.COUNT then
       return true, step(numbers, state, now_ms, hit.hits, true)
     elseif kind == KINDS.CHARGE then
@@ -279,7 +248,7 @@ local function decide_requests(batch)
       local held = held_in(hit)
       local is_written, accepted, state, ttl_ms, report = run_kind(hit)
       if is_written then
-        set_state(hit.key, hit.limit, state)
+        set_state(hit, state)
         ttls_ms[hit.key], last_limits[hit.key] = ttl_ms, hit.limit
       end
       if hit.is_metered then
@@ -289,13 +258,13 @@ local function decide_requests(batch)
     end
   end
 
-  local function copy_nodes(key)
-    local hash, copy = hashes[key], { nodes = {}, changed = {} }
+  local function copy_hash(hash)
     if not hash then
       return nil
     end
-    for field, node in pairs(hash.nodes) do
-      copy.nodes[field], copy.changed[field] = node and { unpack(node) }, hash.changed[field]
+    local copy = { names = hash.names, nodes = {} }
+    for name, node in pairs(hash.nodes) do
+      copy.nodes[name] = { unpack(node) }
     end
     return copy
   end
@@ -303,7 +272,7 @@ local function decide_requests(batch)
   -- Returns which hits would be accepted if all were spent in this order, and whether the request would be refused.
   -- Only counters that are used several times are charged for this, and restored from a copy.
   local function try_all(hits)
-    local uses, copies, copied_nodes, accepted, refused = {}, {}, {}, {}, false
+    local uses, copies, copied_hashes, accepted, refused = {}, {}, {}, {}, false
     for i = 1, #hits do
       uses[hits[i].key] = (uses[hits[i].key] or 0) + 1
     end
@@ -312,18 +281,18 @@ local function decide_requests(batch)
       local is_repeated = uses[hit.key] > 1
       if is_repeated and copies[hit.key] == nil then
         copies[hit.key] = states[hit.key] and batch.pack(states[hit.key]) or false
-        copied_nodes[hit.key] = copy_nodes(hit.key)
+        copied_hashes[hit.key] = copy_hash(hashes[hit.key])
       end
       local result = run(hit, hit.hits, is_repeated and hit.charge)
       if is_repeated then
-        set_state(hit.key, hit.limit, result.state)
+        set_state(hit, result.state)
       end
       accepted[i] = result.accepted
       refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
     end
     for key, packed in pairs(copies) do
       states[key] = packed and batch.unpack(packed) or nil
-      hashes[key] = copied_nodes[key]
+      hashes[key] = copied_hashes[key]
     end
     return accepted, refused
   end
@@ -377,7 +346,11 @@ local function decide_requests(batch)
       foreign[key].keep(states[key], ttl_ms)
     elseif hashes[key] then
       if ttl_ms > 0 then
-        write_hash(key, ttl_ms + batch.grace_ms)
+        local hash, nodes = hashes[key], {}
+        for i = 1, #hash.names do
+          nodes[i] = hash.nodes[hash.names[i]]
+        end
+        write_nodes(KEYS[key], hash.names, nodes, now_ms, ttl_ms + batch.grace_ms)
       end
     else
       batch.keep(key, befores[key], states[key], ttl_ms, last_limits[key])

@@ -5,6 +5,7 @@ import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
+import { LEAF_NUMBERS, NODE_NUMBERS } from '../../holds/processor-sharing.ts';
 import type { Compiled } from '../../lua/compiled-step.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
@@ -48,7 +49,7 @@ export function assembleScript(foreign: readonly URL[]): Script {
       const row = findRow(name);
       const step = nameStep(row.script);
       const more = [listTraits(name), `reserves = ${row.reserves === true}`];
-      if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
+      if (row.state.hasNodes) more.push('has_nodes = true');
       const urls = [...(row.includes ?? []), row.script];
       return { place: at + 1, step, urls, more: more.join(', ') };
     }),
@@ -71,6 +72,8 @@ export function assembleScript(foreign: readonly URL[]): Script {
     ]),
     'return rawget(algorithms, place)',
     'end })',
+    `local NODE_NUMBERS, LEAF_NUMBERS = ${NODE_NUMBERS}, ${LEAF_NUMBERS}`,
+    read(new URL('./nodes.lua', import.meta.url)),
     read(new URL('./requests.lua', import.meta.url)),
     read(new URL('./dispatcher.lua', import.meta.url)),
   ]);

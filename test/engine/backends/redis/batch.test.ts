@@ -80,7 +80,7 @@ describe('independent spends', () => {
   test('form one run, with a count for a counter with several spends', () => {
     const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
     expect(keys).toEqual([first.key, second.key]);
-    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3]]);
+    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3], 0]);
     expect(runsOf(request(first), request(second, first), request(first))).toEqual([[[0, 2, 3], [1]]]);
   });
 
@@ -100,6 +100,19 @@ describe('independent spends', () => {
     const lowered = { ...first, limit: fixedWindowOf(9, 60_000) };
     expect(runsOf(request(first), request({ ...first, hits: 3 }), request(first))).toEqual([[[0]]]);
     expect(runsOf(request(first), request(lowered), request(first))).toEqual([[[0]]]);
+  });
+
+  test('on a shared limit come with each child once', () => {
+    const whole = fairShareOf(10);
+    const own = (...children: readonly number[]) =>
+      spendOf(first.key, whole, { children, path: [], demand: 0 }) as RequestOperation;
+    const limited = own(7, 8).limit;
+    const spends = [own(7, 8), own(7, 9), own(7, 8)].map((spend) => ({ ...spend, limit: limited }));
+    const { packed, trees } = encodeBatch([request(...spends), request({ ...own(7), kind: 'peek' })], 0);
+    const numbers = unpack(packed);
+    const from = 2 + 1 + (numbers[2] ?? 0); // after the only limit
+    expect(trees.map((tree) => tree.numbers)).toEqual([[0, 1, 2]]);
+    expect(numbers.slice(from + 2 + (numbers[from + 1] ?? 0))).toEqual([]);
   });
 
   test('join a run only once for calendar windows, since only the script knows the window', () => {
