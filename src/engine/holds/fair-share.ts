@@ -172,13 +172,14 @@ function findWaitMs(limit: FairShareLimit, claim: Claim | undefined, state: Stat
   const atMs = state[AT] ?? 0;
   const wanted = hits * windowMs;
   const now = openPath(numbers, splitNodes(state), atMs);
-  if (wanted > capacity - floor || now.levels.some(({ most }) => wanted > most)) return NEVER_MS;
+  const levels = now.levels.filter((level) => level !== false);
+  if (wanted > capacity - floor || levels.some(({ most }) => wanted > most)) return NEVER_MS;
   const waitFor = (least: number, at: number, perMs: number): number =>
     Math.ceil((least - (now.nodes[at]?.[LEVEL] ?? 0)) / perMs);
   const guessMs = Math.max(
     1,
     waitFor(Math.min(wanted + now.held + kept, capacity), 0, rate),
-    ...now.levels.map((level, at) => waitFor(Math.min(wanted, level.capacity), at + 1, level.perMs)),
+    ...levels.map((level, at) => waitFor(Math.min(wanted, level.capacity), at + 1, level.perMs)),
   );
   const passes = (ms: number): boolean => {
     const path = openPath(numbers, splitNodes(state), atMs + ms);

@@ -95,7 +95,6 @@ interface Divided {
 
 /** The bucket of a child on the path during a step. It has eight members: a table of more costs Redis twice as much. */
 interface Level extends Divided {
-  held: number;
   /** What it may use of each millisecond. */
   readonly perMs: number;
   readonly guardCapacity: number;
@@ -111,7 +110,7 @@ interface SharePath {
   /** The limit, then the children. */
   readonly nodes: ShareNode[];
   /** The buckets of the children. */
-  readonly levels: Level[];
+  readonly levels: (Level | false)[];
   /** The number of the present window. */
   readonly window: number;
   /** What the limit holds for reservations of other children. */
@@ -221,7 +220,9 @@ export function openPath(limit: ShareNumbers, nodes: ShareNode[], nowMs: number)
   root[LEVEL] = Math.min(root[LEVEL], limit.capacity);
   if (nowMs > root[AT]) fillLimit(limit, root, nowMs - root[AT]);
   const window = Math.floor(root[AT] / limit.windowMs);
-  const path: SharePath = { nodes, levels: [], window, held: heldOf(limit, root), reason: 0, at: 0, lacking: 0 };
+  const held = limit.reserved === 0 ? 0 : heldOf(limit, root);
+  // a list that grows costs Redis time
+  const path: SharePath = { nodes, levels: [false, false, false], window, held, reason: 0, at: 0, lacking: 0 };
   const depth = limit.depth;
   for (let at = 1; at <= depth; at++) openChild(limit, path, at);
   if (path.held > 0 && depth > 0) path.held = Math.max(path.held - Math.max(nodeAt(path, 1)[GUARD], 0), 0);
@@ -235,56 +236,38 @@ function fillLimit(limit: ShareNumbers, node: ShareNode, sinceMs: number): void 
   const after = before + got;
   node[LEVEL] = Math.min(after, limit.capacity);
   node[AT] += sinceMs;
-  node[LENT] = Math.max(node[LENT] - sinceMs * limit.reserved, 0);
   beginWindow(limit, node, Math.floor(node[AT] / limit.windowMs), sinceMs);
-  const divided: Divided = { capacity: limit.capacity, held: heldOf(limit, node), spare: limit.kept };
+  const held = Math.min(holdFor(limit, node, limit.reserved, sinceMs), limit.capacity * HELD_PART);
+  const divided: Divided = { capacity: limit.capacity, held, spare: limit.kept };
   advance(limit, node, divided, (before + node[LEVEL]) / 2, got, sinceMs);
 }
 
 /** What the limit holds for reservations. */
-function heldOf(limit: ShareNumbers, node: ShareNode): number {
-  if (limit.reserved === 0) return 0;
-  return Math.min(unspentOf(limit, node, limit.reserved), Math.floor(limit.capacity * HELD_PART));
-}
+const heldOf = (limit: ShareNumbers, node: ShareNode): number =>
+  Math.min(holdFor(limit, node, limit.reserved, 0), Math.floor(limit.capacity * HELD_PART));
 
-/** What the children of a node have not used of their reservations. */
-function unspentOf(limit: ShareNumbers, node: ShareNode, reserved: number): number {
+/** What the children of a node have not used of their reservations. @param sinceMs  in which they were refilled */
+function holdFor(limit: ShareNumbers, node: ShareNode, reserved: number, sinceMs: number): number {
+  node[LENT] = Math.max(node[LENT] - sinceMs * reserved, 0);
   return Math.max(Math.floor(reserved * limit.refillMs) - node[LENT], 0);
 }
 
-/** Opens the bucket of a child, and fills it with what it has got since its last step. @param at  children down to it */
+/**
+ * Opens the bucket of a child, and fills it with what it has got since its last step. It is one function, and those that
+ * are seldom needed are called seldom, since a call costs Redis as much as ten lines.
+ *
+ * @param at  the number of children down to it
+ */
 function openChild(limit: ShareNumbers, path: SharePath, at: number): void {
   const above = nodeAt(path, at - 1);
   const node = nodeAt(path, at);
-  const level = levelOf(limit, path, at);
-  path.levels[at - 1] = level;
-  if (above[AT] - node[AT] >= limit.forgetMs || node[PAID] > above[VIRTUAL]) renew(node, above, level);
-  if (at < limit.depth && node[VIRTUAL] === 0) {
-    node[VIRTUAL] = 1;
-    node[SPEED] = UNITS;
-  }
-  const sinceMs = Math.max(above[AT] - node[AT], 0);
-  const reserved = numberOf(limit, at, RESERVED);
-  if (reserved > 0) {
-    node[LENT] = Math.max(node[LENT] - sinceMs * reserved, 0);
-    level.held = unspentOf(limit, node, reserved);
-  }
-  const before = Math.min(node[LEVEL], level.capacity);
-  const got = fillChild(limit, path, at, sinceMs);
-  const after = before + got;
-  node[LEVEL] = Math.min(after, level.capacity);
-  node[AT] = above[AT];
-  if (sinceMs === 0) return;
-  beginWindow(limit, node, path.window, sinceMs);
-  if (node[VIRTUAL] > 0) advance(limit, node, level, (before + node[LEVEL]) / 2, got, sinceMs);
-}
-
-function levelOf(limit: ShareNumbers, path: SharePath, at: number): Level {
-  const above = nodeAt(path, at - 1);
-  const reserve = numberOf(limit, at, RESERVE);
-  const ceiling = numberOf(limit, at, CEILING);
   const isLeaf = at === limit.depth;
-  const share = reserve + above[SPEED] * numberOf(limit, at, PER_UNIT);
+  const first = at * CHILD_NUMBERS;
+  const reserve = limit.children[first + RESERVE] ?? 0;
+  const ceiling = limit.children[first + CEILING] ?? 0;
+  const reserved = limit.children[first + RESERVED] ?? 0;
+  const perUnit = limit.children[first + PER_UNIT] ?? 0;
+  const share = reserve + above[SPEED] * perUnit;
   const abovePerMs = at === 1 ? limit.rate : levelAt(path, at - 1).perMs;
   const mostPerMs = ceiling > 0 && ceiling < abovePerMs ? ceiling : abovePerMs;
   const perMs = Math.min(share, mostPerMs);
@@ -292,45 +275,44 @@ function levelOf(limit: ShareNumbers, path: SharePath, at: number): Level {
   const saved = above[CLAIMS] + above[CLAIMS_BEFORE] === 0 ? 1 : isLeaf ? LEAF_PART : INNER_PART;
   const saves = Math.floor(perMs * limit.refillMs * saved) + SAVED_HITS * limit.windowMs;
   const capacity = Math.min(saves, most);
-  return {
-    perMs,
-    capacity,
-    guardCapacity: reserve === 0 ? 0 : Math.max(Math.floor(reserve * limit.refillMs), limit.windowMs),
-    held: 0,
-    spare: isLeaf ? 0 : spareOf(limit, capacity),
-    isCapped: ceiling > 0 && share > ceiling,
-    most,
-    pays: false,
-  };
+  const guardCapacity = reserve === 0 ? 0 : Math.max(Math.floor(reserve * limit.refillMs), limit.windowMs);
+  if (above[AT] - node[AT] >= limit.forgetMs || node[PAID] > above[VIRTUAL])
+    renew(node, above, capacity, guardCapacity);
+  if (!isLeaf && node[VIRTUAL] === 0) beginVirtual(node);
+  const sinceMs = above[AT] > node[AT] ? above[AT] - node[AT] : 0;
+  const held = reserved === 0 ? 0 : holdFor(limit, node, reserved, sinceMs);
+  const spare = isLeaf ? 0 : spareOf(limit, capacity);
+  const isCapped = ceiling > 0 && share > ceiling;
+  const level: Level = { perMs, capacity, guardCapacity, held, spare, isCapped, most, pays: false };
+  path.levels[at - 1] = level;
+  const before = Math.min(node[LEVEL], capacity);
+  const virtual = above[VIRTUAL];
+  const guard = node[GUARD] + reserve * sinceMs;
+  const due = reserve * sinceMs + (virtual - node[PAID]) * perUnit;
+  const got = Math.floor(ceiling > 0 ? Math.min(due, ceiling * sinceMs) : due);
+  const shared = got - reserve * sinceMs;
+  const paid = shared > 0 ? node[PAID] + Math.ceil(shared / perUnit) : node[PAID];
+  const least = Math.max(virtual - Math.floor(capacity / perUnit), 0);
+  node[PAID] = paid < least ? least : paid < virtual ? paid : virtual;
+  node[GUARD] = Math.min(guard, guardCapacity);
+  node[LEVEL] = before + got < capacity ? before + got : capacity;
+  node[AT] = above[AT];
+  if (sinceMs > 0) beginWindow(limit, node, path.window, sinceMs);
+  if (sinceMs > 0 && node[VIRTUAL] > 0) advance(limit, node, level, (before + node[LEVEL]) / 2, got, sinceMs);
 }
 
-/** Fills the bucket of the reservation, and brings the share up to now. @returns what the child gets */
-function fillChild(limit: ShareNumbers, path: SharePath, at: number, sinceMs: number): number {
-  const level = levelAt(path, at);
-  const node = nodeAt(path, at);
-  const perUnit = numberOf(limit, at, PER_UNIT);
-  const ceiling = numberOf(limit, at, CEILING);
-  const virtual = nodeAt(path, at - 1)[VIRTUAL];
-  const reserved = numberOf(limit, at, RESERVE) * sinceMs;
-  const due = reserved + (virtual - node[PAID]) * perUnit;
-  const got = Math.floor(ceiling > 0 ? Math.min(due, ceiling * sinceMs) : due);
-  const filled = got > reserved ? node[PAID] + Math.ceil((got - reserved) / perUnit) : node[PAID];
-  const paid = Math.min(filled, virtual);
-  const least = virtual - Math.floor(level.capacity / perUnit);
-  const kept = Math.max(paid, least);
-  node[PAID] = Math.max(kept, 0);
-  const guard = node[GUARD] + reserved;
-  node[GUARD] = Math.min(guard, level.guardCapacity);
-  return got;
+function beginVirtual(node: ShareNode): void {
+  node[VIRTUAL] = 1;
+  node[SPEED] = UNITS;
 }
 
 /** Makes a child new, with a full bucket. */
-function renew(node: ShareNode, above: ShareNode, level: Level): void {
+function renew(node: ShareNode, above: ShareNode, capacity: number, guardCapacity: number): void {
   for (let place = 0; place < NODE_NUMBERS; place++) node[place] = 0;
   node[AT] = above[AT];
   node[PAID] = above[VIRTUAL];
-  node[LEVEL] = level.capacity;
-  node[GUARD] = level.guardCapacity;
+  node[LEVEL] = capacity;
+  node[GUARD] = guardCapacity;
 }
 
 /** What is kept in a bucket for children that come next: at least a hit, unless the bucket has no second one. */
@@ -497,8 +479,8 @@ function finishStep(
   const accepted = path.reason === 0;
   if (!accepted) reportNodes(limit, path, report);
   if (!isKept && before === undefined) return { accepted, state: copyNodes(limit, before), ttlMs: 0, report };
-  const fullMs = 2 * limit.windowMs + Math.ceil((limit.capacity - root[LEVEL]) / limit.rate);
-  const ttlMs = Math.max(fullMs, limit.forgetMs) + root[AT] - nowMs;
+  const debtMs = root[LEVEL] < 0 ? Math.ceil(-root[LEVEL] / limit.rate) : 0;
+  const ttlMs = limit.forgetMs + debtMs + root[AT] - nowMs;
   return { accepted, state: isKept || before === undefined ? path.nodes : before, ttlMs, report };
 }
 

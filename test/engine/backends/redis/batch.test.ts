@@ -4,6 +4,7 @@ import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
+import { childOf, fairShareOf, spendOf } from '../../../helpers/shares.ts';
 
 const counterKeys = createCounterKeys('');
 const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOperation => {
@@ -102,17 +103,22 @@ describe('independent spends', () => {
     expect(runsOf(request(first), request(lowered), request(first))).toEqual([[[0]]]);
   });
 
-  test('on a shared limit come with each child once', () => {
-    const whole = fairShareOf(10);
-    const own = (...children: readonly number[]) =>
-      spendOf(first.key, whole, { children, path: [], demand: 0 }) as RequestOperation;
-    const limited = own(7, 8).limit;
-    const spends = [own(7, 8), own(7, 9), own(7, 8)].map((spend) => ({ ...spend, limit: limited }));
-    const { packed, trees } = encodeBatch([request(...spends), request({ ...own(7), kind: 'peek' })], 0);
-    const numbers = unpack(packed);
-    const from = 2 + 1 + (numbers[2] ?? 0); // after the only limit
-    expect(trees.map((tree) => tree.numbers)).toEqual([[0, 1, 2]]);
-    expect(numbers.slice(from + 2 + (numbers[from + 1] ?? 0))).toEqual([]);
+  test('on a shared limit come with each child and each limit once, up to another operation', () => {
+    const leaf = (...children: readonly number[]) => ({ children, path: [childOf(), childOf()], demand: 0 });
+    const spend = (...children: readonly number[]) => ({
+      ...spendOf(first.key, fairShareOf(10), leaf(...children)),
+      limit: shared,
+    });
+    const shared = { ...fairShareOf(10), path: leaf().path };
+    const spends = [spend(7, 8), spend(7, 9), spend(7, 8)];
+    const { packed, trees, groups } = encodeBatch(
+      [request(...spends), request({ ...spend(7, 8), hits: 0, kind: 'peek' }), request(spend(7, 8))],
+      0,
+    );
+    expect([trees.map(({ numbers }) => numbers), groups.map((group) => group.first)]).toEqual([[[0, 1, 2]], [3, 4]]);
+    const [limits, , length = 0, ...rest] = unpack(packed);
+    const tree = [1, 3, ...[7, 8, 9], 3, ...[1, 1, 2, 3, 0, 0], ...[1, 1, 2, 4, 0, 0], ...[1, 1, 2, 3, 0, 0]];
+    expect([limits, rest.slice(length, length + 2 + tree.length)]).toEqual([1, [0, 1, ...tree]]);
   });
 
   test('join a run only once for calendar windows, since only the script knows the window', () => {
