@@ -1,23 +1,30 @@
-import { type Decision, type HeldAt, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
+import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
-import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
+import { algorithmFor, algorithmNames, isShared, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
-import type { Script } from './script.ts';
+import {
+  heldNumbers,
+  operationNumbers,
+  pathNumbers,
+  requestNumbers,
+  resetNumbers,
+  roles,
+  runNumbers,
+  treeNumbers,
+  treeSpendNumbers,
+} from './scripts/format.ts';
 
 /** Counters in another format, shared with other programs. */
 export interface ForeignCounters {
-  /** The script that can read them as well. */
-  readonly script: Script;
   has(operation: Operation): boolean;
   /** The operation's limit in the script's format. */
   pack(operation: Operation): readonly number[];
   /** @param nowMs  this process's clock, which determines the counters' windows */
   describe(operation: Operation, report: readonly number[], nowMs: number, outcome: Outcome): Decision;
-  /** Why the counter cannot be used. */
-  unusable(outcome: number): string | undefined;
 }
 
 /** The input of one `run` of the backend. */
@@ -27,7 +34,7 @@ export interface BatchRequest {
   readonly receipts?: boolean | undefined;
 }
 
-/** Requests in the script's format: its KEYS and its packed ARGV[1]. The layout is described in dispatcher.lua. */
+/** Requests in the script's format: its KEYS and its packed ARGV[1]. The layout is described in scripts/format.ts. */
 export interface Batch {
   readonly keys: readonly string[];
   readonly packed: Buffer;
@@ -37,7 +44,7 @@ export interface Batch {
   /** Counted and answered first. */
   readonly runs: readonly Run[];
   /** Likewise. */
-  readonly trees: readonly SharedSpends[];
+  readonly trees: readonly Tree[];
   /** All other operations, in the order in which they are packed. */
   readonly groups: readonly Group[];
   /** This process's clock when the requests were packed. */
@@ -70,13 +77,6 @@ const stepNumbers = Object.fromEntries(algorithmNames.map((name, at) => [name, a
   number
 >; // has every name
 
-/** The script's numbers of operations; operations that only count differ by their hits. */
-const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
-/** Added to the mode of an operation that is counted even if its request is refused. */
-const ALONE = 16;
-/** Added to the mode of an operation whose own refusal changes its counter. */
-const MARKS = 32;
-
 /** Buffers, reused for all batches. */
 const packedHead = new PackedNumbers();
 const packedRequests = new PackedNumbers();
@@ -99,29 +99,26 @@ export function encodeBatch(
   const groups: Group[] = [];
   packedRequests.clear();
   let isMetered = false;
-  const meteredPlace = ({ metered }: Operation, place: number): number => {
-    if (!metered || !metersUsage) return place;
-    isMetered = true;
-    return -place;
+  const meters = ({ metered }: Operation): boolean => {
+    const isCounted = metersUsage && metered !== undefined;
+    isMetered ||= isCounted;
+    return isCounted;
   };
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
-    packedRequests.add(spends.indexOf(spend));
-    packedRequests.add(group.operations.length);
+    packedRequests.addRecord(requestNumbers, { spend: spends.indexOf(spend), count: group.operations.length });
     for (const operation of group.operations) {
-      const place = keys.intern(operation.key);
-      runs.close(place);
-      packedRequests.add(place);
-      const ofLimit = meteredPlace(operation, placeOfLimit(limits, operation));
-      packedRequests.add(ofLimit);
-      packOperation(operation, spend);
-      if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation));
+      const key = keys.intern(operation.key);
+      runs.close(key);
+      const isCounted = meters(operation);
+      packOperation(operation, spend, { key, limit: placeOfLimit(limits, operation), isMetered: isCounted ? 1 : 0 });
+      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldNumbers, heldAt(operation));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
-        packedRequests.add(keys.intern(resetKeyOf(operation.key)));
-        packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+        const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
+        packedRequests.addRecord(resetNumbers, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
-      if (hasNodes(operation)) packPath(operation, usagePlace(operation, ofLimit, keys));
+      if (hasNodes(operation)) packPath(operation, keys.intern(operation.usageKey ?? operation.key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
@@ -129,11 +126,13 @@ export function encodeBatch(
     const place = keys.intern(operation.key);
     if (hasNodes(operation)) {
       const tree = runs.findTree(place);
-      tree?.add(operation, number, meteredPlace(operation, placeOfLimit(limits, operation)), keys);
+      const usage = meters(operation) ? keys.intern(operation.usageKey ?? operation.key) : 0;
+      tree?.add(operation, number, placeOfLimit(limits, operation), usage);
       return tree !== undefined;
     }
     if (runs.repeat(operation, place, number)) return true;
-    return runs.join(operation, place, meteredPlace(operation, placeOfLimit(limits, operation)), number);
+    const placed = { limit: placeOfLimit(limits, operation), isMetered: meters(operation) };
+    return runs.join(operation, place, placed, number);
   };
   let number = 0;
   for (const request of requests) {
@@ -166,32 +165,32 @@ export function encodeBatch(
 
 const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
 
-/** After the places of its key and of its limit. */
-function packOperation(operation: Operation, spend: Spend): void {
-  const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
-  const alone = spend !== 'each' && standsAlone(operation) ? ALONE : 0;
-  const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
-  packedRequests.add(signedHits(operation));
-  packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
-}
-
-/** The place of the name of its usage; 0 if the hits are none. */
-const usagePlace = ({ usageKey, key }: Operation, limitPlace: number, keys: BatchKeys): number =>
-  limitPlace < 0 ? keys.intern(usageKey ?? key) : 0;
-
-/** Maximum number of children on a path. */
-const LEVELS = 3;
-
+/** @param usage  the place of the name of its usage */
 function packPath({ share }: Operation, usage: number): void {
+  const [first = 0, second = 0, third = 0] = share?.children ?? [];
   packedRequests.add(usage);
-  for (let level = 0; level < LEVELS; level++) packedRequests.add(share?.children[level] ?? 0);
+  packedRequests.addRecord(pathNumbers, { first, second, third });
 }
 
-function packHeldAt({ first, last, unit, most }: Required<HeldAt>): void {
-  packedRequests.add(first + 1);
-  packedRequests.add(last + 1);
-  packedRequests.add(unit);
-  packedRequests.add(most);
+function packOperation(
+  operation: Operation,
+  spend: Spend,
+  placed: { readonly key: number; readonly limit: number; readonly isMetered: number },
+): void {
+  const { kind, hits, blocks } = operation;
+  packedRequests.addRecord(operationNumbers, {
+    ...placed,
+    hits: signedHits(operation),
+    kind: kinds.indexOf(kind === 'peek' && hits === 0 ? 'spend' : kind),
+    role: roles.indexOf(roleOf(operation, spend)),
+    blocks: blocks ? 1 : 0,
+  });
+}
+
+function roleOf(operation: Operation, spend: Spend): (typeof roles)[number] {
+  if (spend === 'each') return operation.commits ? 'commits' : 'ordinary';
+  if (standsAlone(operation)) return 'alone';
+  return marksRefusal(operation) ? 'marks' : 'ordinary';
 }
 
 /** The keys of a batch, each once. */
@@ -229,7 +228,8 @@ interface LimitTable {
 const FEW_LIMITS = 4;
 
 /** Whether the numbers of the limit are the same for all children of its rule. */
-const isAsRuled = ({ share }: Operation): boolean => share !== undefined && share.threshold === undefined;
+const isAsRuled = ({ limit, share }: Operation): boolean =>
+  isShared(limit) && share?.threshold === undefined && share?.children.length === limit.path.length;
 
 /** The place of the operation's limit in the table, to which it is added if necessary. */
 function placeOfLimit(table: LimitTable, operation: Operation): number {
@@ -280,12 +280,20 @@ export interface Run {
   readonly repeatedCount: number;
 }
 
+/** The limit of a run by its place, and whether its hits are usage. */
+interface RunLimit {
+  readonly limit: number;
+  readonly isMetered: boolean;
+}
+
 class OpenRun implements Run {
   readonly limit: Limit;
   readonly hits: number;
   readonly claim: Claim;
-  /** In the table of limits; negative if the hits are usage. */
+  /** In the table of limits. */
   readonly limitPlace: number;
+  /** The hits are counted as usage. */
+  readonly isCounted: boolean;
   /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
   readonly isMetered: Operation['metered'];
@@ -294,12 +302,13 @@ class OpenRun implements Run {
   readonly repeated: (number[] | undefined)[] = [];
   repeatedCount = 0;
 
-  constructor(operation: Operation, limitPlace: number) {
+  constructor(operation: Operation, { limit: limitPlace, isMetered }: RunLimit) {
     const { limit, hits } = operation;
     this.limit = limit;
     this.hits = hits;
     this.claim = operation;
     this.limitPlace = limitPlace;
+    this.isCounted = isMetered;
     this.isMetered = operation.metered;
     this.mayRepeat = !isClaim(operation) && algorithmFor(limit).windows?.(limit) !== 'calendar';
   }
@@ -321,31 +330,31 @@ class OpenRun implements Run {
 
   pack(into: PackedNumbers): void {
     const { places, repeated } = this;
-    into.add(this.limitPlace);
-    into.add(this.hits);
-    into.add(places.length - this.repeatedCount);
-    into.add(this.repeatedCount);
+    into.addRecord(runNumbers, {
+      limit: this.limitPlace,
+      hits: this.hits,
+      isMetered: this.isCounted ? 1 : 0,
+      once: places.length - this.repeatedCount,
+      repeated: this.repeatedCount,
+    });
     if (this.repeatedCount === 0) return into.addAll(places);
     for (let at = 0; at < places.length; at++) if (!repeated[at]) into.add(places[at] as number);
     for (const [at, spends] of repeated.entries()) if (spends) into.addAll([places[at] as number, spends.length]);
   }
 }
 
-/** The place of a tree's first child: that of the limit is before it. */
-const FIRST_CHILD = 2;
-
-/** Spends on one shared limit, in their order. */
-export interface SharedSpends {
+/** Spends on one shared limit, in their order. They come before all other operations on it. */
+export interface Tree {
   readonly operations: readonly Operation[];
   /** The numbers of the operations. */
   readonly numbers: readonly number[];
 }
 
-class OpenTree implements SharedSpends {
+class OpenTree implements Tree {
+  readonly key: number;
   readonly operations: Operation[] = [];
   readonly numbers: number[] = [];
-  readonly key: number;
-  /** The places of children, by id. */
+  /** The places of children, by id, from 1. */
   readonly #places = new Map<number, number>();
   readonly #spends: number[] = [];
 
@@ -353,25 +362,25 @@ class OpenTree implements SharedSpends {
     this.key = key;
   }
 
-  add(operation: Operation, number: number, limitPlace: number, keys: BatchKeys): void {
+  /** @param usage  the place of the name of its usage; 0 if it is none */
+  add(operation: Operation, number: number, limit: number, usage: number): void {
+    const [first, second, third] = operation.share?.children ?? [];
+    const places = { first: this.#place(first), second: this.#place(second), third: this.#place(third) };
+    const spend = { limit, hits: operation.hits, usage, ...places };
     this.operations.push(operation);
     this.numbers.push(number);
-    const [first, second, third] = operation.share?.children ?? [];
-    this.#spends.push(limitPlace, operation.hits, this.#placeOf(first), this.#placeOf(second), this.#placeOf(third));
-    this.#spends.push(usagePlace(operation, limitPlace, keys));
+    for (const name of treeSpendNumbers) this.#spends.push(spend[name]);
   }
 
   pack(into: PackedNumbers): void {
-    into.add(this.key);
-    into.add(this.#places.size);
+    into.addRecord(treeNumbers, { key: this.key, children: this.#places.size, spends: this.operations.length });
     for (const id of this.#places.keys()) into.add(id);
-    into.add(this.operations.length);
     into.addAll(this.#spends);
   }
 
-  #placeOf(id: number | undefined): number {
+  #place(id: number | undefined): number {
     if (id === undefined) return 0;
-    const place = this.#places.get(id) ?? this.#places.size + FIRST_CHILD;
+    const place = this.#places.get(id) ?? this.#places.size + 1;
     this.#places.set(id, place);
     return place;
   }
@@ -404,18 +413,13 @@ class Runs {
   }
 
   /** @returns false if the batch already uses the counter, or the limit's run has another number of hits */
-  join(operation: Operation, keyPlace: number, limitPlace: number, number: number): boolean {
+  join(operation: Operation, keyPlace: number, placed: RunLimit, number: number): boolean {
     if (this.#positions[keyPlace] !== undefined) return false;
-    const run = this.#byLimit[Math.abs(limitPlace)] ?? this.#begin(operation, limitPlace);
-    if (run.hits !== operation.hits || run.limitPlace !== limitPlace) return false;
+    const run = this.#byLimit[placed.limit] ?? this.#begin(operation, placed);
+    if (run.hits !== operation.hits || run.isCounted !== placed.isMetered) return false;
     this.#runs[keyPlace] = run;
     this.#positions[keyPlace] = run.add(keyPlace, number);
     return true;
-  }
-
-  /** Another operation uses the counter: later spends must keep their order after it. */
-  close(keyPlace: number): void {
-    this.#positions[keyPlace] = CLOSED;
   }
 
   /** @returns undefined if spends must keep their order after another operation */
@@ -428,6 +432,11 @@ class Runs {
     return tree;
   }
 
+  /** Another operation uses the counter: later spends must keep their order after it. */
+  close(keyPlace: number): void {
+    this.#positions[keyPlace] = CLOSED;
+  }
+
   pack(into: PackedNumbers): void {
     into.add(this.all.length);
     for (const run of this.all) run.pack(into);
@@ -435,9 +444,9 @@ class Runs {
     for (const tree of this.trees) tree.pack(into);
   }
 
-  #begin(operation: Operation, limitPlace: number): OpenRun {
-    const run = new OpenRun(operation, limitPlace);
-    this.#byLimit[Math.abs(limitPlace)] = run;
+  #begin(operation: Operation, placed: RunLimit): OpenRun {
+    const run = new OpenRun(operation, placed);
+    this.#byLimit[placed.limit] = run;
     this.all.push(run);
     return run;
   }
