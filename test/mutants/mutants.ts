@@ -454,8 +454,8 @@ const decisions: readonly Mutants[] = [
     changes: [['found.override.untilMs > this.#clock() ?', 'found.override ?']],
   },
   {
-    file: 'src/engine/decide/plain-charges.ts',
-    tests: ['test/engine/decide/plain-charges'],
+    file: 'src/parts/kuadrant/plain-charges.ts',
+    tests: ['test/parts/kuadrant/plain-charges'],
     changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
   },
   {

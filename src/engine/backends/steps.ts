@@ -1,7 +1,15 @@
 import type { Charge, Decision, Spend, State, Step } from '../algorithms/limit.ts';
 import { joinNodes, nodeState } from '../holds/fair-share.ts';
 import { algorithmFor, isReservation } from '../holds/limits.ts';
-import { afterEarlierHits, marksRefusal, type Operation, signedHits, standsAlone, triedHits } from './backend.ts';
+import {
+  afterEarlierHits,
+  marksRefusal,
+  type Operation,
+  signedHits,
+  standsAlone,
+  type TriedHits,
+  triedHits,
+} from './backend.ts';
 import { type CounterKey, childKeys } from './key.ts';
 import { type CounterUse, type Hit, type HitStore, runRequest } from './requests.ts';
 import { heldAt } from './usage.ts';
@@ -34,6 +42,7 @@ export function runOperations(
   nowMs: number,
 ): readonly Decision[] {
   const decisions: Decision[] = [];
+  let tried: readonly TriedHits[] | undefined;
   const trial = new Map<CounterKey, State>();
   const read = (key: CounterKey): State | undefined => trial.get(key) ?? counters.read(key);
   const load = (operation: Operation): State | undefined => readNodes(operation, read);
@@ -71,10 +80,10 @@ export function runOperations(
         decisions[at] = describe(limit, report, nowMs, outcome, operation);
         return;
       }
-      const tried = triedHits(operations)[at];
-      const outcome = { hits: tried?.cumulative ?? hits, accepted, charged };
-      const decision = describe(limit, report, nowMs, outcome, operation);
-      decisions[at] = tried ? afterEarlierHits(decision, tried) : decision;
+      tried ??= triedHits(operations);
+      const own = tried[at] as TriedHits; // in range
+      const outcome = { hits: own.cumulative, accepted, charged };
+      decisions[at] = afterEarlierHits(describe(limit, report, nowMs, outcome, operation), own);
     },
   };
   runRequest(store, listHits(operations, spend, counters), spend);
