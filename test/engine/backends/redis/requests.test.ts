@@ -34,11 +34,14 @@ import { randomOf } from '../../../helpers/random.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
 import { fairShareOf } from '../../../helpers/shares.ts';
 
-/** `RECORDED_ROUNDS=1210` runs 10^6 operations. */
-const ROUNDS_OF_A_MILLION = 1_210;
+/** `RECORDED_ROUNDS=1250` runs 10^6 operations. */
+const ROUNDS_OF_A_MILLION = 1_250;
 const ROUNDS = Number(process.env.RECORDED_ROUNDS ?? 20);
-/** Digests of what the script answered, stored and booked as usage when it was written by hand in Lua. */
-const recorded: Readonly<Record<number, string>> = { 20: 'd88a519d6ebdfbf6' };
+/**
+ * Digests of what the script answered, stored and booked as usage when it was written by hand in Lua. Shared rates are
+ * stored in another format since.
+ */
+const recorded: Readonly<Record<number, string>> = { 20: 'd8067c88f5300453' };
 
 const BATCHES = 40;
 const START_MS = 1_700_000_000_000;
@@ -79,7 +82,6 @@ const limits: readonly Limit[] = [
   reservationOf(slidingWindowLogOf(20, 9_000), { ttlMs: 3_000, onLapse: 'charge', onOverrun: 'clip' }),
   adaptiveOf(20, 9_000),
   siteShareOf(60, 9_000, { sites: 3 }),
-  fairShareOf(20, { path, reserved: 3 }),
 ];
 /** Under this one, some counters are shared with envoyproxy/ratelimit. */
 const SHARED = limits[2];
@@ -205,10 +207,11 @@ test(
 );
 
 const kinds = Object.entries(anyLimitOf) as [string, fc.Arbitrary<Limit>][]; // each of its own kind
-test.each([...kinds, ['windows with an anchor', anyAnchoredLimit] as const])(
-  'any limits by %s are counted as in memory',
-  async (_, any) => {
-    for (const [seed, limit] of fc.sample(any, { numRuns: 12, seed: 68 }).entries())
-      await runRound(seed, [limit], Math.min(limit.windowMs, unitMs.DAY));
-  },
-);
+const others = [
+  ['windows with an anchor', anyAnchoredLimit],
+  ['shared rates', fc.constant(fairShareOf(20, { path, reserved: 3 }))],
+] as const;
+test.each([...kinds, ...others])('any limits by %s are counted as in memory', async (_, any) => {
+  for (const [seed, limit] of fc.sample(any, { numRuns: 12, seed: 68 }).entries())
+    await runRound(seed, [limit], Math.min(limit.windowMs, unitMs.DAY));
+});

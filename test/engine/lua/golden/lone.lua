@@ -1,5 +1,6 @@
 local sliding_window_log, sliding_window_log_refund
 do
+local math_min = math.min
 local finishStep, append, takeNewest, takeOldest, fitsAtMs
 function finishStep(limit, log, nowMs, before, accepted, hits)
     local used = log.used
@@ -91,7 +92,7 @@ local function step(limit, log, nowMs, hits, charge)
     local accepted = hits < 0 or before + (hits == 0 and 1 or hits) <= capacity
     local isRegardless = charge == "regardless"
     local counts = isRegardless or charge and (accepted or limit[3] == 1)
-    local counted = counts and math.min(hits, isRegardless and 1000 or capacity) or 0
+    local counted = counts and math_min(hits, isRegardless and 1000 or capacity) or 0
     if counted > 0 then
         append(log, nowMs, counted)
     end
@@ -113,7 +114,7 @@ local function refund(limit, log, nowMs, hits, chargedAtMs)
     local length = #log
     for at = log.dropped, length - 1, 2 do
         if log[at + 1] == chargedAtMs then
-            local taken = math.min(log[at + 2] or 0, hits)
+            local taken = math_min(log[at + 2] or 0, hits)
             log.used = before - taken
             log[at + 2] = (log[at + 2] or 0) - taken
             if log[at + 2] == 0 then
@@ -141,6 +142,7 @@ end
 end
 
 local algorithm = { step = sliding_window_log, refund = sliding_window_log_refund, stateLength = 0, reserves = false }
+local math_min, math_floor, math_max = math.min, math.floor, math.max
 local call = redis.call
 local pack = struct.pack
 local formats = {}
@@ -174,7 +176,7 @@ local function packNumbers(numbers)
     end
     local parts = {before}
     for first = from, to - 1, 128 do
-        local last = math.min(first + 128, to)
+        local last = math_min(first + 128, to)
         parts[#parts + 1] = pack(
             formatOf(last - first),
             unpack(numbers, first + 1, last)
@@ -183,7 +185,7 @@ local function packNumbers(numbers)
     return table.concat(parts)
 end
 local function unpackNumbers(packed)
-    local count = math.floor(#packed / 8)
+    local count = math_floor(#packed / 8)
     if count == 2 then
         local first, second = struct.unpack("<dd", packed)
         return {first, second}
@@ -198,7 +200,7 @@ local function unpackNumbers(packed)
     end
     local numbers = {}
     for first = 0, count - 1, 128 do
-        local size = math.min(128, count - first)
+        local size = math_min(128, count - first)
         local part = {struct.unpack(
             formatOf(size),
             packed,
@@ -212,7 +214,7 @@ local function unpackNumbers(packed)
 end
 local function serverMs()
     local time = call("TIME")
-    return (tonumber(time[1]) or 0) * 1000 + math.floor((tonumber(time[2]) or 0) / 1000)
+    return (tonumber(time[1]) or 0) * 1000 + math_floor((tonumber(time[2]) or 0) / 1000)
 end
 local function unpackState(packed, length)
     if packed == false or packed == "" or length > 0 and #packed ~= 8 * length then
@@ -234,7 +236,7 @@ end
 local function addUsage(usageKey, nowMs, key, hits)
     local hour = string.format(
         "%d|",
-        math.floor(nowMs / 3600000)
+        math_floor(nowMs / 3600000)
     )
     local sum = redis.pcall("HINCRBY", usageKey, hour .. key, hits)
     if sum == hits and call("HLEN", usageKey) > 500000 then
@@ -257,8 +259,8 @@ local function readCount(key, text, limit, nowMs, isSpent)
     if not isCount then
         return nil
     end
-    local count = math.min(
-        math.max(
+    local count = math_min(
+        math_max(
             tonumber(text) or 0,
             0
         ),

@@ -1,4 +1,5 @@
 import type { State, Step } from '../../../algorithms/limit.ts';
+import type { ShareNode } from '../../../holds/processor-sharing.ts';
 import { ARGV, KEYS, table, tonumber, unpack } from '../../../lua/redis.ts';
 import { usedHits } from '../../requests.ts';
 import {
@@ -13,7 +14,8 @@ import {
   unpackNumbers,
   writeState,
 } from './counters.ts';
-import { argumentAt, limitAt, outcomes, runAt } from './format.ts';
+import { argumentAt, limitAt, outcomes, runAt, treeAt, treeSpendAt } from './format.ts';
+import { readNodes, writeNodes } from './nodes.ts';
 
 /**
  * Runs the operations of a batch of requests: reads every counter once, steps, writes every changed counter. script.ts
@@ -27,7 +29,7 @@ import { argumentAt, limitAt, outcomes, runAt } from './format.ts';
 /** By their places; script.ts defines each when a limit first needs it. */
 declare const algorithms: readonly ScriptAlgorithm[];
 /** Decides the requests that begin at a place of the input: see requests.ts. */
-declare const decideRequests: (this: void, at: number) => readonly number[];
+declare const decideRequests: (this: void, at: number) => void;
 
 /** A caller's clock may be behind the server's, on which keys expire. */
 const MAX_BEHIND_MS = 10_000;
@@ -166,6 +168,58 @@ function spendRuns(from: number): number {
   return at;
 }
 
+/** Outcomes and reports that are packed together. */
+const answers: number[] = [];
+
+export function addAnswer(outcome: number, report: State): void {
+  const length = report.length;
+  const first = answers.length;
+  answers[first] = outcome;
+  answers[first + 1] = length;
+  for (let at = 0; at < length; at++) answers[first + 2 + at] = report[at] ?? 0;
+}
+
+/** Spends on a shared limit, whose nodes are read and written once. Returns the place after the tree. */
+function spendTree(from: number): number {
+  const key = KEYS[(input[from + treeAt.key] ?? 0) - 1] ?? '';
+  const children = from + treeAt.size;
+  const spends = children + (input[from + treeAt.children] ?? 0);
+  const count = input[from + treeAt.spends] ?? 0;
+  const names: string[] = ['p'];
+  for (let at = children; at < spends; at++) names[at - children + 1] = String(input[at] ?? 0);
+  const nodes = readNodes(key, names);
+  let ttlMs = 0;
+  for (let spent = 0; spent < count; spent++) {
+    const at = spends + spent * treeSpendAt.size;
+    const limit = limits[(input[at + treeSpendAt.limit] ?? 0) - 1] as ScriptLimit;
+    const hits = input[at + treeSpendAt.hits] ?? 0;
+    const usage = input[at + treeSpendAt.usage] ?? 0;
+    const path = [
+      nodes[0] as ShareNode, // there always is a limit
+      nodeAt(nodes, at + treeSpendAt.first),
+      nodeAt(nodes, at + treeSpendAt.second),
+      nodeAt(nodes, at + treeSpendAt.third),
+    ];
+    const next: Step = limit.algorithm.step(limit.numbers, path as unknown as State, nowMs, hits, true); // it takes nodes
+    ttlMs = next.ttlMs;
+    if (usage > 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
+    addAnswer(next.accepted ? outcomes.acceptedCharged : outcomes.refusedCharged, next.report as State); // it has one
+  }
+  writeNodes(key, names, nodes, nowMs, ttlMs + graceMs);
+  return spends + count * treeSpendAt.size;
+}
+
+/** The node whose place is in the input; that of the limit if there is none, which the step does not read. */
+const nodeAt = (nodes: readonly ShareNode[], at: number): ShareNode => nodes[input[at] ?? 0] as ShareNode;
+
+/** Returns the place after the trees. */
+function spendTrees(from: number): number {
+  const trees = input[from] ?? 0;
+  let at = from + 1;
+  for (let tree = 0; tree < trees; tree++) at = spendTree(at);
+  return at;
+}
+
 /** The number of a settlement, which is counted once; 0 if the call is none. */
 const settlement = tonumber(ARGV[argumentAt.settlement] ?? '') ?? 0;
 
@@ -181,10 +235,9 @@ function isSettled(): boolean {
  */
 export function run(): string {
   if (isSettled()) return packNumbers([nowMs]);
-  const at = spendRuns(readLimits());
-  if (at < input.length) {
-    reply[parts] = packNumbers(decideRequests(at));
-  }
+  const at = spendTrees(spendRuns(readLimits()));
+  if (at < input.length) decideRequests(at);
+  if (answers.length > 0) reply[parts] = packNumbers(answers);
   if (usedPlaces.length > 0) logUsage(nowMs, usedPlaces, used);
   if (settlement > 0)
     call('SET', KEYS[keyCount - 1] ?? '', ARGV[argumentAt.settlement] ?? '', 'PX', ARGV[argumentAt.keptMs] ?? '');

@@ -6,8 +6,8 @@
 /**
  * packed      little-endian doubles: the number of limits, and the limits, each followed by its numbers; the number of
  *             runs, and the runs, each followed by the places in KEYS of the counters with one spend, then the place and
- *             the number of spends of each counter with several; then the requests to the end, each followed by its
- *             operations
+ *             the number of spends of each counter with several; the number of trees, and the trees, each followed by
+ *             the ids of its children and its spends; then the requests to the end, each followed by its operations
  * clock       in ms since the epoch; empty: the server's own
  * settlement  only in a settlement: its number
  * keptMs      how long the number of the last settlement is kept, under the last of KEYS but the usage
@@ -15,18 +15,28 @@
  */
 export const argumentAt = { packed: 0, clock: 1, settlement: 2, keptMs: 3, usage: 4 } as const;
 
-/** A limit: the place of its algorithm in the script's table, from 1, and how many numbers follow. */
+/** A limit: the place of its algorithm, from 1, and how many numbers follow. */
 export const limitAt = { algorithm: 0, length: 1, size: 2 } as const;
 
-/** Spends of the same number of hits under one limit. Places of limits and keys begin with 1. */
+/** Spends of the same number of hits under one limit. Places begin with 1. */
 export const runAt = { limit: 0, hits: 1, isMetered: 2, once: 3, repeated: 4, size: 5 } as const;
+
+/** Spends on a shared limit, in their order: how many children have hits, and how many spends follow. */
+export const treeAt = { key: 0, children: 1, spends: 2, size: 3 } as const;
+
+/** The place in KEYS of the name of its usage, 0 if it is none; the places of the children on its path, 0 for none. */
+export const treeSpendAt = { limit: 0, hits: 1, usage: 2, first: 3, second: 4, third: 5, size: 6 } as const;
+
+/** The ids of the children on a path, 0 for none. */
+export const pathAt = { first: 0, second: 1, third: 2, size: 3 } as const;
 
 /** The place in `spends`, and how many operations follow. */
 export const requestAt = { spend: 0, count: 1, size: 2 } as const;
 
 /**
- * An operation: signed hits, the place in `kinds`. Then, if metered hits are given back, `heldAt`; for a refund or a
- * reset, `resetAt`; for a limit whose children share it, the place in KEYS of the name of its usage.
+ * An operation: the place in `kinds`, signed hits, the place in `roles`. Then, if metered hits are given back, `heldAt`;
+ * for a refund or a reset, `resetAt`; for a limit whose children share it, the place in KEYS of the name of its usage,
+ * and `pathAt`.
  */
 export const operationAt = { key: 0, limit: 1, hits: 2, kind: 3, role: 4, blocks: 5, isMetered: 6, size: 7 } as const;
 
