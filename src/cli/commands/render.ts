@@ -87,7 +87,7 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
     const was = before ? paint.dim(`  before: ${usedAndLeft(before)}`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
     const head = `  ${rule}: ${name ? `${name}, ` : ''}${limit}`;
-    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
+    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${blockText(own)}${was}`;
     const adapted = own.adapted ? [`    limit of ${own.adapted.limit} now: ${own.adapted.why}`] : [];
     return [head, state, ...adapted, ...children.map((one) => `    ${childText(one)}`)].join('\n');
   });
@@ -107,8 +107,11 @@ export const overrideText = ({ effect, until, by, reason }: ShownOverride): stri
   `override: ${effect} until ${until}, set by ${by}: ${reason}`;
 
 /** `600 used, 400 left`, or of a budget `1.50 USD used, 8.50 USD left`. */
-export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency'>): string =>
-  `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left`;
+export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency' | 'blockedMs'>): string =>
+  `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left${blockText(state)}`;
+
+const blockText = ({ blockedMs }: Pick<CounterState, 'blockedMs'>): string =>
+  blockedMs === undefined ? '' : `, blocked for ${duration(blockedMs)}`;
 
 /** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
 function usedText(state: Pick<CounterState, 'used' | 'onHold' | 'open' | 'currency'>): string {
@@ -120,7 +123,7 @@ function usedText(state: Pick<CounterState, 'used' | 'onHold' | 'open' | 'curren
 function renderPage({ counters, next }: ListedCounters): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left`,
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left${blockText(own)}`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),

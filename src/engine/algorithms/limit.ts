@@ -73,6 +73,8 @@ export interface LimitPolicy {
   readonly consistency?: 'leased';
   /** Whether refused hits are charged, too, since they report past use. Default: the algorithm decides. */
   readonly charge?: 'always';
+  /** The limit is that of another rule, whose block applies here: hits are not counted. Default: false. */
+  readonly watches?: true;
   /** Counts, but never refuses. Default: false. */
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas. Default: false. */

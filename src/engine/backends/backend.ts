@@ -43,8 +43,9 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/** Whether its own refusal is noted in the counter, although no hits are charged, because the child waits for slots. */
-export const marksRefusal = ({ kind, slotShare }: Operation): boolean => kind === 'spend' && slotShare !== undefined;
+/** Whether its own refusal is noted in the counter, although no hits are charged: the child waits for slots, or is blocked. */
+export const marksRefusal = ({ kind, slotShare, limit }: Operation): boolean =>
+  kind === 'spend' && (slotShare !== undefined || algorithmFor(limit).marksRefusals === true);
 
 /** Whether an operation is a peek for hits, which is decided regardless of the request's other operations. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;

@@ -7,6 +7,7 @@ import type { AdaptiveLimit } from './concurrency.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
 import { fairShare, type Sharing } from './fair-share.ts';
 import { type InFlightLimit, inFlight } from './in-flight.ts';
+import { type PenaltyLimit, penalty } from './penalty.ts';
 import type { Reports } from './reports.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
 import { type SiteShareLimit, siteShare } from './site-share.ts';
@@ -21,6 +22,7 @@ const rows = {
   site_share: siteShare,
   fair_share: fairShare,
   adaptive,
+  penalty,
 } satisfies Readonly<Record<string, Counting>>;
 
 export type NamedAlgorithm = keyof typeof named;
@@ -62,6 +64,9 @@ export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(li
 
 /** Whether hits of the limit are reserved before their number is known. */
 export const isReservation = (limit: Limit): limit is ReservationLimit => algorithmFor(limit).reserves === true;
+
+/** Whether exceeding the limit is penalized. */
+export const isPenalty = (limit: Limit): limit is PenaltyLimit => 'blockMs' in limit;
 
 /** What hits of the limit are: see `Counting.counts`. */
 export const unitOf = (limit: Limit): 'hits' | 'slots' | 'allocated' => algorithmFor(limit).counts ?? 'hits';

@@ -16,7 +16,7 @@ import { type MatchTrace, trace } from '../../engine/rules/match/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../answers/explain.ts';
-import { counterState, describeShare, drawState, writeArithmetic } from './counter-state.ts';
+import { counterState, describeShare, drawState, withBlock, writeArithmetic } from './counter-state.ts';
 import { describeOverride, passesInMs } from './shown.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -173,7 +173,7 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(isSiteShare(limit) && failure === undefined && { site: siteStanding(limit, before, nowMs) }),

@@ -84,7 +84,7 @@ function checkNodes(
         report('sites', 'sites requires SITE and SITE_PEERS, which name the sites that share the limit');
       if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
       if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
-      for (const key of ['sites', 'reserve', 'share'] as const)
+      for (const key of ['sites', 'reserve', 'share', 'penalty'] as const)
         if (limit.values[key]) checkScripts(limit.place(key), key, store, problems);
       for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }

@@ -40,5 +40,6 @@ function isLeasable(values: Block<'rate_limit'>['values']): boolean {
   const { algorithm = DEFAULT_ALGORITHM, consistency, unlimited, soft = 0, charge = 'accepted' } = values;
   const leased: readonly string[] = format.rate_limit.consistency.goesWith;
   if (consistency !== undefined || unlimited || !leased.includes(algorithm)) return false;
-  return soft === 0 && charge === 'accepted' && !values.max_delay && !values.reserve && !values.sites && !values.share;
+  if (values.penalty || values.reserve || values.sites || values.share) return false;
+  return soft === 0 && charge === 'accepted' && !values.max_delay;
 }

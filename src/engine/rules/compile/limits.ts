@@ -16,6 +16,7 @@ import { parseAmount, showMoney } from '../../algorithms/money.ts';
 import {
   algorithmFor,
   findNamedRow,
+  isPenalty,
   isRateLimit,
   isReservation,
   type Limit,
@@ -33,6 +34,7 @@ import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { durationMs } from '../time/duration.ts';
 import { readAdapt } from './adapt.ts';
+import { readPenalty } from './penalty.ts';
 import { readShare } from './share.ts';
 import { readSites } from './sites.ts';
 
@@ -103,9 +105,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const counted = policy && adapted && countedBy(adapted, policy);
   const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
   const shared = split && readShare(block, { whole: split, hasId }, problems);
-  const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
+  const reserved = shared && readReserve(block, { inner: shared, hasId }, problems);
+  const limit = reserved && readPenalty(block, reserved, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
-  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
+  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !isPenalty(limit))
     report(
       'requests_per_unit',
       `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,

@@ -25,6 +25,7 @@ export function findExcluded(values: LimitValues, beside: 'share' | 'sites'): ke
     consistency: (values.consistency ?? 'strict') === 'strict',
     max_delay: values.max_delay === undefined,
     reserve: values.reserve === undefined,
+    penalty: values.penalty === undefined,
     sites: beside === 'sites' || values.sites === undefined,
     active: values.active === undefined,
     schedule: values.schedule === undefined,

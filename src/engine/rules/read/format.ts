@@ -28,6 +28,9 @@ const PART = '^([0-9]+|[0-9]+(\\.[0-9]+)?%)$';
 /** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
 export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
 
+/** Statuses of responses: `401|403|5xx`. */
+const STATUS = '([1-5][0-9][0-9]|[1-5]xx)';
+
 /** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
@@ -159,6 +162,12 @@ const rateLimit = {
     goesWith: rateNames.filter(canOwe),
     meaning:
       'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
+  },
+  penalty: {
+    type: 'block',
+    of: 'penalty',
+    goesWith: rateNames,
+    meaning: 'once the limit is exceeded, everything is refused for a time: { block: 10m }',
   },
   sites: {
     type: 'block',
@@ -293,6 +302,17 @@ export const format = {
       meaning:
         'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
     },
+    blocked_by: {
+      type: 'texts',
+      meaning:
+        'names of limits with penalty of the node directly above: what counts here is refused during their blocks, too',
+    },
+    count_when: {
+      type: 'text',
+      pattern: `^${STATUS}(\\|${STATUS})*$`,
+      meaning:
+        'only responses with these statuses count: 401|403|5xx; a request begins with fewer than 100 hits, which the limits only check, and ends with its status as hits. With not_counted: commit, these responses have used one hit, and others none',
+    },
     share: {
       type: 'block',
       of: 'child',
@@ -335,6 +355,26 @@ export const format = {
       meaning:
         'minimum reservation: a number of hits (of a budget: 0.05 USD), or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
     },
+  },
+  penalty: {
+    block: {
+      type: 'text',
+      required: true,
+      pattern: DURATION,
+      meaning: 'how long hits are refused after the limit is exceeded: 10m, 1h; from 1s to 365d',
+    },
+    grow: {
+      type: 'text',
+      pattern: `^([2-9]|10)x up to ${DURATION.slice(1)}`,
+      meaning: 'how much longer each further block is: 2x up to 1d; absent: all are equal',
+    },
+    forgiven_after: {
+      type: 'text',
+      pattern: DURATION,
+      meaning:
+        'with grow: the time after a block after which the next one is the first again; absent: as long as the longest block',
+    },
+    prolong: { type: 'flag', meaning: 'refused hits begin the block anew; absent: they do not' },
   },
   share: {
     by: {

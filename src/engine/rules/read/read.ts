@@ -300,6 +300,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   rate_limit: 'rate_limit',
   adapt: 'adapt',
   reserve: 'reserve',
+  penalty: 'penalty',
   scheduled: 'schedule',
   active: 'active',
   anchor: 'alignment',
