@@ -33,11 +33,6 @@ interface Stack extends PageEnvoy {
   readonly weir: Weir;
 }
 
-const stacks: Stack[] = [];
-afterEach(async () => {
-  for (const { envoy, weir } of stacks.splice(0)) await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
-});
-
 /** The configuration of a page, with the virtual host of this one; the client's address is in x-forwarded-for. */
 function withVirtualHost(config: string): string {
   const hosts = /( *)virtual_hosts:\n[\s\S]*?(?=\n {2}clusters:)/;
@@ -55,7 +50,6 @@ async function startStack(env: Readonly<Record<string, string>>): Promise<Stack>
   const weir = await startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, 'page.yaml')] });
   const ports = { weirPort: weir.grpcPort, upstreamPort: upstream.port };
   const stack = { weir, ...(await startPageEnvoy('response-cost.md', ports, withVirtualHost)) };
-  stacks.push(stack);
   await stack.envoy.waitFor(async () => (await login(stack, '192.0.2.254', 200)) === 200);
   return stack;
 }
@@ -89,8 +83,13 @@ async function fail(stack: Stack, address: string, network: string): Promise<voi
 const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }) };
 
 describe.each(Object.entries(stores))('counted in %s', (_, env) => {
+  let stack: Stack;
+  beforeAll(async () => {
+    stack = await startStack(env());
+  });
+  afterAll(() => Promise.all([stack.envoy.stop('SIGKILL'), stack.weir.stop('SIGKILL')]));
+
   test('a thousand successful logins cost nothing, and the sixth failure is refused', async () => {
-    const stack = await startStack(env());
     for (let at = 0; at < 1_000; at += 20) {
       const some = Array.from({ length: 20 }, (__, one) => login(stack, '192.0.2.1', 200, `account ${at + one}`));
       expect(new Set(await Promise.all(some))).toEqual(new Set([200]));
@@ -105,7 +104,6 @@ describe.each(Object.entries(stores))('counted in %s', (_, env) => {
   });
 
   test('addresses of one IPv6 network are one client', async () => {
-    const stack = await startStack(env());
     const network = '2001:db8:1:2::/64';
     for (let failed = 1; failed <= 5; failed++) await fail(stack, `2001:db8:1:2::${failed}`, network);
     expect(await login(stack, '2001:db8:1:2:aaaa::6', 200)).toBe(429);
@@ -113,7 +111,6 @@ describe.each(Object.entries(stores))('counted in %s', (_, env) => {
   });
 
   test('an account has failures of its own, from all networks', async () => {
-    const stack = await startStack(env());
     for (let failed = 0; failed < 20; failed++)
       expect(await login(stack, `198.51.100.${failed}`, 401, 'ann')).toBe(401);
     await stack.envoy.waitFor(async () => (await login(stack, '203.0.113.1', 200, 'ann')) === 429);

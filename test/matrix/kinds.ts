@@ -19,6 +19,8 @@ export interface Kind {
   readonly beside?: string;
   /** An operator gives this descriptor the limit. */
   readonly isOverridden?: true;
+  /** It counts only failures, which follow each request that passes. */
+  readonly isReported?: true;
   /** The request states the limit. */
   readonly isStated?: true;
   /** Hits that pass. */
@@ -145,6 +147,15 @@ export const kinds: readonly Kind[] = [
   { ...adaptive, name: 'adaptive', limit: `{ ${ADAPT} }` },
   { ...adaptive, name: 'shared_adaptive', isShared: true, limit: `{ ${ADAPT}, share: { by: tenant, spare: 0% } }` },
   { ...reserved, name: 'reservation', limit: `{ ${RESERVE} }` },
+  { ...windowed, name: 'failures', isReported: true, node: 'count_when: 401|5xx', limit: `{ ${DAY} }`, used: 3 },
+  {
+    ...counted,
+    name: 'failures_bucket',
+    isReported: true,
+    node: 'count_when: 401',
+    algorithm: 'token_bucket',
+    limit: `{ ${DAY}, algorithm: token_bucket }`,
+  },
   // the hit that begins the block is counted, and none during it
   {
     ...windowed,

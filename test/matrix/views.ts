@@ -150,8 +150,9 @@ const whys = {
 const PROXIED = 4;
 
 /** The hits with room of all doors whose hits are counted under the rule. */
-function withinOf({ room, isOverridden, isStated }: Kind): number {
+function withinOf({ room, isOverridden, isStated, isReported }: Kind): number {
   if (isStated) return room; // each value is a rule of its own
+  if (isReported) return room * (PROXIED - 1); // /authz reports no status
   return isOverridden ? room + (PROXIED - 1) * (room + 1) : room * PROXIED;
 }
 
