@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
+import { startPrintedEnvoy } from '../helpers/printed-envoy.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { eventually } from '../helpers/until.ts';
 import { Upstream } from '../helpers/upstream.ts';
 import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -116,4 +118,22 @@ describe.each(Object.entries(stores))('counted in %s', (_, env) => {
     await stack.envoy.waitFor(async () => (await login(stack, '203.0.113.1', 200, 'ann')) === 429);
     expect(await login(stack, '203.0.113.1', 200, 'bob')).toBe(200);
   });
+});
+
+test('weir envoy prints a configuration that reports the status', async () => {
+  const rules = join(folder, 'users.yaml');
+  const limit = '{ unit: year, requests_per_unit: 1 }';
+  await writeFile(rules, `domain: d\ndescriptors: [{ key: user, count_when: 401, rate_limit: ${limit} }]\n`);
+  const weir = await startWeir({ STORE_TIMEOUT: '5s' }, { args: ['--rules', rules] });
+  const target = `127.0.0.1:${weir.grpcPort}`;
+  const envoy = await startPrintedEnvoy({ rules, target, upstreamPort: upstream.port });
+  const ask = async (status: number): Promise<number> => {
+    const headers = { 'x-user': 'ann', 'x-answer-status': String(status) };
+    return (await fetch(`http://127.0.0.1:${envoy.port}/`, { headers })).status;
+  };
+  await eventually(async () => (await ask(200)) === 200);
+  for (let at = 0; at < 5; at++) expect(await ask(200)).toBe(200);
+  expect(await ask(401)).toBe(401);
+  await eventually(async () => (await ask(200)) === 429);
+  await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
 });
