@@ -235,8 +235,10 @@ function describe(
 export const penalty: Counting<PenaltyLimit> = {
   notARate: 'penalty refuses for a time of its own, which no rate describes',
   named: ({ inner }) => inner.algorithm,
-  words: ({ blockMs, growth, longestMs }, rate) =>
-    `${rate}, else blocked for ${writeDuration(blockMs)}${growth > 1 ? ` to ${writeDuration(longestMs)}` : ''}`,
+  words({ blockMs, growth, longestMs, above }, rate) {
+    const block = `blocked for ${writeDuration(blockMs)}${growth > 1 ? ` to ${writeDuration(longestMs)}` : ''}`;
+    return above === undefined ? `${rate}, else ${block}` : `${block} when over ${rate}`;
+  },
   write: (limit) => [
     ...rateFor(limit.inner).write(limit.inner),
     `penalty: { ${Object.entries(writePenalty(limit))
