@@ -1,3 +1,4 @@
+import type { GrpcServerOptions } from '../edge/grpc/grpc-server.ts';
 import type { SideService } from '../edge/grpc/side-service.ts';
 import type { JsonOverload } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
@@ -5,10 +6,12 @@ import type { Extras, RlsService } from '../edge/rls/service.ts';
 import type { Reservations } from '../engine/decide/reservations.ts';
 import type { SlotsDecider } from '../engine/decide/slots.ts';
 import type { RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
+import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { Settings } from '../settings/settings.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
+import { offerReflection } from './reflection/offer.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
@@ -35,15 +38,23 @@ interface Deciding {
   readonly decider: SlotsDecider;
   readonly reservations: Reservations;
   readonly extras: Extras;
+  /** The paths of the methods of all optional services. */
+  readonly offered: () => readonly string[];
 }
 
 /** Functions that offer gRPC services. */
 const services: Parts<(deciding: Deciding) => SideService> = {
   kuadrant: offerKuadrant,
+  reflection: offerReflection,
 };
 
 export const offerServices = (deciding: Deciding): readonly SideService[] =>
   Object.values(services).map((offer) => offer(deciding));
+
+/** Functions that load gRPC servers besides that of `h2/`, by their names in GRPC_TRANSPORT. */
+export const otherTransports: Parts<() => Promise<(options: GrpcServerOptions) => Promise<GrpcServer>>> = {
+  'grpc-js': async () => (await import('./grpc-js/grpc-js.ts')).startGrpcJsServer,
+};
 
 type OpenRoute = (path: string, service: RlsService, overload: JsonOverload) => Promise<readonly [string, Route]>;
 
@@ -57,11 +68,20 @@ export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRo
  * first is the innermost.
  */
 export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
+  findings: async () => (await import('./findings/open.ts')).openEvidence,
+  usage: async ({ counters }) => (counters.usage ? (await import('./usage/source.ts')).openUsageSource : undefined),
   sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
   record: async ({ recording }) =>
     recording ? (await import('./record/open.ts')).openRecording(recording) : undefined,
   candidate: async () => (await import('./candidate/open.ts')).openCandidate,
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
+  explain: async () => (await import('./explain/open.ts')).openExplain,
+  counters: async () => (await import('./counters/open.ts')).openCounterQuestions,
+  refusals: async ({ agent: { refusals } }) =>
+    refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
+  profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),
+  'decision-log': async ({ decisionLog }) =>
+    decisionLog.isOn ? (await import('./decision-log/open.ts')).openDecisionLog : undefined,
   advise: async ({ advice }) => (advice.maxBytes > 0 ? (await import('./advise/open.ts')).openArrivals : undefined),
 };

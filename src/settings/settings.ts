@@ -32,11 +32,12 @@ export async function readSettings(env: Environment, rules?: string) {
     decisions: readDecisions(values),
     answers: readAnswers(values),
     decisionLog: {
+      isOn: values.DECISION_LOG !== 'off' || ['debug', 'trace'].includes(values.LOG_LEVEL),
       decisions: values.DECISION_LOG,
       maxPerSecond: Math.max(Math.floor(values.DECISION_LOG_MAX_PER_SECOND / workers), 1),
     },
     overload: readOverload(values),
-    /** Shares of limits for proxies that decide by themselves. */
+    /** Quotas for proxies that decide by themselves. */
     rlqs: readQuotas(values),
     /** Other sites; undefined if this is the only site. */
     sites: values.SITE === '' ? undefined : readSites(values),
@@ -122,12 +123,12 @@ function readRules(values: CheckedValues, path: string | undefined) {
 /** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
 
-/** Default fraction of V8's heap limit for shares of proxies, and its upper bound. */
+/** Default fraction of V8's heap limit for quotas of proxies, and its upper bound. */
 const RLQS_HEAP_FRACTION = 1 / 16;
-const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
+const DEFAULT_MAX_QUOTA_BYTES = 128 * 1024 * 1024;
 
-const defaultShareBytes = (): number =>
-  Math.min(Math.floor(getHeapStatistics().heap_size_limit * RLQS_HEAP_FRACTION), DEFAULT_MAX_SHARE_BYTES);
+const defaultQuotaBytes = (): number =>
+  Math.min(Math.floor(getHeapStatistics().heap_size_limit * RLQS_HEAP_FRACTION), DEFAULT_MAX_QUOTA_BYTES);
 
 function readCounters(values: CheckedValues) {
   const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;
@@ -173,7 +174,7 @@ function readQuotas(values: CheckedValues) {
     ttlMs: values.RLQS_TTL,
     unknown: values.RLQS_UNKNOWN,
     maxBuckets: MAX_BUCKETS,
-    maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
+    maxBytes: values.RLQS_MAX_BYTES ?? defaultQuotaBytes(),
   };
 }
 

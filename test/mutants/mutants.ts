@@ -25,6 +25,7 @@ const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
+const recordedBatches = 'test/engine/backends/redis/recorded-batches';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
@@ -163,12 +164,12 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
-      ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 8 or 4'],
+      ['node === false ? false : [...unpack(node)]', 'node'],
+      ['if (isReset) cursor = reset + RESET_NUMBERS;', ''],
     ],
   },
   {
@@ -203,24 +204,24 @@ const scripts: readonly Mutants[] = [
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
   {
-    file: 'src/engine/backends/redis/dispatcher.lua',
+    file: 'src/engine/backends/redis/scripts/dispatcher.ts',
     tests: [operations],
     only: 'settlement|concurrent requests .* by fixed_window',
     changes: [
       ['settlement <= (tonumber(', 'settlement < (tonumber('],
-      ['stored[key] = write_state(', 'local _ = write_state('],
+      ['stored[key - 1] = writeState(', 'writeState('],
     ],
   },
   {
-    file: 'src/engine/backends/redis/counters.lua',
+    file: 'src/engine/backends/redis/scripts/counters.ts',
     tests: ['test/engine/backends/redis/backend'],
-    changes: [['number % 1 ~= 0 or', '']],
+    changes: [['number % 1 !== 0 ||', '']],
   },
   {
-    file: 'src/engine/backends/redis/counters.lua',
+    file: 'src/engine/backends/redis/scripts/counters.ts',
     tests: [windowCounts],
     changes: [
-      ['if left_ms == -1 then', 'if false then'],
+      ['if (leftMs === -1)', 'if (leftMs === -9)'],
       ["call('SET', key, text, 'KEEPTTL')", "call('SET', key, text)"],
     ],
   },
@@ -234,22 +235,28 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [operations],
     only: 'by fixed_window|of fixed_window',
+    changes: [['hit.resetMs <= resetAtMs', 'hit.resetMs < resetAtMs']],
+  },
+  {
+    file: 'src/engine/backends/requests.ts',
+    tests: [recordedBatches],
     changes: [
-      ['hit.reset_ms <= reset_at_ms', 'hit.reset_ms < reset_at_ms'],
-      ['(may_charge or hit.marks) and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
+      [' || !(mayCharge || hit.marksRefusal)', ''],
+      ['(hit.blocks && !next.accepted)', '!next.accepted'],
+      ['store.restore();', ''],
+      ['counter.asked = counter.asked + hit.hits', 'counter.asked = hit.hits'],
+      ["kind === 'refund' ? !store.isNew(hit) : ", ''],
+      ['- Math.ceil(Math.abs(held - heldIn(store, hit)) / hit.held.unit)', ''],
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [twins],
     only: 'by several that are sent together',
-    changes: [
-      ['hit.blocks and not result.accepted', 'not result.accepted'],
-      ['states[key] = packed and batch.unpack(packed) or nil', ''],
-    ],
+    changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
     file: 'src/engine/backends/redis/shares.ts',
@@ -457,8 +464,8 @@ const decisions: readonly Mutants[] = [
     changes: [['found.override.untilMs > this.#clock() ?', 'found.override ?']],
   },
   {
-    file: 'src/engine/decide/plain-charges.ts',
-    tests: ['test/engine/decide/plain-charges'],
+    file: 'src/parts/kuadrant/plain-charges.ts',
+    tests: ['test/parts/kuadrant/plain-charges'],
     changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
   },
   {

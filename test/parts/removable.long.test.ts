@@ -10,7 +10,7 @@ const LISTS = readdirSync(join(PROJECT, PARTS)).filter((name) => name.endsWith('
 const COPIED = ['src', 'deploy', 'dist', 'tsconfig.json'];
 const LINKED = ['node_modules', 'proto', 'config', 'package.json'];
 const parts = readdirSync(join(PROJECT, PARTS), { withFileTypes: true })
-  .filter((one) => one.isDirectory())
+  .filter((one) => one.isDirectory() && one.name !== 'lab') // what several parts share
   .map(({ name }) => name);
 const config = {
   extends: './tsconfig.json',
@@ -32,7 +32,7 @@ afterEach(() => rmSync(copy, { recursive: true }));
 const withoutPart = (list: string, name: string): string =>
   list
     .split('\n')
-    .filter((line) => !line.includes(`'./${name}/`) && !line.startsWith(`  ${name}:`))
+    .filter((line) => !line.includes(`'./${name}/`) && !new RegExp(`^  '?${name}'?:`).test(line))
     .join('\n');
 
 /** The parts that import this one. */

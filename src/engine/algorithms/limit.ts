@@ -306,8 +306,8 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;
-  /** `step` and `refund` for Redis, compiled or a file of Lua that defines a local function with the file's name. */
-  readonly script: URL | Compiled;
+  /** `step` and `refund` for Redis. */
+  readonly script: Compiled;
   /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];
 }

@@ -34,7 +34,7 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** Releases may state the status of the response: see `Claim`. */
   readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
-  readonly includes?: readonly (URL | Compiled)[];
+  readonly includes?: readonly Compiled[];
   /** The counter notes its own refusals, although no hits are charged. */
   readonly marksRefusals?: true;
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */

@@ -1,25 +1,13 @@
 import { fields } from '../../base/shape.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { counterOperations } from './counter-operations.ts';
-import { type Explains, explainOperations } from './explain-operations.ts';
 import type { AdminOptions } from './options.ts';
-import { overrideOperations } from './override-operations.ts';
 import { pageSize } from './parameters.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
 import { sessionOperations } from './session-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
-/**
- * All operations of the admin API.
- *
- * @param more      those of the console, and of optional capabilities
- * @param explains  what these add to explanations
- */
-export function adminOperations(
-  options: AdminOptions,
-  more: readonly ApiOperation[],
-  explains: Explains = [],
-): readonly ApiOperation[] {
+/** All operations of the admin API. @param more  those of the console, and of optional capabilities */
+export function adminOperations(options: AdminOptions, more: readonly ApiOperation[]): readonly ApiOperation[] {
   const operations: ApiOperation[] = [
     operation('GET /api/v1/openapi.json', {
       summary: 'this API, as an OpenAPI document',
@@ -27,11 +15,8 @@ export function adminOperations(
       answers: 'The document.',
       answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
-    ...explainOperations(options, explains),
     ...viewOperations(options),
-    ...counterOperations(options),
     ...auditOperations(options),
-    ...overrideOperations(options),
     ...ruleTextOperations(options),
     ...sessionOperations(options),
     ...more,

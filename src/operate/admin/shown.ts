@@ -1,8 +1,9 @@
 import type { Hash } from '../../base/hashed.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { ShownOverride } from '../../edge/http/shapes.ts';
+import type { ListedOverride, ShownOverride } from '../../edge/http/shapes.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
-import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
+import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** Turns a value that a caller sent into the text to show. */
@@ -27,6 +28,28 @@ export const describeOverride = ({ entries, effect, untilMs, by, reason }: Stand
   by,
   reason,
 });
+
+/** An override as the API shows it to operators. */
+export function listedOverride(override: StandingOverride, shown: Shown): ListedOverride {
+  const entries = shownEntries(override.entries, shown);
+  return { ...describeOverride(override), domain: override.domain, descriptor: descriptorText(entries), entries };
+}
+
+/**
+ * All overrides that this process follows.
+ *
+ * @param seesValues  else values of callers are hidden, and reasons, which often name a caller
+ */
+export function* listOverrides(
+  overrides: Pick<Overrides, 'all'>,
+  seesValues: boolean,
+  hash: Hash | undefined,
+): Iterable<ListedOverride> {
+  for (const override of overrides.all()) {
+    const listed = listedOverride(override, shownBy(seesValues, hash));
+    yield seesValues ? listed : { ...listed, reason: HIDDEN };
+  }
+}
 
 /** How long until a request could pass; null: never. */
 export const passesInMs = (retryAfterMs: number | undefined): number | null =>

@@ -1,10 +1,9 @@
 import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
-import type { AdminOptions, SourcedRules } from '../admin/options.ts';
+import type { AdminOptions, KnownFinding, SourcedRules } from '../admin/options.ts';
 import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
-import type { StandingFinding } from '../findings/findings.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
 import type { Incident, Incidents } from './incidents.ts';
 import type { AllRuleSeries, SeriesView } from './rule-series.ts';
@@ -29,7 +28,7 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, isF
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced);
   const lastMinute = service.lastMinute();
-  const standing = options.findings.list();
+  const standing = options.findings();
   const shown = shownBy(isFor === 'values', options.hash);
   const problemsOf = (isUndecided: boolean): StatusFinding[] =>
     standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
@@ -108,10 +107,7 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
 const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
   failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
 
-function configurationProblem(
-  { problem, sinceMs, configuration, example }: StandingFinding,
-  shown: Shown,
-): StatusFinding {
+function configurationProblem({ problem, sinceMs, configuration, example }: KnownFinding, shown: Shown): StatusFinding {
   const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;
   return degraded(
     `${problem}; since ${rfc3339(sinceMs)}${shownExample}`,

@@ -7,9 +7,9 @@ import { DESCRIPTOR_QUERY, readDescriptor, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { shownBy } from '../admin/shown.ts';
 import type { Columns, Instance, SeriesAnswer } from '../answers/service.ts';
+import { type HistoryRange, type HistorySource, historyRangeNames, historyRanges } from './history.ts';
 import type { Heartbeat } from './instances.ts';
 import type { Live } from './live.ts';
-import { type HistoryRange, historyRangeNames, historyRanges, type PrometheusHistory } from './prometheus-history.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
 import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';
@@ -19,7 +19,7 @@ import { serviceFields } from './service-series.ts';
 export interface ConsoleOptions extends AdminOptions {
   readonly live: Live;
   /** Undefined: there is no history beyond the memory of this process. */
-  readonly prometheus: PrometheusHistory | undefined;
+  readonly history: () => HistorySource | undefined;
   /** Undefined: instances cannot list each other. */
   readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
   /** This instance. */
@@ -119,25 +119,24 @@ function keptSeries(
 
 /** Reads the series in Prometheus. @returns the reason why there are none, or undefined if it is not asked */
 async function readHistory(
-  { prometheus, rules, live }: ConsoleOptions,
+  { history, rules, live }: ConsoleOptions,
   view: SeriesView,
   { rule: path }: SeriesQuery,
   name: HistoryRange,
 ): Promise<SeriesAnswer | string | undefined> {
   const rule = path === undefined ? undefined : findRule(rules(), path);
   const isHidden = path !== undefined && (!rule || (view === 'hidden' && rule.named !== 'by_rule'));
-  if (!prometheus || isHidden) return undefined;
+  const source = history();
+  if (!source || isHidden) return undefined;
   try {
-    const history = await (rule
-      ? prometheus.ofRule(rule.domain, rule.levels.join('.'), name)
-      : prometheus.ofService(name));
+    const kept = await (rule ? source.ofRule(rule.domain, rule.levels.join('.'), name) : source.ofService(name));
     return {
       range: name,
       stepMs: historyRanges[name].stepMs,
       startedAtMs: live.startedAtMs,
       source: 'prometheus',
       ...(path !== undefined && { rule: path }),
-      ...history,
+      ...kept,
     };
   } catch (error) {
     return `Prometheus cannot be read: ${error instanceof Error ? error.message : error}`;

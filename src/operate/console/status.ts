@@ -30,7 +30,7 @@ async function readStatus(options: ConsoleOptions, isFor: SeriesView): Promise<S
     atMs: clock(),
     ...attention,
     undecided: { ...statistics.undecided },
-    overrides: describeOverrides(options.followed.all()),
+    overrides: describeOverrides(options.overrides.all()),
     candidate: describeCandidate(options.candidate.facts),
     workers: { expected: options.settings.workers, restarts: options.restarts() },
     background: options.background().map(describeWork),

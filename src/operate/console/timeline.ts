@@ -21,7 +21,7 @@ export interface TimelineState {
   readonly overrides: readonly StandingOverride[];
 }
 
-export function timelineState({ sourced, store, followed }: AdminOptions): TimelineState {
+export function timelineState({ sourced, store, overrides }: AdminOptions): TimelineState {
   const last = sourced.lastLoad();
   const [problem] = last && !last.ok ? last.problems : [];
   const reloaded = sourced.lastReload();
@@ -30,7 +30,7 @@ export function timelineState({ sourced, store, followed }: AdminOptions): Timel
     problem: problem && formatProblem(problem),
     store: store(),
     candidate: sourced.candidate.facts,
-    overrides: [...followed.all()],
+    overrides: [...overrides.all()],
   };
 }
 

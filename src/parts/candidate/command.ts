@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { counted } from '../../base/texts.ts';
 import { command, count, type Reasoned, SHOW, type Surroundings, withReason } from '../../cli/commands/admin.ts';
-import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
+import { CommandFailed, guarded, printAnswer } from '../../cli/commands/client.ts';
+import { type Paint, paintFor } from '../../cli/commands/paint.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type {
   CounterFates,
@@ -12,7 +12,6 @@ import type {
   TriedKeys,
   TriedRule,
 } from '../../operate/answers/rules.ts';
-import { addDiffCommand } from './diff-command.ts';
 
 /** Adds the commands that compare rules, on files and on live traffic. */
 export function addCandidateCommands(program: Command, surroundings: Surroundings): void {
@@ -160,4 +159,38 @@ export function renderCandidateDiff(
     `${added.length} added, ${removed.length} removed, ${changed.length} changed`,
     'to apply it, replace the rules at their source (RULES_PATH, or the control plane), then run weir candidate clear',
   ].join('\n');
+}
+
+/** Adds the command that compares rules. */
+function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+  program
+    .command('diff')
+    .summary('compare rule files')
+    .description(
+      'Print what changes if new rules replace old ones: rules added, removed and changed; counters kept or restarted.',
+    )
+    .argument('<old>', 'rule file or directory')
+    .argument('<new>', 'rule file or directory')
+    .option('--json', 'print it as JSON', false)
+    .option('--exit-code', 'exit with 1 if anything differs', false)
+    .action(
+      guarded(fail, async (before: string, after: string, { json, exitCode }: Record<'json' | 'exitCode', boolean>) => {
+        const [
+          { countDifferences, diffJson, diffRules },
+          { diffText },
+          { loadRulesAt, loadSettings },
+          { printableJson },
+        ] = await Promise.all([
+          import('./diff/diff.ts'),
+          import('./render-diff.ts'),
+          import('../../cli/commands/load-rules.ts'),
+          import('../../base/printable.ts'),
+        ]);
+        const settings = await loadSettings(env);
+        const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
+        print(json ? printableJson(diffJson(diff)) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
+        const count = countDifferences(diff);
+        if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
+      }),
+    );
 }

@@ -3,7 +3,7 @@ import { NearestTexts } from '../../base/nearest.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
-import type { LimitItem } from '../../lab/mapping/actions.ts';
+import type { LimitItem } from '../lab/mapping/actions.ts';
 import { examineAddresses } from './client-address.ts';
 import { examineCluster, examineHealthChecks, type HostProbe } from './clusters.ts';
 import { check, type Finding, listedTexts, right, wrong } from './dump.ts';

@@ -53,7 +53,7 @@ async function offenders(
   const tree = options.rules();
   if (only !== undefined && tops.length === 0) refuseUnknownRule(tree, only);
   const overrides = new Overrides(options.clock, (unit) => unitMs[unit]);
-  overrides.replace(await options.overrides.follow());
+  overrides.replace([...options.overrides.all()]);
   const found = tops.flatMap((top) =>
     describeTop(top, MAX_COUNT, undefined)
       .keys.filter(({ hits, atMostTooHighBy }) => hits - atMostTooHighBy >= times)

@@ -16,9 +16,9 @@ import type {
   RecordingHeader,
   RequestLineFields,
   RulesLine,
-} from '../../lab/record/format.ts';
-import { matchDigest, needsValue } from '../../lab/record/hashing.ts';
-import { isSampled } from '../../lab/record/sampling.ts';
+} from '../lab/record/format.ts';
+import { matchDigest, needsValue } from '../lab/record/hashing.ts';
+import { isSampled } from '../lab/record/sampling.ts';
 import type { RecordingFiles } from './files.ts';
 
 interface RecorderOptions {

@@ -2,7 +2,7 @@ import { isHash } from '../../base/hashed.ts';
 import { namesValues, withOpaqueValues } from '../../engine/rules/match/level.ts';
 import { type Entry, findNode } from '../../engine/rules/match/match.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
-import { matchDigest } from '../../lab/record/hashing.ts';
+import { matchDigest } from '../lab/record/hashing.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
 /** A rule set that answers requests with hashed values. */

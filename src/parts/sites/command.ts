@@ -7,10 +7,10 @@ import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
 import type { ListedShare, ShareList, SiteList, SitePortion } from '../../operate/answers/sites.ts';
 
-/** Adds the command that shows the sites, and each site's share of the limits. */
+/** Adds the command that shows the sites, and each site's part of the limits. */
 export function addSitesCommand(program: Command, surroundings: Surroundings): void {
   const { print, fail } = surroundings;
-  command(program, 'sites', 'list sites, and their shares of limits')
+  command(program, 'sites', 'list sites, and their parts of limits')
     .description('List the sites that share limits, and what each has and uses.')
     .option('--count <n>', 'how many limits', count, 20)
     .action(
@@ -30,7 +30,7 @@ function whyHidden(error: unknown): string {
   throw error;
 }
 
-/** The sites, and their shares, or the reason why these are hidden. */
+/** The sites, and their parts, or the reason why these are hidden. */
 interface FoundSites {
   readonly sites: SiteList;
   readonly shares: ShareList | string;
@@ -44,7 +44,7 @@ export function renderSites({ sites, shares }: FoundSites, paint: Paint): string
     '',
     `measured in the last minute: ${errorRatio > errorBound ? paint.bad(measured) : measured}`,
     '',
-    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
+    ...(typeof shares === 'string' ? [paint.dim(`parts are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
   ].join('\n');
 }
 
@@ -105,7 +105,7 @@ function errorText({ errorRatio, errorBound }: ListedShare, paint: Paint): strin
 
 function siteTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
   const [head = '', ...lines] = table([
-    ['SITE', 'BASE', 'MOVED', 'SHARE', 'USED', ''],
+    ['SITE', 'BASE', 'MOVED', 'PART', 'USED', ''],
     ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
       site,
       String(base),

@@ -65,11 +65,11 @@ async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessC
 function askDeciders({ ask, askOne, isInMemory }: Pick<UsageSources, 'ask' | 'askOne' | 'isInMemory'>): UsageSource {
   /** @returns what each source has returned */
   const call = async (message: MethodCall<UsageSource>): Promise<readonly unknown[]> => {
-    const question = { kind: 'usage', call: message } as const;
-    if (isInMemory) return (await ask(question)).flatMap(({ reply }) => reply);
-    const reply = await askOne(question);
-    if (!reply) throw new Error('no process that answers requests has replied');
-    return reply;
+    const question = { kind: 'part', part: 'usage', question: message } as const;
+    const replies = isInMemory ? (await ask(question)).map(({ reply }) => reply) : [await askOne(question)];
+    const known = replies.flatMap((reply) => (reply as readonly unknown[] | undefined) ?? []); // by the same capability
+    if (known.length === 0 && !isInMemory) throw new Error('no process that answers requests has replied');
+    return known;
   };
   // the results are those of the same method
   return {

@@ -21,7 +21,7 @@ export function createTotals(statistics: Statistics) {
       states.set(decider, state);
       for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) onCallFinished(method, status, ms);
     },
-    /** Records that a decider has ended. Its counts are kept; its cache, leases and holds are gone. */
+    /** Records that a decider has ended. Its counts are kept; its cache, leases and delayed calls are gone. */
     ended(decider: number): void {
       const state = states.get(decider);
       states.delete(decider);

@@ -80,7 +80,7 @@ describe('independent spends', () => {
   test('form one run, with a count for a counter with several spends', () => {
     const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
     expect(keys).toEqual([first.key, second.key]);
-    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3]]);
+    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 0, 1, 1], 2, ...[1, 3]]);
     expect(runsOf(request(first), request(second, first), request(first))).toEqual([[[0, 2, 3], [1]]]);
   });
 

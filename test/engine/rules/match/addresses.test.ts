@@ -5,9 +5,9 @@ import { countedAddress } from '../../../../src/engine/rules/match/addresses.ts'
 import { withOpaqueValues } from '../../../../src/engine/rules/match/level.ts';
 import { match } from '../../../../src/engine/rules/match/match.ts';
 import { valueMatcher } from '../../../../src/engine/rules/match/matchers.ts';
-import { trace } from '../../../../src/engine/rules/match/trace.ts';
 import { addressBlockText, toNetwork } from '../../../../src/engine/rules/read/address-block.ts';
-import { matchDigest, needsValue } from '../../../../src/lab/record/hashing.ts';
+import { trace } from '../../../../src/parts/explain/trace.ts';
+import { matchDigest, needsValue } from '../../../../src/parts/lab/record/hashing.ts';
 import { deciderOf } from '../../../helpers/decider.ts';
 import fc from '../../../helpers/property.ts';
 import { rulesFrom } from '../../../helpers/rules.ts';
