@@ -80,7 +80,6 @@ const steps: readonly Mutants[] = [
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
   ]),
   ...compiled('holds/penalty', 'a growing penalty of a log', [
-    ['const isBlocked = nowMs < list.untilMs;', 'const isBlocked = nowMs <= list.untilMs;'],
     ['nowMs < list.untilMs + limit.forgivenMs', 'nowMs < list.untilMs'],
     ['list.lengthMs = Math.min(lengthMs, limit.longestMs);', 'list.lengthMs = lengthMs;'],
     ["charge !== 'regardless' || !accepted", '!accepted'],
@@ -416,6 +415,15 @@ const decisions: readonly Mutants[] = [
       ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],
       ['limitsInFlight(limit) ? 1 : debit.hits', 'debit.hits'],
       ["door.hits === 'returned' ? -asked : asked", 'asked'],
+    ],
+  },
+  {
+    file: 'src/engine/holds/penalty.ts',
+    tests: ['test/engine/holds/penalty'],
+    changes: [
+      ['const isBlocked = nowMs < list.untilMs;', 'const isBlocked = nowMs <= list.untilMs;'],
+      ['marksRefusals: true,', ''],
+      ['next.accepted || limit.watches === 1', 'next.accepted'],
     ],
   },
   {

@@ -43,7 +43,10 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/** Whether its own refusal is noted in the counter, although no hits are charged: the child waits for slots, or is blocked. */
+/**
+ * Whether its own refusal is noted in the counter, although no hits are charged: a child waits for slots, or a block
+ * begins.
+ */
 export const marksRefusal = ({ kind, slotShare, limit }: Operation): boolean =>
   kind === 'spend' && (slotShare !== undefined || algorithmFor(limit).marksRefusals === true);
 

@@ -1,8 +1,8 @@
 import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
 
 /**
- * Limits that may refuse come before those in shadow mode, and a rule's own before those of other rules; of two refusals, an ordinary limit's before a quota's; then
- * the tighter limit.
+ * Limits that may refuse come before those in shadow mode, and a rule's own before those of other rules; of two
+ * refusals, an ordinary limit's before a quota's; then the tighter limit.
  */
 export function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
   if (policy.shadow !== other.shadow) return other.shadow === true;

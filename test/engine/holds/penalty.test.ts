@@ -181,6 +181,10 @@ descriptors:
       "requires a limit with penalty and the name 'other' on the node directly above",
     ],
     ['{ key: path, blocked_by: abuse, rate_limit: { unlimited: true } }', 'cannot be used beside unlimited'],
+    [
+      '{ key: path, blocked_by: abuse, rate_limit: { unit: day, requests_per_unit: 9, active: { days: mon } } }',
+      'cannot be used beside unlimited, active',
+    ],
   ])('%s is refused', (node, message) => {
     const loaded = loadText(
       rules('each').replace('{ key: method, blocked_by: [abuse] }', node.replace('path', 'method')),

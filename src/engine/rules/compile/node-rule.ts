@@ -85,12 +85,12 @@ export function childContext(block: Block<'node'>, above: Above): Above {
 export const buildNodeRule = (
   block: Block<'node'>,
   { above, here }: { readonly above: Above; readonly here: Above },
-): Rule | undefined =>
-  block.values.not_counted === 'commit'
-    ? buildCommit(block, above)
-    : block.values.share
-      ? withReserved(block, buildChildRule(block, { above, here }))
-      : withBlocks(block, withReserved(block, buildRule(block, here)) ?? emptyRule(block, here), above);
+): Rule | undefined => {
+  const { not_counted: notCounted, share } = block.values;
+  if (notCounted === 'commit') return withBlocks(block, buildCommit(block, above), above);
+  const own = share ? buildChildRule(block, { above, here }) : buildRule(block, here);
+  return withBlocks(block, withReserved(block, own) ?? emptyRule(block, here), above);
+};
 
 /** The rule of a node without limits of its own, if limits of the node above apply to it. */
 const emptyRule = (block: Block<'node'>, here: Above): Rule | undefined =>

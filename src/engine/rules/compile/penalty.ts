@@ -99,8 +99,10 @@ export function withBlocks(
 ): Rule | undefined {
   if (!names || !rule) return rule;
   const report = (message: string): undefined => problems.error(place('blocked_by'), message);
-  if (rule.unlimited || rule.schedule)
-    return report('blocked_by cannot be used beside unlimited, active and schedule: remove one of them');
+  if (rule.unlimited || rule.schedule || rule.commitAt !== undefined || rule.sharedBelow !== undefined)
+    return report(
+      'blocked_by cannot be used beside unlimited, active, schedule, share and not_counted: commit: remove one of them',
+    );
   const above = levels.length - ids.length;
   const watched = names.flatMap((name): readonly RuleLimit[] => {
     const found = node?.rule?.limits.find(
