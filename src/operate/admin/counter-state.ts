@@ -1,3 +1,4 @@
+import { writeDuration } from '../../base/texts.ts';
 import type { Account, Drawing, State } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Claim } from '../../engine/holds/claim.ts';
@@ -9,7 +10,6 @@ import {
   limitsInFlight,
   type SharedLimit,
 } from '../../engine/holds/limits.ts';
-import { writeDuration } from '../../engine/holds/penalty.ts';
 import { moveTexts, type Reports, type ShareReport } from '../../engine/holds/reports.ts';
 import type { CounterState, SharedChild } from '../answers/counters.ts';
 import type { StateDrawing } from '../answers/explain.ts';

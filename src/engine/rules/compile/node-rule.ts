@@ -1,15 +1,15 @@
 import { parseMoney } from '../../algorithms/money.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { isReservation } from '../../holds/limits.ts';
-import type { SiteSplit } from '../../holds/site-share.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import { compositeName, listLimits, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
+import { withBlocks } from './blocked-by.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
-import { withBlocks } from './penalty.ts';
 import { buildChild, mayHaveChildren, withReserved } from './share.ts';
 import { readStatuses } from './statuses.ts';
 

@@ -1,4 +1,4 @@
-import { isPenalty, isRateLimit, isReservation, type Limit } from '../../holds/limits.ts';
+import { canBlock, isRateLimit, isReservation, type Limit } from '../../holds/limits.ts';
 import type { RuleLimit, Statuses } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { format } from '../read/format.ts';
@@ -17,7 +17,7 @@ export function readStatuses(
   const report = (message: string): undefined => problems.error(place('count_when'), message);
   if (!pattern.test(text)) return report(`count_when must be statuses such as 401|403|5xx, got '${text}'`);
   const counts: (limit: Limit) => boolean =
-    notCounted === 'commit' ? isReservation : (limit) => isRateLimit(limit) || isPenalty(limit);
+    notCounted === 'commit' ? isReservation : (limit) => isRateLimit(limit) || canBlock(limit);
   if (!limits.every(({ limit }) => counts(limit)))
     return report(
       'count_when goes with limits on rates; with reserve, put it on the node with not_counted: commit, whose hits are then the status',

@@ -1,39 +1,32 @@
-import { unitMs } from '../../algorithms/limit.ts';
-import { isPenalty, isRateLimit, type Limit } from '../../holds/limits.ts';
-import { type PenaltyLimit, writeDuration } from '../../holds/penalty.ts';
-import type { IdEntry, Node, Rule, RuleLimit } from '../match/tree.ts';
-import type { Block } from '../read/block.ts';
-import { format } from '../read/format.ts';
-import type { Problems } from '../read/problem.ts';
-import { durationMs } from '../time/duration.ts';
+import { writeDuration } from '../../base/texts.ts';
+import { durationMs, unitMs } from '../../engine/algorithms/limit.ts';
+import { isRateLimit, type Limit } from '../../engine/holds/limits.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import { dividing } from '../../engine/rules/read/format.ts';
+import type { Problems } from '../../engine/rules/read/problem.ts';
+import { penaltyBlock } from './keys.ts';
+import type { PenaltyLimit } from './penalty.ts';
 
-const growPattern = new RegExp(format.penalty.grow.pattern);
+const growPattern = new RegExp(penaltyBlock.grow.pattern);
 
 /** Bounds of the time of a block, and of its memory. */
 const MIN_BLOCK_MS = unitMs.SECOND;
 const MAX_BLOCK_MS = unitMs.YEAR;
 
 /** What a penalty cannot have beside it: hits that are counted elsewhere, reserved, or held until they pass. */
-const excluded = {
-  reserve: undefined,
-  sites: undefined,
-  share: undefined,
-  max_delay: undefined,
-  consistency: 'strict',
-} as const satisfies { readonly [K in keyof Block<'rate_limit'>['values']]?: string | undefined };
+const excluded = ['reserve', 'share', 'max_delay', ...dividing] as const;
 
 /** The limit, with a block after it was exceeded if the rule says so. Undefined if that is invalid. */
 export function readPenalty(
   { values, place }: Block<'rate_limit'>,
-  inner: Limit,
+  { limit: inner }: { readonly limit: Limit },
   problems: Problems,
 ): Limit | undefined {
-  const { penalty } = values;
+  const { penalty, consistency = 'strict' } = values;
   if (!penalty) return inner;
   if (penalty.invalid.size > 0) return undefined; // reported already
-  for (const [key, allowed] of Object.entries(excluded) as [keyof typeof excluded, string | undefined][])
-    if (values[key] !== undefined && values[key] !== allowed)
-      return problems.error(place(key), `${key} and penalty are mutually exclusive: remove one of them`);
+  const other = consistency === 'strict' ? excluded.find((key) => values[key] !== undefined) : 'consistency';
+  if (other) return problems.error(place(other), `${other} and penalty are mutually exclusive: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
       place('on_store_failure'),
@@ -81,39 +74,6 @@ function readBlock({ values, place }: Block<'penalty'>, problems: Problems): Blo
   if (!isWithin(forgivenMs, MIN_BLOCK_MS))
     return report('forgiven_after', `forgiven_after must be a time such as 1d, from 1s to 365d, got '${forgiven}'`);
   return { blockMs, growth, longestMs, forgivenMs, isProlonged };
-}
-
-/** The level of a node: the node above, and the entries down to it. */
-interface LevelAbove {
-  readonly node: Pick<Node, 'rule'> | undefined;
-  readonly levels: readonly string[];
-  readonly ids: readonly IdEntry[];
-  readonly problems: Problems;
-}
-
-/** The rule, with the limits of the node above whose blocks apply to it. */
-export function withBlocks(
-  { values: { blocked_by: names }, place }: Block<'node'>,
-  rule: Rule | undefined,
-  { node, levels, ids, problems }: LevelAbove,
-): Rule | undefined {
-  if (!names || !rule) return rule;
-  const report = (message: string): undefined => problems.error(place('blocked_by'), message);
-  if (rule.unlimited || rule.schedule || rule.commitAt !== undefined || rule.sharedBelow !== undefined)
-    return report(
-      'blocked_by cannot be used beside unlimited, active, schedule, share and not_counted: commit: remove one of them',
-    );
-  const above = levels.length - ids.length;
-  const watched = names.flatMap((name): readonly RuleLimit[] => {
-    const found = node?.rule?.limits.find(
-      ({ limit, label, times }) => label.name === name && !times && isPenalty(limit),
-    );
-    if (!found) report(`blocked_by requires a limit with penalty and the name '${name}' on the node directly above`);
-    return found
-      ? [{ ...found, limit: { ...found.limit, above } as PenaltyLimit, policy: { ...found.policy, watches: true } }]
-      : [];
-  });
-  return { ...rule, limits: [...rule.limits, ...watched] };
 }
 
 const isWithin = (ms: number | undefined, leastMs: number): ms is number =>

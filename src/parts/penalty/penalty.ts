@@ -1,11 +1,12 @@
-import { type Rate, type RateLimit, rateFor, rateNames, rates } from '../algorithms/index.ts';
-import type { AnyLimit, Charge, Decision, Outcome, State, Step } from '../algorithms/limit.ts';
-import { showCount } from '../algorithms/money.ts';
-import { type Opened, steppedOpen } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import type { Claim } from './claim.ts';
-import { type Counting, peek } from './counting.ts';
-import type { Reports } from './reports.ts';
+import { writeDuration } from '../../base/texts.ts';
+import { type Rate, type RateLimit, rateFor, rateNames, rates } from '../../engine/algorithms/index.ts';
+import type { AnyLimit, Charge, Decision, Outcome, State, Step } from '../../engine/algorithms/limit.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
+import { type Opened, steppedOpen } from '../../engine/algorithms/stepped.ts';
+import type { Claim } from '../../engine/holds/claim.ts';
+import { type Counting, peek } from '../../engine/holds/counting.ts';
+import type { Reports } from '../../engine/holds/reports.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 
 /** A limit that, once exceeded, refuses everything for a time. */
 export interface PenaltyLimit extends AnyLimit {
@@ -21,8 +22,6 @@ export interface PenaltyLimit extends AnyLimit {
   readonly forgivenMs: number;
   /** Refused hits begin the block anew. */
   readonly isProlonged: boolean;
-  /** Of a limit of the node above, whose block applies to another rule: the number of entries that name its counter. */
-  readonly above?: number;
 }
 
 interface PenaltyNumbers {
@@ -183,19 +182,6 @@ const counted = steppedOpen<PenaltyLimit, PenaltyNumbers, Penalized, Claim>({
   refund,
 });
 
-/** A duration as in rules. */
-export function writeDuration(ms: number): string {
-  const [unit, length] = (
-    [
-      ['d', 86_400_000],
-      ['h', 3_600_000],
-      ['m', 60_000],
-      ['s', 1_000],
-    ] as const
-  ).find(([, length]) => ms % length === 0) ?? ['ms', 1];
-  return `${ms / length}${unit}`;
-}
-
 /** The keys of a penalty as in rules. */
 const writePenalty = ({ blockMs, growth, longestMs, forgivenMs, isProlonged }: PenaltyLimit) => ({
   block: writeDuration(blockMs),
@@ -249,7 +235,7 @@ export const penalty: Counting<PenaltyLimit> = {
   capacity: ({ inner }) => rateFor(inner).capacity(inner),
   longestMemoryMs: ({ inner, longestMs, forgivenMs }) =>
     Math.max(rateFor(inner).longestMemoryMs(inner), longestMs + forgivenMs),
-  marksRefusals: true,
+  blocks: true,
   refusalHoldsMs: ({ isProlonged }, { decision }) => (isProlonged ? 0 : (decision.penalty?.leftMs ?? 0)),
   heldAt({ inner }) {
     const { first, last, ...held } = rateFor(inner).heldAt(inner);

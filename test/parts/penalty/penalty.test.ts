@@ -2,7 +2,7 @@ import { rateFor } from '../../../src/engine/algorithms/index.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { createEngine } from '../../../src/engine/create-engine.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import type { PenaltyLimit } from '../../../src/engine/holds/penalty.ts';
+import type { PenaltyLimit } from '../../../src/parts/penalty/penalty.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { anyLimitOf, fixedWindowOf, penaltyOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
