@@ -11,7 +11,7 @@ that add some), and exits with 1 if there is one, or if folders of the core shar
 `);
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
-const ROWS = /^src\/(engine\/(algorithms|holds)|parts\/(adaptive|sites))\//;
+const ROWS = /^src\/(engine\/(algorithms|holds)|parts\/(adaptive|penalty|sites))\//;
 const name = `['"\`](?:${algorithmNames.join('|')})['"\`]`;
 /** `limit.algorithm === 'in_flight'`, `case 'token_bucket':`; the kinds of messages are no algorithms. */
 const COMPARISON = new RegExp(
