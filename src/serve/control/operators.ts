@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { every } from '../../base/clock.ts';
-import { parseTokens, Sessions } from '../../operate/admin/access.ts';
+import { Addresses } from '../../engine/rules/match/addresses.ts';
+import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
@@ -22,6 +24,7 @@ import type { OperatorPart } from './part.ts';
 
 /** What operators' parts of the process are made of. */
 export interface OperatorSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
+  readonly incidents: Incidents;
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly statistics: Statistics;
@@ -42,7 +45,7 @@ interface MeasuredSources extends OperatorSources {
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, statistics, version, metrics, refreshed, ...start }: MeasuredSources,
+  { core, responders, statistics, version, incidents, metrics, refreshed, ...start }: MeasuredSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
@@ -70,6 +73,7 @@ export function openOperators(
       access: {
         tokens: readTokens(settings, start.localToken),
         sessions: new Sessions(clock, settings.debug.address.port),
+        identity: settings.admin.identity && readIdentity(settings.admin.identity),
       },
       counters,
       background: () => mergeWork([...background.report(), ...responders.background()]),
@@ -78,7 +82,7 @@ export function openOperators(
         return live.service.requestsOfMinute(statistics);
       },
     };
-    const live = add(new Live(options, metrics.durations));
+    const live = add(new Live(options, metrics.durations, incidents));
     const facts = () => reportInstance(settings, options, live);
     const heartbeat =
       settings.counters.store.kind === 'redis'
@@ -120,6 +124,11 @@ function readTokens({ admin }: Settings, localToken: string): AdminOptions['acce
   const tokens = parseTokens(admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
   return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
+}
+
+function readIdentity({ header, addresses }: NonNullable<Settings['admin']['identity']>): AccessOptions['identity'] {
+  const trusted = new Addresses(addresses);
+  return { header, isTrusted: (address) => trusted.matches(address) };
 }
 
 function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {

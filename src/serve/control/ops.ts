@@ -53,7 +53,7 @@ export function openOps(settings: Settings, sources: OperatorSources, context: P
           return [...referenceCounters(statistics), ...referenceGauges(figures())];
         },
       },
-      new Map([...operationRoutes(operations, access, failed), ...pages]),
+      new Map([...operationRoutes(operations, { access, rules: rules.book.rules, onError: failed }), ...pages]),
     );
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
