@@ -14,7 +14,7 @@ const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', SCRIPTS, 'src/part
 /** The scripts that call steps: the file, its function, and the files of the script around it. */
 const scripts: Readonly<Record<string, readonly [file: string, entry: string, outer?: readonly string[]]>> = {
   dispatcher: ['dispatcher.ts', 'run'],
-  requests: ['requests.ts', 'decide', ['dispatcher.ts', 'counters.ts']],
+  requests: ['requests.ts', 'decide', ['dispatcher.ts', 'counters.ts', 'nodes.ts']],
   lone: ['lone.ts', 'run'],
   usage: ['usage.ts', 'run'],
 };

@@ -10,6 +10,9 @@ import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { Settings } from '../settings/settings.ts';
+import { openCounterQuestions } from './counters/open.ts';
+import { openExplain } from './explain/open.ts';
+import { openEvidence } from './findings/open.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
 import { discoveredRules } from './xds/source.ts';
@@ -69,7 +72,7 @@ export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRo
  * first is the innermost.
  */
 export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
-  findings: async () => (await import('./findings/open.ts')).openEvidence,
+  findings: async () => openEvidence,
   usage: async ({ counters }) => (counters.usage ? (await import('./usage/source.ts')).openUsageSource : undefined),
   sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
   record: async ({ recording }) =>
@@ -77,8 +80,8 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   candidate: async () => (await import('./candidate/open.ts')).openCandidate,
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
-  explain: async () => (await import('./explain/open.ts')).openExplain,
-  counters: async () => (await import('./counters/open.ts')).openCounterQuestions,
+  explain: async () => openExplain,
+  counters: async () => openCounterQuestions,
   refusals: async ({ agent: { refusals } }) =>
     refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
   profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),

@@ -10,7 +10,7 @@ import { fakeClock } from './clock.ts';
 /** A limit that children share. By default 1,000 per second, and a bucket of as many. */
 export const fairShareOf = (requestsPerUnit = 1_000, more: Partial<FairShareLimit> = {}): FairShareLimit => ({
   algorithm: 'fair_share',
-  counter: 'fair_share.2|1000',
+  counter: 'fair_share.3|1000',
   requestsPerUnit,
   soft: 0,
   windowMs: 1_000,

@@ -88,7 +88,7 @@ const steps: readonly Mutants[] = [
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
   ...compiled('holds/processor-sharing', 'a shared rate', [
-    ['window === last + 1 ? node[CLAIMS] : 0', 'node[CLAIMS]'],
+    ['lastMs >= startMs - limit.windowMs ? node[CLAIMS] : 0', 'node[CLAIMS]'],
     ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
     ['Math.ceil(sinceMs * level.perMs)', 'Math.ceil(sinceMs * limit.rate)'],
@@ -159,8 +159,16 @@ const scripts: readonly Mutants[] = [
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
-      ['node === false ? false : [...unpack(node)]', 'node'],
+      ['[...unpack(hash.nodes[name] as ShareNode)] as ShareNode', 'hash.nodes[name] as ShareNode'],
       ['if (isReset) cursor = reset + RESET_NUMBERS;', ''],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/scripts/nodes.ts',
+    tests: [sharedTwins],
+    changes: [
+      ['node[LEAF_NUMBERS] === 0 && name !== LIMIT_FIELD', 'node[LEAF_NUMBERS] === 0'],
+      ['if (node[0] !== 0) {', 'if (name !== undefined) {'],
     ],
   },
   {

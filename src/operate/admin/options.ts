@@ -88,7 +88,8 @@ interface ShownSettings {
 }
 
 /** A likely mistake in the configuration of a proxy. */
-export interface KnownFinding extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example'> {
+export interface KnownFinding
+  extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example' | 'domain' | 'rule'> {
   readonly sinceMs: number;
 }
 

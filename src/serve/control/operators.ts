@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { every } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { parseTokens, Sessions } from '../../operate/admin/access.ts';
+import { Addresses } from '../../engine/rules/match/addresses.ts';
+import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
@@ -22,6 +24,7 @@ import type { ControlCore } from './core.ts';
 import type { OperatorPart } from './part.ts';
 
 interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics'>, Pick<ControlStart, 'localToken'> {
+  readonly incidents: Incidents;
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -40,7 +43,7 @@ interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics'>, 
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, metrics, refreshed, standing, earlier, localToken, ...others }: OperatorSources,
+  { core, responders, metrics, refreshed, standing, earlier, localToken, incidents, ...others }: OperatorSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
@@ -64,7 +67,11 @@ export function openOperators(
         records,
         state: background.add('audit_log', 'writing the audit log'),
       }),
-      access: { tokens: readTokens(settings, localToken), sessions: new Sessions(clock, settings.debug.address.port) },
+      access: {
+        tokens: readTokens(settings, localToken),
+        sessions: new Sessions(clock, settings.debug.address.port),
+        identity: settings.admin.identity && readIdentity(settings.admin.identity),
+      },
       counters,
       background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
@@ -72,7 +79,7 @@ export function openOperators(
         return live.service.requestsOfMinute(others.statistics);
       },
     };
-    const live = add(new Live(options, metrics.durations));
+    const live = add(new Live(options, metrics.durations, incidents));
     const facts = () => reportInstance(settings, options, live);
     const heartbeat =
       settings.counters.store.kind === 'redis'
@@ -114,6 +121,11 @@ function readTokens({ admin }: Settings, localToken: string): AdminOptions['acce
   const tokens = parseTokens(admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
   return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
+}
+
+function readIdentity({ header, addresses }: NonNullable<Settings['admin']['identity']>): AccessOptions['identity'] {
+  const trusted = new Addresses(addresses);
+  return { header, isTrusted: (address) => trusted.matches(address) };
 }
 
 function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {

@@ -6,6 +6,7 @@ import { operationRoutes } from '../../operate/admin/api.ts';
 import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/shown.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
@@ -26,6 +27,7 @@ interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'local
   readonly statistics: Statistics;
   /** The part of the statistics that earlier control processes have sent. */
   readonly earlier: Statistics;
+  readonly incidents: Incidents;
 }
 
 /**
@@ -68,7 +70,7 @@ export function openOps(
           return [...referenceCounters(statistics), ...referenceGauges(figures())];
         },
       },
-      new Map([...operationRoutes(operations, access, failed), ...pages]),
+      new Map([...operationRoutes(operations, { access, rules: rules.book.rules, onError: failed }), ...pages]),
     );
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));

@@ -40,12 +40,12 @@ export interface StoreTraits {
 export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
   for (const { values, place } of files) {
     if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
-      const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
+      const message = `${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
       problems.error(place('spend'), message);
     }
     const spend = values.spend ?? store.spend;
     if (store.needsScripts) checkScripts(place('domain'), store.needsScripts, store, problems);
-    if (spend !== ('each' satisfies Spend)) checkScripts(place('spend'), `spend: ${spend}`, store, problems);
+    if (spend !== ('each' satisfies Spend)) checkScripts(place('spend'), spend, store, problems);
     checkNodes(values.descriptors ?? [], { ...store, spend }, problems);
   }
 }

@@ -67,7 +67,7 @@ export function readShare(
     );
   return {
     algorithm: 'fair_share',
-    counter: `fair_share.2|${windowMs}`,
+    counter: `fair_share.3|${windowMs}`,
     requestsPerUnit,
     soft: 0,
     windowMs,
