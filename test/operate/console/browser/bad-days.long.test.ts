@@ -79,11 +79,19 @@ const minute = async (customers: number, each: number): Promise<void> => {
   await send(weir, 'shop', [['custmer', 'alice']]).catch(() => 0);
 };
 
+/** What customers send every two seconds. */
+let traffic = (): Promise<void> => minute(2, 1);
+let steady: NodeJS.Timeout;
+beforeAll(() => {
+  steady = setInterval(() => void traffic(), 2_000);
+});
+afterAll(() => clearInterval(steady));
+
 /** Looks at every page in every size: it fits, is accessible, and is kept as a picture if asked for. */
-async function look(day: string): Promise<void> {
+async function look(day: string, pages = PAGES): Promise<void> {
   const { SCREENS } = process.env;
   if (SCREENS) mkdirSync(SCREENS, { recursive: true });
-  for (const [name, view, text] of PAGES)
+  for (const [name, view, text] of pages)
     for (const [width, height] of SIZES) {
       await page.setViewportSize({ width, height });
       await page.goto(viewAt(weir, view));
@@ -126,7 +134,8 @@ test('navigation fits one line at 1280 px, and an unknown address says so', asyn
 });
 
 test('every page fits on a day with a flood', async () => {
-  await minute(6, 40);
+  traffic = () => minute(6, 20);
+  await traffic();
   await page.goto(viewAt(weir));
   await page
     .getByText(/requests \(\d.* %\) of the last minute were refused/)
@@ -136,7 +145,7 @@ test('every page fits on a day with a flood', async () => {
 });
 
 test('every page fits on a day with broken rules', async () => {
-  await minute(2, 3);
+  traffic = () => minute(2, 1);
   writeFileSync(join(folder, 'rules.yaml'), RULES.replace('unit: minute', 'unit: minit'));
   await page.goto(viewAt(weir));
   await page
@@ -148,9 +157,7 @@ test('every page fits on a day with broken rules', async () => {
 });
 
 test('every page fits while the store is away, and changes are not offered then', async () => {
-  await minute(2, 3);
   await redis.stop();
-  await minute(2, 10);
   await page.goto(viewAt(weir));
   await page
     .getByText(/got no decision/)
