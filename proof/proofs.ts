@@ -142,6 +142,10 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'The shares of legitimate and abusive keys that the proposals of weir advise hit.',
       load: () => import('./bench/advise.ts'),
     },
+    'fair-shares': {
+      about: 'What children of random shared limits get, compared with a fluid model of fairness.',
+      load: () => import('./fair-shares/run.ts'),
+    },
     accuracy: {
       about: 'How every algorithm decides seeded traffic, compared with an exact log.',
       load: () => import('./accuracy/run.ts'),

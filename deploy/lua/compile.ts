@@ -7,12 +7,14 @@ import { type Linked, link, linkScript } from './link.ts';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const OUTPUT = join(PROJECT, 'src/engine/lua/compiled.ts');
 const SCRIPTS = 'src/engine/backends/redis/scripts';
-/** Each file of these folders that exports a function `step` is compiled. */
-const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', SCRIPTS];
+/** Each file of these folders that exports a function `step` is compiled. A build may leave the parts out. */
+const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', SCRIPTS, 'src/parts/adaptive', 'src/parts/sites'].filter(
+  (folder) => existsSync(join(PROJECT, folder)),
+);
 /** The scripts that call steps: the file, its function, and the files of the script around it. */
 const scripts: Readonly<Record<string, readonly [file: string, entry: string, outer?: readonly string[]]>> = {
   dispatcher: ['dispatcher.ts', 'run'],
-  requests: ['requests.ts', 'decide', ['dispatcher.ts', 'counters.ts']],
+  requests: ['requests.ts', 'decide', ['dispatcher.ts', 'counters.ts', 'nodes.ts']],
   lone: ['lone.ts', 'run'],
   usage: ['usage.ts', 'run'],
 };

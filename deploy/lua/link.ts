@@ -17,10 +17,9 @@ export interface Linked {
 }
 
 /**
- * The functions of a step's file that run in Redis. `open` prepares a long state for several steps, `fields` names the
- * nodes of one.
+ * The functions of a step's file that run in Redis. `open` prepares a long state for several steps.
  */
-const entries = ['open', 'step', 'refund', 'startBefore', 'fields'];
+const entries = ['open', 'step', 'refund', 'startBefore'];
 
 /** What other parts of a script, or Lua, define: see `outside` and `EXTENSIONS` in to-lua.ts. */
 const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots', 'string', 'LuaMultiReturn']);

@@ -95,7 +95,7 @@ function translate(name: string, declared: string, linked: Linked): string {
   const library = /__TS__\w+/.exec(body)?.[0];
   if (library) messages.push(`${library} needs the compiler's library; use a loop`);
   if (messages.length > 0) throw new Error(`${name}: ${messages.join('\n')}`);
-  return tidy(body);
+  return nameLibrary(tidy(body));
 }
 
 function check(name: string, text: string, isScript: boolean): void {
@@ -304,6 +304,14 @@ const tidy = (lua: string): string =>
     .replace(/ - (\d+) \+ 1(?=\])/g, (_, number: string) => (number === '1' ? '' : ` - ${Number(number) - 1}`))
     .replace(/, 1 do$/gm, ' do');
 
+/** Calls the functions of `math` as variables: Redis finds them faster than members. */
+function nameLibrary(lua: string): string {
+  const names = [...new Set(lua.match(/\bmath\.\w+(?=\()/g))];
+  if (names.length === 0) return lua;
+  const variables = names.map((name) => name.replace('.', '_'));
+  return `local ${variables.join(', ')} = ${names.join(', ')}\n${lua.replace(/\bmath\.(?=\w+\()/g, 'math_')}`;
+}
+
 /** The functions under the names that the dispatcher calls. */
 function wrap(name: string, { entries, fields, text }: Linked, body: string): string {
   const keepsOpen = entries.includes('open');
@@ -315,7 +323,7 @@ function wrap(name: string, { entries, fields, text }: Linked, body: string): st
 ${readInner}  return ${step}(limit, state and state.dropped and state or open(limit, state or {}, now_ms), now_ms, hits, ${last})
 end`
       : step;
-  const more = { startBefore: `${name}_start_before`, fields: `${name}_fields` };
+  const more = { startBefore: `${name}_start_before` };
   const exported = Object.entries(more).filter(([entry]) => entries.includes(entry));
   const names = [name, `${name}_refund`, ...exported.map(([, lua]) => lua)];
   const foreign = outsideOf(text).map((one) => `local ${one} = ${outside[one]?.[0]}\n`);

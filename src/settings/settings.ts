@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import { unitMs } from '../engine/algorithms/limit.ts';
-import type { SiteSplit } from '../engine/holds/site-share.ts';
+import type { SiteSplit } from '../engine/holds/claim.ts';
 import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';

@@ -6,9 +6,8 @@ import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
 import { ANONYMOUS } from '../../engine/holds/claim.ts';
-import { isShared, isSiteShare, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { algorithmFor, isShared, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
-import { siteStanding } from '../../engine/holds/site-share.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
@@ -176,7 +175,7 @@ function explainObserved(
             : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
-    ...(isSiteShare(limit) && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
+    ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),
     ...(reservation && { reservation: pick(reservation) }),
     ...(share && { share }),
     ...(children.length > 0 && { children }),

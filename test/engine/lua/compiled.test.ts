@@ -73,7 +73,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   ],
   ['adaptive slots', adaptiveOf(20, 60_000), '89e829ddd3b02b70'],
   ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'cee46f976edf8c62'],
-  ['a shared rate', fairShareOf(20, { path, reserved: 3 }), '6f83f2d1928dda90'],
+  ['a shared rate', fairShareOf(20, { path, reserved: 3 }), 'b50abca2b9af93e5'],
   ['a site of a window', siteShareOf(60, 60_000, { sites: 3, maxErrorPercent: 10 }), '3b28d3e67522c33b'],
   [
     'a site of a bucket',

@@ -45,7 +45,7 @@ export const readClock = (reply: Buffer): number => dataView(reply).getFloat64(0
  */
 export function decodeBatch(
   reply: Buffer,
-  { requests, operationCount, runs, groups, nowMs: ownNowMs, foreign }: Batch,
+  { requests, operationCount, runs, trees, groups, nowMs: ownNowMs, foreign }: Batch,
 ): readonly Replies[] {
   const view = dataView(reply);
   let at = 0;
@@ -101,6 +101,9 @@ export function decodeBatch(
       if (repeatedCount === 0 || !repeated[at]) replies[spends[at] as number] = decodeSpend(run, next());
     if (repeatedCount > 0) for (const numbers of repeated) if (numbers) decodeRepeated(run, numbers);
   }
+  for (const { operations, numbers } of trees)
+    for (const [at, operation] of operations.entries())
+      replies[numbers[at] as number] = decode(next(), operation, undefined);
   for (const { request, operations, first } of groups) {
     let tried: readonly TriedHits[] | undefined;
     for (const [at, operation] of operations.entries()) {

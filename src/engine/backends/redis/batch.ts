@@ -1,12 +1,22 @@
 import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
-import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
+import { algorithmFor, algorithmNames, isShared, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
-import { heldNumbers, operationNumbers, requestNumbers, resetNumbers, roles, runNumbers } from './scripts/format.ts';
+import {
+  heldNumbers,
+  operationNumbers,
+  pathNumbers,
+  requestNumbers,
+  resetNumbers,
+  roles,
+  runNumbers,
+  treeNumbers,
+  treeSpendNumbers,
+} from './scripts/format.ts';
 
 /** Counters in another format, shared with other programs. */
 export interface ForeignCounters {
@@ -33,6 +43,8 @@ export interface Batch {
   readonly operationCount: number;
   /** Counted and answered first. */
   readonly runs: readonly Run[];
+  /** Likewise. */
+  readonly trees: readonly Tree[];
   /** All other operations, in the order in which they are packed. */
   readonly groups: readonly Group[];
   /** This process's clock when the requests were packed. */
@@ -106,21 +118,21 @@ export function encodeBatch(
         const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
         packedRequests.addRecord(resetNumbers, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
-      if (algorithmFor(operation.limit).state.hasNodes)
-        packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
+      if (hasNodes(operation)) packPath(operation, keys.intern(operation.usageKey ?? operation.key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || algorithmFor(operation.limit).state.hasNodes || foreign?.has(operation))
-      return false;
+    if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
     const place = keys.intern(operation.key);
+    if (hasNodes(operation)) {
+      const tree = runs.findTree(place);
+      const usage = meters(operation) ? keys.intern(operation.usageKey ?? operation.key) : 0;
+      tree?.add(operation, number, placeOfLimit(limits, operation), usage);
+      return tree !== undefined;
+    }
     if (runs.repeat(operation, place, number)) return true;
-    return runs.join(
-      operation,
-      place,
-      { limit: placeOfLimit(limits, operation), isMetered: meters(operation) },
-      number,
-    );
+    const placed = { limit: placeOfLimit(limits, operation), isMetered: meters(operation) };
+    return runs.join(operation, place, placed, number);
   };
   let number = 0;
   for (const request of requests) {
@@ -137,18 +149,27 @@ export function encodeBatch(
   packedHead.add(limits.count);
   packedHead.addAll(limits.numbers);
   runs.pack(packedHead);
-  const packed = packedHead.copyBefore(packedRequests);
   return {
     keys: keys.all,
-    packed,
+    packed: packedHead.copyBefore(packedRequests),
     requests,
     operationCount: number,
     runs: runs.all,
+    trees: runs.trees,
     groups,
     nowMs,
     foreign,
     isMetered,
   };
+}
+
+const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
+
+/** @param usage  the place of the name of its usage */
+function packPath({ share }: Operation, usage: number): void {
+  const [first = 0, second = 0, third = 0] = share?.children ?? [];
+  packedRequests.add(usage);
+  packedRequests.addRecord(pathNumbers, { first, second, third });
 }
 
 function packOperation(
@@ -206,11 +227,15 @@ interface LimitTable {
 
 const FEW_LIMITS = 4;
 
+/** Whether the numbers of the limit are the same for all children of its rule. */
+const isAsRuled = ({ limit, share }: Operation): boolean =>
+  isShared(limit) && share?.threshold === undefined && share?.children.length === limit.path.length;
+
 /** The place of the operation's limit in the table, to which it is added if necessary. */
 function placeOfLimit(table: LimitTable, operation: Operation): number {
   const { few, places, numbers, nowMs, foreign } = table;
   const { limit } = operation;
-  if (isClaim(operation)) {
+  if (isClaim(operation) && !isAsRuled(operation)) {
     packLimit(numbers, operation, nowMs);
     return ++table.count;
   }
@@ -318,12 +343,57 @@ class OpenRun implements Run {
   }
 }
 
+/** Spends on one shared limit, in their order. They come before all other operations on it. */
+export interface Tree {
+  readonly operations: readonly Operation[];
+  /** The numbers of the operations. */
+  readonly numbers: readonly number[];
+}
+
+class OpenTree implements Tree {
+  readonly key: number;
+  readonly operations: Operation[] = [];
+  readonly numbers: number[] = [];
+  /** The places of children, by id, from 1. */
+  readonly #places = new Map<number, number>();
+  readonly #spends: number[] = [];
+
+  constructor(key: number) {
+    this.key = key;
+  }
+
+  /** @param usage  the place of the name of its usage; 0 if it is none */
+  add(operation: Operation, number: number, limit: number, usage: number): void {
+    const [first, second, third] = operation.share?.children ?? [];
+    const places = { first: this.#place(first), second: this.#place(second), third: this.#place(third) };
+    const spend = { limit, hits: operation.hits, usage, ...places };
+    this.operations.push(operation);
+    this.numbers.push(number);
+    for (const name of treeSpendNumbers) this.#spends.push(spend[name]);
+  }
+
+  pack(into: PackedNumbers): void {
+    into.addRecord(treeNumbers, { key: this.key, children: this.#places.size, spends: this.operations.length });
+    for (const id of this.#places.keys()) into.add(id);
+    into.addAll(this.#spends);
+  }
+
+  #place(id: number | undefined): number {
+    if (id === undefined) return 0;
+    const place = this.#places.get(id) ?? this.#places.size + 1;
+    this.#places.set(id, place);
+    return place;
+  }
+}
+
 /** The position of a counter that can join no run any more. */
 const CLOSED = -1;
 
 /** The runs of a batch: one for each limit, with the number of hits of the limit's first spend. */
 class Runs {
   readonly all: OpenRun[] = [];
+  /** The same of shared limits, of which a batch has few. */
+  readonly trees: OpenTree[] = [];
   /** By the limit's place. */
   readonly #byLimit: (OpenRun | undefined)[] = [];
   /** For each key, by its place: the run that it is in. */
@@ -352,6 +422,16 @@ class Runs {
     return true;
   }
 
+  /** @returns undefined if spends must keep their order after another operation */
+  findTree(keyPlace: number): OpenTree | undefined {
+    if (this.#positions[keyPlace] === CLOSED) return undefined;
+    const known = this.trees.find(({ key }) => key === keyPlace);
+    if (known) return known;
+    const tree = new OpenTree(keyPlace);
+    this.trees.push(tree);
+    return tree;
+  }
+
   /** Another operation uses the counter: later spends must keep their order after it. */
   close(keyPlace: number): void {
     this.#positions[keyPlace] = CLOSED;
@@ -360,6 +440,8 @@ class Runs {
   pack(into: PackedNumbers): void {
     into.add(this.all.length);
     for (const run of this.all) run.pack(into);
+    into.add(this.trees.length);
+    for (const tree of this.trees) tree.pack(into);
   }
 
   #begin(operation: Operation, placed: RunLimit): OpenRun {

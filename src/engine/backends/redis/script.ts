@@ -16,7 +16,7 @@ function listTraits(name: AlgorithmName): string {
   const step = row.script.name;
   const more = [
     ...(row.startBefore ? ["countsWindow = (ARGV[2] or '') == ''", `startBefore = ${step}_start_before`] : []),
-    ...(row.state.hasNodes ? [`fields = ${step}_fields`] : []),
+    ...(row.state.hasNodes ? ['hasNodes = true'] : []),
   ];
   return [
     `step = ${step}`,
@@ -64,7 +64,7 @@ export const script: Script = createScript([
   compiledScripts.dispatcher,
   'function decideRequests(from)',
   compiledScripts.requests,
-  'return decide(from)',
+  'decide(from)',
   'end',
   'return run()',
 ]);

@@ -9,7 +9,7 @@ import type { Pipeline } from './pipeline.ts';
 /** A counter to be copied. */
 export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;
 
-/** The field of a shared limit's own numbers: see scripts/requests.ts. */
+/** The field of a shared limit's own numbers: see scripts/nodes.ts. */
 const PARENT_FIELD = 'p';
 
 /** The counters, each once, with the fields that are read if it is a shared limit. */

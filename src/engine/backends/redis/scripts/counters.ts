@@ -27,8 +27,8 @@ export interface ScriptAlgorithm {
     chargedAtMs: number,
   ): Step;
   startBefore(this: void, limit: readonly number[], endMs: number): number;
-  /** The fields of the hash that has the nodes of a shared limit; absent if a counter is a text. */
-  readonly fields?: (this: void, limit: readonly number[]) => readonly string[];
+  /** A counter is a hash of nodes: see nodes.ts. */
+  readonly hasNodes?: boolean;
   /** A counter is the count of a window. */
   readonly countsWindow: boolean;
   /** The counter is shared with envoyproxy/ratelimit, whose windows have names of their own. */
@@ -60,7 +60,7 @@ const CHUNK = 128;
 
 const formats: string[] = [];
 
-function formatOf(count: number): string {
+export function formatOf(count: number): string {
   let format = formats[count];
   if (format === undefined) {
     format = `<${string.rep('d', count)}`;

@@ -1,4 +1,5 @@
 import type { State, Step } from '../../../algorithms/limit.ts';
+import type { ShareNode } from '../../../holds/processor-sharing.ts';
 import { ARGV, KEYS, table, tonumber, unpack } from '../../../lua/redis.ts';
 import { usedHits } from '../../requests.ts';
 import {
@@ -13,7 +14,8 @@ import {
   unpackNumbers,
   writeState,
 } from './counters.ts';
-import { batchArguments, limitNumbers, outcomes, runNumbers } from './format.ts';
+import { batchArguments, limitNumbers, outcomes, runNumbers, treeNumbers, treeSpendNumbers } from './format.ts';
+import { readNodes, writeNodes } from './nodes.ts';
 
 /**
  * Runs the operations of a batch of requests: reads every counter once, steps, writes every changed counter. script.ts
@@ -27,7 +29,7 @@ import { batchArguments, limitNumbers, outcomes, runNumbers } from './format.ts'
 /** By their places; script.ts defines each when a limit first needs it. */
 declare const algorithms: readonly ScriptAlgorithm[];
 /** Decides the requests that begin at a place of the input: see requests.ts. */
-declare const decideRequests: (this: void, at: number) => readonly number[];
+declare const decideRequests: (this: void, at: number) => void;
 
 const CLOCK = batchArguments.indexOf('clock');
 const SETTLEMENT = batchArguments.indexOf('settlement');
@@ -186,6 +188,69 @@ function spendRuns(from: number): number {
   return at;
 }
 
+/** Outcomes and reports that are packed together. */
+const answers: number[] = [];
+
+export function addAnswer(outcome: number, report: State): void {
+  const length = report.length;
+  const first = answers.length;
+  answers[first] = outcome;
+  answers[first + 1] = length;
+  for (let at = 0; at < length; at++) answers[first + 2 + at] = report[at] ?? 0;
+}
+
+const TREE_KEY = treeNumbers.indexOf('key');
+const CHILDREN = treeNumbers.indexOf('children');
+const SPENDS = treeNumbers.indexOf('spends');
+const TREE_NUMBERS = treeNumbers.length;
+const TREE_LIMIT = treeSpendNumbers.indexOf('limit');
+const TREE_HITS = treeSpendNumbers.indexOf('hits');
+const TREE_USAGE = treeSpendNumbers.indexOf('usage');
+const FIRST_CHILD = treeSpendNumbers.indexOf('first');
+const SECOND_CHILD = treeSpendNumbers.indexOf('second');
+const THIRD_CHILD = treeSpendNumbers.indexOf('third');
+const TREE_SPEND_NUMBERS = treeSpendNumbers.length;
+
+/** Spends on a shared limit, whose nodes are read and written once. Returns the place after the tree. */
+function spendTree(from: number): number {
+  const key = KEYS[(input[from + TREE_KEY] ?? 0) - 1] ?? '';
+  const children = from + TREE_NUMBERS;
+  const spends = children + (input[from + CHILDREN] ?? 0);
+  const end = spends + (input[from + SPENDS] ?? 0) * TREE_SPEND_NUMBERS;
+  const names: string[] = ['p'];
+  for (let at = children; at < spends; at++) names[at - children + 1] = String(input[at] ?? 0);
+  const nodes = readNodes(key, names);
+  let ttlMs = 0;
+  for (let at = spends; at < end; at += TREE_SPEND_NUMBERS) {
+    const limit = limits[(input[at + TREE_LIMIT] ?? 0) - 1] as ScriptLimit;
+    const hits = input[at + TREE_HITS] ?? 0;
+    const usage = input[at + TREE_USAGE] ?? 0;
+    const path = [
+      nodes[0] as ShareNode, // there always is a limit
+      nodeAt(nodes, at + FIRST_CHILD),
+      nodeAt(nodes, at + SECOND_CHILD),
+      nodeAt(nodes, at + THIRD_CHILD),
+    ];
+    const next: Step = limit.algorithm.step(limit.numbers, path as unknown as State, nowMs, hits, true); // it takes nodes
+    ttlMs = next.ttlMs;
+    if (usage > 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
+    addAnswer(next.accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, next.report as State); // it has one
+  }
+  writeNodes(key, names, nodes, nowMs, ttlMs + graceMs);
+  return end;
+}
+
+/** The node whose place is in the input; that of the limit if there is none, which the step does not read. */
+const nodeAt = (nodes: readonly ShareNode[], at: number): ShareNode => nodes[input[at] ?? 0] as ShareNode;
+
+/** Returns the place after the trees. */
+function spendTrees(from: number): number {
+  const trees = input[from] ?? 0;
+  let at = from + 1;
+  for (let tree = 0; tree < trees; tree++) at = spendTree(at);
+  return at;
+}
+
 /** The number of a settlement, which is counted once; 0 if the call is none. */
 const settlement = tonumber(ARGV[SETTLEMENT] ?? '') ?? 0;
 
@@ -201,10 +266,9 @@ function isSettled(): boolean {
  */
 export function run(): string {
   if (isSettled()) return packNumbers([nowMs]);
-  const at = spendRuns(readLimits());
-  if (at < input.length) {
-    reply[parts] = packNumbers(decideRequests(at));
-  }
+  const at = spendTrees(spendRuns(readLimits()));
+  if (at < input.length) decideRequests(at);
+  if (answers.length > 0) reply[parts] = packNumbers(answers);
   if (usedPlaces.length > 0) logUsage(nowMs, usedPlaces, used);
   if (settlement > 0) call('SET', KEYS[keyCount - 1] ?? '', ARGV[SETTLEMENT] ?? '', 'PX', ARGV[KEPT_MS] ?? '');
   return table.concat(reply);

@@ -6,8 +6,8 @@
 /**
  * packed      little-endian doubles: the number of limits, and the limits, each followed by its numbers; the number of
  *             runs, and the runs, each followed by the places in KEYS of the counters with one spend, then the place and
- *             the number of spends of each counter with several; then the requests to the end, each followed by its
- *             operations
+ *             the number of spends of each counter with several; the number of trees, and the trees, each followed by
+ *             the ids of its children and its spends; then the requests to the end, each followed by its operations
  * clock       in ms since the epoch; empty: the server's own
  * settlement  only in a settlement: its number
  * keptMs      how long the number of the last settlement is kept, under the last of KEYS but the usage
@@ -21,12 +21,21 @@ export const limitNumbers = ['algorithm', 'length'] as const;
 /** Spends of the same number of hits under one limit. Places begin with 1. */
 export const runNumbers = ['limit', 'hits', 'isMetered', 'once', 'repeated'] as const;
 
+/** Spends on a shared limit, in their order: how many children have hits, and how many spends follow. */
+export const treeNumbers = ['key', 'children', 'spends'] as const;
+
+/** The place in KEYS of the name of its usage, 0 if it is none; the places of the children on its path, 0 for none. */
+export const treeSpendNumbers = ['limit', 'hits', 'usage', 'first', 'second', 'third'] as const;
+
+/** The ids of the children on a path, 0 for none. */
+export const pathNumbers = ['first', 'second', 'third'] as const;
+
 /** The place in `spends`, and how many operations follow. */
 export const requestNumbers = ['spend', 'count'] as const;
 
 /**
  * An operation: the place in `kinds`, signed hits, the place in `roles`. Then, if metered hits are given back, `held`;
- * for a refund or a reset, `reset`; for a limit whose children share it, the place in KEYS of the name of its usage.
+ * for a refund or a reset, `reset`; for a limit whose children share it, the place in KEYS of the name of its usage, and `path`.
  */
 export const operationNumbers = ['key', 'limit', 'hits', 'kind', 'role', 'blocks', 'isMetered'] as const;
 

@@ -1,34 +1,25 @@
 import { type Charge, type HeldAt, MAX_COUNT, type State, type Step, spends } from '../../../algorithms/limit.ts';
-import { NODE_NUMBERS } from '../../../holds/processor-sharing.ts';
+import type { ShareNode } from '../../../holds/processor-sharing.ts';
 import { KEYS, redis, string, tonumber, unpack } from '../../../lua/redis.ts';
 import { type CounterUse, type Hit, type HitStore, kinds, runRequest } from '../../requests.ts';
-import { call, packNumbers, type ScriptLimit, unpackNumbers, unpackState } from './counters.ts';
-import { graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
-import { heldNumbers, operationNumbers, outcomes, requestNumbers, resetNumbers, roles } from './format.ts';
+import { call, packNumbers, type ScriptLimit, unpackNumbers } from './counters.ts';
+import { addAnswer, graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
+import { heldNumbers, operationNumbers, outcomes, pathNumbers, requestNumbers, resetNumbers, roles } from './format.ts';
+import { newNode, readNodes, writeNodes } from './nodes.ts';
 
 /**
  * The requests of a batch that runs cannot hold, in their order: sets of operations of which all or none are counted, and
  * operations other than spends. Every changed counter is written once.
  *
- * The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id.
- * A step gets and returns the nodes on its path, and changes them in place if it charges.
- *
  * A counter that is shared with envoyproxy/ratelimit is a decimal count, which other programs change with INCRBY, under
  * a key that names its window.
  */
 
-/** The numbers of a node; false if there is none. */
-type Node = State | false;
-
-/** The hash of a shared limit. */
+/** The nodes of a shared limit that the batch uses, by their names, and as they were before a request is tried. */
 interface Nodes {
-  /** The fields that the batch uses, in the order in which they were read, and their nodes. */
-  readonly fields: string[];
-  nodes: Record<string, Node>;
-  changed: Record<string, boolean>;
-  /** The nodes and changes before a request is tried. */
-  savedNodes: Record<string, Node>;
-  savedChanged: Record<string, boolean>;
+  readonly names: string[];
+  nodes: Record<string, ShareNode>;
+  saved: Record<string, ShareNode>;
 }
 
 /** A counter of the batch. */
@@ -54,7 +45,7 @@ interface ScriptCounter extends CounterUse {
 interface ScriptHit extends Hit {
   readonly counter: ScriptCounter;
   readonly limit: ScriptLimit;
-  /** The fields of the nodes on its path; none if the limit is not shared. */
+  /** The names of the nodes on its path; none if the limit is not shared. */
   readonly path: readonly string[] | undefined;
   /** The place in KEYS of the name of its usage. */
   readonly usage: number;
@@ -89,6 +80,7 @@ const HELD_NUMBERS = heldNumbers.length;
 const RESET_KEY = resetNumbers.indexOf('key');
 const RESET_MS = resetNumbers.indexOf('ms');
 const RESET_NUMBERS = resetNumbers.length;
+const PATH_NUMBERS = pathNumbers.length;
 
 const SPEND = requestNumbers.indexOf('spend');
 const COUNT = requestNumbers.indexOf('count');
@@ -99,7 +91,6 @@ const counters: ScriptCounter[] = [];
 const counterAt: (ScriptCounter | undefined)[] = [];
 /** The counters that were saved. */
 let saved: ScriptCounter[] = [];
-const output: number[] = [];
 
 function findCounter(key: number, limit: ScriptLimit): ScriptCounter {
   const known = counterAt[key - 1];
@@ -111,9 +102,9 @@ function findCounter(key: number, limit: ScriptLimit): ScriptCounter {
 }
 
 function readOwn(key: number, limit: ScriptLimit): ScriptCounter {
-  const isHash = limit.algorithm.fields !== undefined;
+  const isHash = limit.algorithm.hasNodes === true;
   const state = isHash ? undefined : stateOf(key, limit, false);
-  return makeCounter(key, state, isHash ? makeNodes() : undefined, 0, 0);
+  return makeCounter(key, state, isHash ? { names: [], nodes: {}, saved: {} } : undefined, 0, 0);
 }
 
 function readForeign(key: number): ScriptCounter {
@@ -150,27 +141,6 @@ function makeCounter(
   };
 }
 
-function makeNodes(): Nodes {
-  return { fields: [], nodes: {}, changed: {}, savedNodes: {}, savedChanged: {} };
-}
-
-/** The fields of a hash, or an error. */
-interface Fields extends ReadonlyArray<string | false> {
-  readonly err?: string;
-}
-
-/** The nodes on the path of an operation are to be read. */
-function wantNodes(hash: Nodes, path: readonly string[]): void {
-  const count = path.length;
-  for (let at = 0; at < count; at++) {
-    const field = path[at] ?? '';
-    if (hash.nodes[field] === undefined) {
-      hash.nodes[field] = false;
-      hash.fields[hash.fields.length] = field;
-    }
-  }
-}
-
 /** The place in the input that is read next. */
 let cursor = 0;
 
@@ -183,6 +153,25 @@ function readHeld(): Required<HeldAt> {
     unit: input[at + UNIT] ?? 0,
     most: input[at + MOST] ?? 0,
   };
+}
+
+/** The names of the nodes on the path of an operation, which are to be read. */
+function readPath(hash: Nodes): readonly string[] {
+  const path: string[] = ['p'];
+  for (let at = 0; at < PATH_NUMBERS; at++) {
+    const id = input[cursor + at] ?? 0;
+    if (id !== 0) path[at + 1] = String(id);
+  }
+  cursor = cursor + PATH_NUMBERS;
+  const count = path.length;
+  for (let at = 0; at < count; at++) {
+    const name = path[at] ?? '';
+    if (hash.nodes[name] === undefined) {
+      hash.nodes[name] = newNode();
+      hash.names[hash.names.length] = name;
+    }
+  }
+  return path;
 }
 
 function readHit(): ScriptHit {
@@ -201,11 +190,10 @@ function readHit(): ScriptHit {
   const counter = findCounter(key, limit);
   let usage = key;
   let path: readonly string[] | undefined;
-  if (algorithm.fields !== undefined) {
+  if (algorithm.hasNodes === true) {
     usage = input[cursor] ?? 0;
     cursor = cursor + 1;
-    path = algorithm.fields(limit.numbers);
-    wantNodes(counter.hash as Nodes, path);
+    path = readPath(counter.hash as Nodes);
   }
   return {
     counter,
@@ -227,17 +215,11 @@ function readHit(): ScriptHit {
 }
 
 /** Reads the nodes of all operations, of each shared limit in one call. */
-function readNodes(counter: ScriptCounter, hash: Nodes): void {
-  const key = KEYS[counter.key - 1] ?? '';
-  const fields = hash.fields;
-  const read = redis.pcall<Fields>('HMGET', key, ...unpack(fields));
-  if (read.err !== undefined) {
-    call('DEL', key); // another program's value
-    return;
-  }
-  const count = fields.length;
-  for (let at = 0; at < count; at++)
-    hash.nodes[fields[at] ?? ''] = unpackState(read[at] as string | false, NODE_NUMBERS) ?? false;
+function readHash(counter: ScriptCounter, hash: Nodes): void {
+  const names = hash.names;
+  const nodes = readNodes(KEYS[counter.key - 1] ?? '', names);
+  const count = names.length;
+  for (let at = 0; at < count; at++) hash.nodes[names[at] ?? ''] = nodes[at] as ShareNode; // one for each
 }
 
 /** The state that a step gets: the nodes on its path, if the limit is shared. */
@@ -245,17 +227,12 @@ function stateFor(hit: ScriptHit): State | undefined {
   const hash = hit.counter.hash;
   const path = hit.path;
   if (hash === undefined || path === undefined) return hit.counter.state;
-  if (hash.nodes.p === false) return undefined;
-  const nodes: State[] = [];
+  if (isNew(hit)) return undefined;
+  const nodes: ShareNode[] = [];
   const count = path.length;
-  for (let at = 0; at < count; at++) {
-    const node = hash.nodes[path[at] ?? ''] ?? false;
-    nodes[at] = node === false ? newNode() : node;
-  }
+  for (let at = 0; at < count; at++) nodes[at] = hash.nodes[path[at] ?? ''] as ShareNode; // of a path that was read
   return nodes as unknown as State; // its step takes nodes
 }
-
-const newNode = (): number[] => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 function setState(hit: ScriptHit, state: State): void {
   const hash = hit.counter.hash;
@@ -264,13 +241,9 @@ function setState(hit: ScriptHit, state: State): void {
     hit.counter.state = state;
     return;
   }
-  const nodes = state as unknown as readonly State[]; // its step returns nodes
+  const nodes = state as unknown as readonly ShareNode[]; // its step returns nodes
   const count = path.length;
-  for (let at = 0; at < count; at++) {
-    const field = path[at] ?? '';
-    hash.nodes[field] = nodes[at] as State; // one for each
-    hash.changed[field] = true;
-  }
+  for (let at = 0; at < count; at++) hash.nodes[path[at] ?? ''] = nodes[at] as ShareNode; // one for each
 }
 
 function step(hit: ScriptHit, hits: number, charge: Charge): Step {
@@ -301,9 +274,8 @@ function forget(hit: ScriptHit): Step {
   counter.state = undefined;
   counter.limit = undefined;
   if (hash !== undefined) {
-    const count = hash.fields.length;
-    for (let at = 0; at < count; at++) hash.nodes[hash.fields[at] ?? ''] = false;
-    hash.changed = {};
+    const count = hash.names.length;
+    for (let at = 0; at < count; at++) hash.nodes[hash.names[at] ?? ''] = newNode();
   }
   const time = String(nowMs);
   call('SET', KEYS[hit.resetKey - 1] ?? '', time, 'PX', hit.resetMs);
@@ -313,7 +285,9 @@ function forget(hit: ScriptHit): Step {
 
 function isNew(hit: ScriptHit): boolean {
   const hash = hit.counter.hash;
-  return hash === undefined ? hit.counter.state === undefined : hash.nodes.p === false;
+  if (hash === undefined) return hit.counter.state === undefined;
+  const limit = hash.nodes.p as ShareNode; // on each path
+  return limit[0] === 0;
 }
 
 function keep(hit: ScriptHit, state: State, ttlMs: number): void {
@@ -334,12 +308,10 @@ function save(hit: ScriptHit): void {
 }
 
 function saveNodes(hash: Nodes): void {
-  const count = hash.fields.length;
+  const count = hash.names.length;
   for (let at = 0; at < count; at++) {
-    const field = hash.fields[at] ?? '';
-    const node = hash.nodes[field] ?? false;
-    hash.savedNodes[field] = node === false ? false : [...unpack(node)];
-    hash.savedChanged[field] = hash.changed[field] === true;
+    const name = hash.names[at] ?? '';
+    hash.saved[name] = [...unpack(hash.nodes[name] as ShareNode)] as ShareNode; // a copy
   }
 }
 
@@ -352,10 +324,8 @@ function restore(): void {
     counter.isSaved = false;
     counter.state = packed === false ? undefined : unpackNumbers(packed);
     if (hash !== undefined) {
-      hash.nodes = hash.savedNodes;
-      hash.changed = hash.savedChanged;
-      hash.savedNodes = {};
-      hash.savedChanged = {};
+      hash.nodes = hash.saved;
+      hash.saved = {};
     }
   }
   if (count > 0) saved = [];
@@ -366,13 +336,8 @@ function meterHit(hit: ScriptHit, hits: number): void {
 }
 
 function answer(hit: ScriptHit, accepted: boolean, charged: Charge, report: State): void {
-  const counter = hit.counter;
-  const outcome = (accepted ? ACCEPTED : 0) + (charged === false ? 0 : REFUSED_CHARGED);
-  const length = report.length;
-  const first = output.length;
-  output[first] = counter.problem === 0 ? outcome : counter.problem;
-  output[first + 1] = length;
-  for (let at = 0; at < length; at++) output[first + 2 + at] = report[at] ?? 0;
+  const problem = hit.counter.problem;
+  addAnswer(problem === 0 ? (accepted ? ACCEPTED : 0) + (charged === false ? 0 : REFUSED_CHARGED) : problem, report);
 }
 
 /** As in envoyproxy/ratelimit, a counter that other limits spare is kept as if it were hit. */
@@ -380,31 +345,11 @@ function spared(hit: ScriptHit): void {
   if (hit.limit.algorithm.isForeign === true) keep(hit, hit.counter.state as State, hit.limit.numbers[1] ?? 0);
 }
 
-/** Drops forgotten ones among two children at random for each new one, so that they do not outnumber active ones. */
-function sweep(key: string, added: number, ttlMs: number): void {
-  const found = call<readonly string[]>('HRANDFIELD', key, 2 * added, 'WITHVALUES');
-  const end = found.length;
-  for (let at = 0; at < end; at += 2) {
-    const field = found[at] ?? '';
-    const node = unpackState(found[at + 1] ?? '', NODE_NUMBERS);
-    if (field !== 'p' && (node === undefined || (node[0] ?? 0) < nowMs - ttlMs)) call('HDEL', key, field);
-  }
-}
-
 function writeHash(key: string, hash: Nodes, ttlMs: number): void {
-  const written: string[] = [];
-  const count = hash.fields.length;
-  for (let at = 0; at < count; at++) {
-    const field = hash.fields[at] ?? '';
-    if (hash.changed[field] === true) {
-      const end = written.length;
-      written[end] = field;
-      written[end + 1] = packNumbers(hash.nodes[field] as State);
-    }
-  }
-  const added = call<number>('HSET', key, ...unpack(written));
-  if (added > 0) sweep(key, added, ttlMs);
-  call('PEXPIRE', key, ttlMs);
+  const nodes: ShareNode[] = [];
+  const count = hash.names.length;
+  for (let at = 0; at < count; at++) nodes[at] = hash.nodes[hash.names[at] ?? ''] as ShareNode; // one for each
+  writeNodes(key, hash.names, nodes, nowMs, ttlMs);
 }
 
 function write(counter: ScriptCounter, limit: ScriptLimit): void {
@@ -421,8 +366,8 @@ function write(counter: ScriptCounter, limit: ScriptLimit): void {
   else if (ttlMs > 0) writeHash(key, hash, ttlMs + graceMs);
 }
 
-/** Runs the requests from a place of the input to its end. Returns the numbers of the reply. */
-export function decide(from: number): readonly number[] {
+/** Runs the requests from a place of the input to its end. */
+export function decide(from: number): void {
   const end = input.length;
   const requests: (readonly ScriptHit[])[] = [];
   const ways: number[] = [];
@@ -438,7 +383,7 @@ export function decide(from: number): readonly number[] {
   const counterCount = counters.length;
   for (let at = 0; at < counterCount; at++) {
     const counter = counters[at] as ScriptCounter; // in range
-    if (counter.hash !== undefined) readNodes(counter, counter.hash);
+    if (counter.hash !== undefined) readHash(counter, counter.hash);
   }
   const store: HitStore<ScriptHit> = {
     step,
@@ -460,5 +405,4 @@ export function decide(from: number): readonly number[] {
     const counter = counters[at] as ScriptCounter; // in range
     if (counter.limit !== undefined) write(counter, counter.limit);
   }
-  return output;
 }
