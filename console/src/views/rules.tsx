@@ -92,7 +92,7 @@ export function Rules() {
         <Table
           class="rules"
           rows={shownRules}
-          columns={costs.size > 0 ? [...columns, costColumn(costs)] : columns}
+          columns={order === 'cost' ? [...columnsByCost, costColumn(costs)] : columns}
           keyOf={({ rule }) => `${rule.path} ${rule.line}`}
         />
       )}
@@ -243,6 +243,9 @@ const columns: readonly Column<ShownRule>[] = [
       unlimited || limits.length === 0 ? '–' : usedShare(series?.share?.at(-1) ?? 0),
   },
 ];
+
+/** Beside what rules cost the store, for which there would be no room on a tablet. */
+const columnsByCost = columns.filter(({ name }) => name !== 'Last minute' && name !== 'Soft, shadow');
 
 const costColumn = (costs: ReadonlyMap<string, RuleCost>): Column<ShownRule> => ({
   name: 'Store, a minute',

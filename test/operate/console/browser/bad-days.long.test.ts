@@ -88,10 +88,10 @@ beforeAll(() => {
 afterAll(() => clearInterval(steady));
 
 /** Looks at every page in every size: it fits, is accessible, and is kept as a picture if asked for. */
-async function look(day: string, pages = PAGES): Promise<void> {
+async function look(day: string): Promise<void> {
   const { SCREENS } = process.env;
   if (SCREENS) mkdirSync(SCREENS, { recursive: true });
-  for (const [name, view, text] of pages)
+  for (const [name, view, text] of PAGES)
     for (const [width, height] of SIZES) {
       await page.setViewportSize({ width, height });
       await page.goto(viewAt(weir, view));
