@@ -1,5 +1,6 @@
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { algorithmText, amount, duration } from '../format.ts';
+import { ruleFile } from '../live.ts';
 import { Drawing } from '../parts/drawing.tsx';
 import { State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
@@ -35,7 +36,7 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
         {file !== undefined && (
           <span class="dim">
             {' '}
-            {file}
+            {ruleFile(file)}
             {line !== undefined && `:${line}`}
           </span>
         )}
