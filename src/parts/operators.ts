@@ -2,6 +2,7 @@ import type { OpenOperatorPart } from '../serve/control/part.ts';
 import { adviceOperations } from './advise/operations.ts';
 import { candidateOperations } from './candidate/operations.ts';
 import { offenderOperations } from './guard/operations.ts';
+import { notifyOperations } from './notify/operations.ts';
 import type { Parts } from './parts.ts';
 import { quotaOperations } from './quotas/operations.ts';
 import { recordOperations } from './record/operations.ts';
@@ -17,4 +18,5 @@ export const operatorParts: Parts<OpenOperatorPart> = {
   advise: adviceOperations,
   guard: offenderOperations,
   usage: openUsageOperations,
+  notify: notifyOperations,
 };

@@ -11,12 +11,13 @@ import {
   InvalidRequest,
   RulesNotLoaded,
 } from '../../engine/decide/decide.ts';
-import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import type { Failure } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
 import { createDetail } from './detail.ts';
+import { createResponse } from './response.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
 export type Outcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
@@ -92,6 +93,8 @@ export interface Extras {
   readonly headers: (answer: Answer) => readonly WireHeader[];
   /** Computes an answer's `dynamic_metadata` for the proxy, if any. */
   readonly metadata: (request: WireRequest, answer: Answer) => JsonObject | undefined;
+  /** The most that a rule's response tells clients to wait. Default: unlimited. */
+  readonly maxWaitMs?: number;
 }
 
 /** Number of calls that are held. */
@@ -107,7 +110,7 @@ interface OpenCall extends FailedCall {
 
 export function createRlsService(
   decider: Decider,
-  { headers, metadata }: Extras,
+  extras: Extras,
   observer: Observer,
   holds: Holds = { count: 0 },
 ): RlsService {
@@ -125,7 +128,7 @@ export function createRlsService(
     let response: WireResponse;
     try {
       const detail = caller.needsDetail ? createDetail(answer) : undefined;
-      response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+      response = createResponse(request, answer, extras, detail);
     } catch (cause) {
       return fail(cause, call);
     }
@@ -163,12 +166,12 @@ export function createRlsService(
 export type AnswerKnown = (request: WireRequest, caller: Caller) => WireResponse | undefined;
 
 export const createAnswerKnown =
-  (decider: Decider, { headers, metadata }: Extras, observer: Pick<Observer, 'answered'>): AnswerKnown =>
+  (decider: Decider, extras: Extras, observer: Pick<Observer, 'answered'>): AnswerKnown =>
   (request, caller) => {
     try {
       const answer = decideKnown(decodeRequest(request), decider, caller.work);
       if (!answer) return undefined;
-      const response = encodeAnswer(answer, headers(answer), metadata(request, answer));
+      const response = createResponse(request, answer, extras);
       observer.answered(request, answer, caller);
       return response;
     } catch {

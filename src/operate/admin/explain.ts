@@ -1,3 +1,4 @@
+import { createResponse } from '../../edge/rls/response.ts';
 import type { Extras } from '../../edge/rls/service.ts';
 import { toStatus } from '../../edge/rls/service.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../engine/decide/decide.ts';
@@ -8,7 +9,7 @@ import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
-import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { decodeRequest } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { SharedChild } from '../answers/counters.ts';
@@ -64,7 +65,7 @@ async function decideOn(
   try {
     const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
     const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
-    const response = responseToJson(encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer)));
+    const response = responseToJson(createResponse(wire, answer, extras));
     return { answer, response };
   } catch (cause) {
     return { error: toStatus(cause).details };

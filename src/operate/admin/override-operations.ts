@@ -10,7 +10,7 @@ import {
   type StandingOverride,
 } from '../../engine/decide/overrides.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
-import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
+import { type Entry, inRuleOrder, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from './api.ts';
@@ -72,7 +72,7 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
-    entries: body.descriptor,
+    entries: inOrderOfRules(options, body.domain, body.descriptor),
     effect: parseEffect(body),
     untilMs: parseUntil(body.until, options.clock()),
     by,
@@ -85,6 +85,12 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   );
   const warning = noEffect(options, override);
   return { ...shown(override), ...(warning !== undefined && { warning }) };
+}
+
+/** The entries in the order in which they are counted. */
+function inOrderOfRules({ rules }: OverrideOptions, name: string, entries: readonly Entry[]): readonly Entry[] {
+  const found = rules()?.domains.get(name);
+  return found ? inRuleOrder(found, entries) : entries;
 }
 
 /** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
@@ -105,7 +111,7 @@ async function remove(
   by: string,
   { domain: name, descriptor: entries, reason: why }: ChangeBody,
 ): Promise<ListedOverride> {
-  const named = { domain: name, entries };
+  const named = { domain: name, entries: inOrderOfRules(options, name, entries) };
   const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');

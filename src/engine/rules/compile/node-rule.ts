@@ -9,6 +9,7 @@ import { compositeName, listLimits, type NodeHead, type Requirement, valueName }
 import type { Problems } from '../read/problem.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
+import { buildResponse } from './response.ts';
 import { buildChild, mayHaveChildren, withReserved } from './share.ts';
 
 /** The context of a level: the nodes above it. */
@@ -21,6 +22,9 @@ export interface Above {
   readonly isNamedByRequest: boolean;
   readonly ids: readonly IdEntry[];
   readonly pools: NonNullable<Rule['pools']>;
+  readonly keys: readonly string[];
+  /** The number of entries whose order matters: the others may be sent in any; absent: all. */
+  readonly orderedUpTo: number | undefined;
   /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
   readonly requirements: Requirement[];
@@ -41,6 +45,8 @@ export const topContext = (domain: string, split: SiteSplit | undefined, problem
   isNamedByRequest: false,
   ids: [],
   pools: [],
+  keys: [],
+  orderedUpTo: undefined,
   idsOfDomain: new Map(),
   requirements: [],
   node: undefined,
@@ -72,6 +78,8 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
     ids: readIds(block, above),
+    keys: [...above.keys, block.values.key ?? ''],
+    orderedUpTo: above.orderedUpTo ?? ((block.values as NodeHead).anyOrder ? at : undefined),
     pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
@@ -103,6 +111,8 @@ function buildChildRule(
 function describeNode(block: Block<'node'>, here: Above) {
   const { detailed_metric: isDetailed = false, charged_later: chargedLater = false, metadata } = block.values;
   const { file, line } = block.place();
+  const response = buildResponse(block, here.problems);
+  const { orderedUpTo = here.keys.length } = here;
   return {
     domain: here.domain,
     path: here.path,
@@ -112,7 +122,11 @@ function describeNode(block: Block<'node'>, here: Above) {
     metadata,
     ...(here.ids.length > 0 && { ids: here.ids }),
     ...(here.pools.length > 0 && { pools: here.pools }),
+    ...(orderedUpTo < here.keys.length - 1 && {
+      anyOrder: { from: orderedUpTo, order: new Map(here.keys.map((key, at) => [key, at])) },
+    }),
     ...(chargedLater && { chargedLater }),
+    ...(response && { response }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   } as const;
 }

@@ -90,7 +90,7 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
     },
   });
   const copyLevel = (level: Level): Level => {
-    const { required } = level;
+    const { required, order } = level;
     const keyPatterns = copyPatterns(level.keyPatterns);
     const copyBranch = (branch: Branch): Branch => ({
       byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, copyNode(node)])),
@@ -100,7 +100,7 @@ export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => b
       anyValue: branch.anyValue && copyNode(branch.anyValue),
     });
     const byKey = new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)]));
-    return { byKey, keyPatterns, required };
+    return { byKey, keyPatterns, required, order };
   };
   const domains = Array.from(
     rules.domains,

@@ -130,6 +130,8 @@ const ruleOptions = {
   /** Of one hit: `0.0000025 USD`. */
   unit_cost: text,
   charged_later: onlyTrue,
+  match: oneOf('any_order'),
+  response: fields({ content_type: text }, { body: text, headers: mapOf(text) }),
   metadata: anything,
   overlaid,
   times: listOf(listOf(anyObject)),

@@ -11,6 +11,8 @@ export interface NodeHead {
   readonly rate_limit?: unknown;
   readonly rate_limits?: readonly unknown[];
   readonly share?: unknown;
+  /** The block above has `match: any_order`. */
+  readonly anyOrder?: boolean;
   /** What `require` of the block above demands, if the node counts the requests that lack it. */
   readonly required?: Requirement;
 }

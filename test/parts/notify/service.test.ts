@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startUdpStatsd } from '../../helpers/statsd.ts';
+import { until } from '../../helpers/until.ts';
+import { startWeir } from '../../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { unit: day, requests_per_unit: 5, notify: [80%, 100%] }
+  - key: quiet
+    rate_limit: { unit: day, requests_per_unit: 1 }
+`;
+
+interface Event {
+  readonly percent: number;
+  readonly descriptor: string;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'notify-'));
+writeFileSync(join(folder, 'rules.yaml'), RULES);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test.each(['1', '2'])(
+  'with %s workers, a webhook, the log, StatsD and operators are told once of each share',
+  async (workers) => {
+    const events: Event[] = [];
+    const server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (part) => {
+        body += part;
+      });
+      request.on('end', () => {
+        events.push(...JSON.parse(body).data.events);
+        response.end();
+      });
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const statsd = await startUdpStatsd();
+    const weir = await startWeir(
+      {
+        WORKERS: workers,
+        NOTIFY_WEBHOOK_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+        NOTIFY_WEBHOOK_SECRET: 'secret',
+        ADMIN_TOKEN: 'operator',
+        USE_STATSD: 'true',
+        STATSD_HOST: '127.0.0.1',
+        STATSD_PORT: String(statsd.port),
+        STATS_FLUSH_INTERVAL: '1s',
+      },
+      { args: ['--rules', join(folder, 'rules.yaml')] },
+    );
+    try {
+      const spend = (key: string) =>
+        fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
+          method: 'POST',
+          headers: { connection: 'close' },
+          body: JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value: 'ann' }] }] }),
+        });
+      for (let hit = 0; hit < 12; hit++) await spend('user'); // each worker has counters of its own, in memory
+      await spend('quiet');
+      await until('both shares are sent', () => events.length >= 2);
+      const list = async () => {
+        const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, {
+          headers: { authorization: 'Bearer operator' },
+        });
+        return answer.json();
+      };
+      expect(events.map(({ percent, descriptor }) => [percent, descriptor])).toEqual([
+        [80, 'user=ann'],
+        [100, 'user=ann'],
+      ]);
+      expect(await list()).toMatchObject({
+        notifications: [
+          { percent: 100, used: 5, rule: 'demo.user', limit: '5 per day' },
+          { percent: 80, used: 4 },
+        ],
+        dropped: 0,
+        waiting: 0,
+      });
+      expect(weir.output()).toContain('user=ann has used 80 % of 5 per day (demo.user)');
+      await statsd.until((lines) =>
+        lines.some((line) => /^ratelimit\.service\.rate_limit\.demo\.user\.notified:\d\|c/.test(line)),
+      );
+    } finally {
+      await weir.stop();
+      await statsd.close();
+      server.close();
+    }
+  },
+);
+
+test('without NOTIFY, operators read how to turn it on', async () => {
+  const weir = await startWeir({ ADMIN_TOKEN: 'operator' }, { args: ['--rules', join(folder, 'rules.yaml')] });
+  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, {
+    headers: { authorization: 'Bearer operator' },
+  });
+  expect([answer.status, await answer.text()]).toEqual([
+    404,
+    expect.stringContaining('set NOTIFY or NOTIFY_WEBHOOK_URL'),
+  ]);
+  await weir.stop();
+});
