@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startRedis } from '../../helpers/redis.ts';
 import { startUdpStatsd } from '../../helpers/statsd.ts';
 import { until } from '../../helpers/until.ts';
 import { startWeir } from '../../helpers/weir.ts';
@@ -42,14 +43,17 @@ test.each(['1', '2'])(
     });
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const statsd = await startUdpStatsd();
+    const redis = workers === '1' ? undefined : await startRedis();
     const weir = await startWeir(
       {
         WORKERS: workers,
+        ...(redis && { BACKEND_TYPE: 'redis', REDIS_URL: redis.url }),
         NOTIFY_WEBHOOK_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
         NOTIFY_WEBHOOK_SECRET: 'secret',
         ADMIN_TOKEN: 'operator',
         USE_STATSD: 'true',
         STATSD_HOST: '127.0.0.1',
+        STATSD_PROTOCOL: 'udp',
         STATSD_PORT: String(statsd.port),
         STATS_FLUSH_INTERVAL: '1s',
       },
@@ -62,7 +66,7 @@ test.each(['1', '2'])(
           headers: { connection: 'close' },
           body: JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value: 'ann' }] }] }),
         });
-      for (let hit = 0; hit < 12; hit++) await spend('user'); // each worker has counters of its own, in memory
+      for (let hit = 0; hit < 12; hit++) await spend('user');
       await spend('quiet');
       await until('both shares are sent', () => events.length >= 2);
       const list = async () => {
@@ -90,6 +94,7 @@ test.each(['1', '2'])(
     } finally {
       await weir.stop();
       await statsd.close();
+      await redis?.stop();
       server.close();
     }
   },
