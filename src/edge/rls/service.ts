@@ -11,13 +11,14 @@ import {
   InvalidRequest,
   RulesNotLoaded,
 } from '../../engine/decide/decide.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
+import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { createRefusal, type Refusal } from '../../engine/wire/refusal.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import type { Failure } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
+import type { WireStruct } from '../../protobuf/struct.ts';
 import { createDetail } from './detail.ts';
-import { createResponse } from './response.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
 export type Outcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
@@ -178,6 +179,27 @@ export const createAnswerKnown =
       return undefined; // the request is invalid or too costly, and is answered as any late call
     }
   };
+
+/** The response to a request, with its headers and metadata, and the body that the refusing rule has for clients. */
+export function createResponse(
+  request: WireRequest,
+  answer: Answer,
+  { headers, metadata, maxWaitMs }: Extras,
+  detail?: WireStruct,
+): WireResponse {
+  const response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+  if (answer.overallCode === 'OK') return response;
+  const refusal = createRefusal(answer, maxWaitMs);
+  return refusal ? withRefusal(response, refusal) : response;
+}
+
+/** The rule's headers replace others of the same name. */
+function withRefusal(response: WireResponse, { contentType, body, headers }: Refusal): WireResponse {
+  const own = [{ key: 'content-type', value: contentType }, ...headers];
+  const names = new Set(own.map(({ key }) => key.toLowerCase()));
+  const others = response.response_headers_to_add.filter(({ key }) => !names.has(key.toLowerCase()));
+  return { ...response, response_headers_to_add: [...others, ...own], raw_body: Buffer.from(body) };
+}
 
 /** Time that the store took. */
 const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;

@@ -1,6 +1,4 @@
-import { createResponse } from '../../edge/rls/response.ts';
-import type { Extras } from '../../edge/rls/service.ts';
-import { toStatus } from '../../edge/rls/service.ts';
+import { createResponse, type Extras, toStatus } from '../../edge/rls/service.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../engine/decide/decide.ts';
 import { matchDescriptors } from '../../engine/decide/plan.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';

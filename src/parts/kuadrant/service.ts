@@ -2,8 +2,7 @@ import type { ServiceDefinition } from '@grpc/proto-loader';
 import { hostedMethods } from '../../edge/grpc/proto-services.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import { decodeBounded, toOutcome } from '../../edge/rls/holds.ts';
-import { createResponse } from '../../edge/rls/response.ts';
-import type { Extras } from '../../edge/rls/service.ts';
+import { createResponse, type Extras } from '../../edge/rls/service.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { TimedCaller } from '../../engine/decide/slots.ts';
 import {
