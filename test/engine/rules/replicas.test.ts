@@ -66,6 +66,14 @@ test.each([
     'burst and per_replica are mutually exclusive: remove one of them',
   ],
   [
+    'per_replica: 5, on_change: reset, replicas: { dns: a }',
+    'on_change: reset and per_replica are mutually exclusive: replicas that come and go would reset counters',
+  ],
+  [
+    'per_replica: 5, sites: {}, replicas: { dns: a }',
+    'sites and per_replica are mutually exclusive: remove one of them',
+  ],
+  [
     'per_replica: 0, replicas: { dns: a }',
     'per_replica must be at least 1, and 9007199254740990 at most for 1000 replicas, got 0',
   ],

@@ -61,10 +61,14 @@ function multiplyLimit<B extends Block<'rate_limit'>>(limit: B, count: CountRepl
     problems.error(place(key), message);
     return limit;
   };
-  const other = (['requests_per_unit', 'budget', 'burst', 'soft', 'adapt'] as const).find(
-    (key) => values[key] !== undefined,
-  );
+  const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', 'adapt', 'sites'] as const;
+  const other = excluded.find((key) => values[key] !== undefined);
   if (other) return report(other, `${other} and per_replica are mutually exclusive: remove one of them`);
+  if (values.on_change === 'reset')
+    return report(
+      'on_change',
+      'on_change: reset and per_replica are mutually exclusive: replicas that come and go would reset counters',
+    );
   if (each === undefined) return report('replicas', 'replicas goes with per_replica, got none');
   if (!replicas)
     return limit.invalid.has('replicas')
