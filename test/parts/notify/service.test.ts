@@ -4,6 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client, credentials } from '@grpc/grpc-js';
+import type { MethodDefinition } from '@grpc/proto-loader';
+import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import { kuadrantService } from '../../../src/parts/kuadrant/service.ts';
+import { createClient } from '../../helpers/grpc-client.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { startUdpStatsd } from '../../helpers/statsd.ts';
 import { until } from '../../helpers/until.ts';
@@ -109,5 +114,44 @@ test('without NOTIFY, operators read how to turn it on', async () => {
     404,
     expect.stringContaining('set NOTIFY or NOTIFY_WEBHOOK_URL'),
   ]);
+  await weir.stop();
+});
+
+test('hits that Kuadrant reports, and hits of a batch, pass shares as well', async () => {
+  const weir = await startWeir(
+    { NOTIFY: 'true', ADMIN_TOKEN: 'operator' },
+    { args: ['--rules', join(folder, 'rules.yaml')] },
+  );
+  const requestOf = (value: string): WireRequest => ({
+    domain: 'demo',
+    descriptors: [
+      { entries: [{ key: 'user', value }], limit: null, hits_addend: { value: 4 }, is_negative_hits: false },
+    ],
+    hits_addend: 0,
+  });
+  const kuadrant = new Client(`127.0.0.1:${weir.grpcPort}`, credentials.createInsecure());
+  await new Promise<void>((resolve, reject) => {
+    const method = kuadrantService.Report as unknown as MethodDefinition<object, object>; // by its file
+    kuadrant.makeUnaryRequest(
+      method.path,
+      method.requestSerialize,
+      method.responseDeserialize,
+      requestOf('kuadrant'),
+      (error) => (error ? reject(error) : resolve()),
+    );
+  });
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  await client.decide([requestOf('batch')]);
+  const list = async (): Promise<readonly string[]> => {
+    const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, {
+      headers: { authorization: 'Bearer operator' },
+    });
+    const { notifications } = (await answer.json()) as { readonly notifications: readonly Event[] };
+    return notifications.map(({ descriptor, percent }) => `${descriptor} ${percent}`);
+  };
+  await until('both are listed', async () => (await list()).length === 2);
+  expect((await list()).toSorted()).toEqual(['user=batch 80', 'user=kuadrant 80']);
+  client.close();
+  kuadrant.close();
   await weir.stop();
 });
