@@ -1,5 +1,5 @@
 import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
@@ -92,7 +92,6 @@ async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
   const inputs = await buildAll(ASIDE);
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
-  copyScripts();
   writeTypes({
     project: join(PROJECT, 'deploy/engine.tsconfig.json'),
     entries: [ENGINE],
@@ -138,13 +137,6 @@ async function bundleConsole(): Promise<Metafile> {
   if (bytes > MAX_CONSOLE_BYTES)
     throw new Error(`the console has ${bytes} bytes compressed, at most ${MAX_CONSOLE_BYTES} are allowed`);
   return metafile;
-}
-
-/** Copies the Lua files, which the code reads from its own folder. */
-function copyScripts(): void {
-  for (const path of readdirSync(join(PROJECT, 'src'), { recursive: true, encoding: 'utf8' })) {
-    if (path.endsWith('.lua')) copyFileSync(join(PROJECT, 'src', path), join(ASIDE, basename(path)));
-  }
 }
 
 /**

@@ -6,7 +6,7 @@ import descriptor, {
   type IEnumDescriptorProto,
   type IFileDescriptorProto,
 } from 'protobufjs/ext/descriptor/index.js';
-import type { DescribedFile } from '../src/edge/grpc/reflection.ts';
+import type { DescribedFile } from '../src/parts/reflection/reflection.ts';
 import { loadProtos } from '../src/protobuf/load.ts';
 import { linkDescriptors } from './link-descriptors.ts';
 import { showHelp } from './usage.ts';

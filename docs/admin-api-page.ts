@@ -5,17 +5,21 @@ import { adminOperations } from '../src/operate/admin/operations.ts';
 import { consoleOperations } from '../src/operate/console/operations.ts';
 import type { ConsoleOptions } from '../src/operate/console/series-operations.ts';
 import { operatorParts } from '../src/parts/operators.ts';
-import type { OperatorPart } from '../src/serve/control/part.ts';
+import type { OpenOperatorPart, OperatorPart } from '../src/serve/control/part.ts';
 import type { Settings } from '../src/settings/settings.ts';
 import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
-  const options = {} as ConsoleOptions; // operations read options only when called
-  const settings = { advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {} } as unknown as Settings; // all that they read
+  const options = { access: { tokens: [] } } as unknown as ConsoleOptions; // operations read others only when called
+  const settings = {
+    ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {}, sink: { kind: 'none' } },
+  } as unknown as Settings; // all that they read
+  const context = { background: { add: () => ({}) } } as unknown as Parameters<OpenOperatorPart>[2];
   const ofParts = Object.values(operatorParts).flatMap((open) => {
-    const part = open(options, settings, {} as Parameters<typeof open>[2]);
-    return (part as OperatorPart).operations; // what is off waits for nothing
+    const part = open(options, settings, context) as OperatorPart; // what is off waits for nothing
+    void part.close?.();
+    return part.operations ?? [];
   });
   return [...adminOperations(options, [...consoleOperations(options), ...ofParts]), ...callerOperations];
 }

@@ -1,9 +1,10 @@
 import { type Command, Help } from 'commander';
-import { createProgram, type ProgramSurroundings } from '../src/cli/program.ts';
+import type { Surroundings } from '../src/cli/commands/admin.ts';
+import { createProgram } from '../src/cli/program.ts';
 
 // Prints the help of every command of `weir` as JSON, without running one.
 
-const program = createProgram({ env: {} } as ProgramSurroundings); // commands use the rest only when they run
+const program = createProgram({ env: {} } as Surroundings); // commands use the rest only when they run
 
 /** The help of a command and its subcommands: `weir override set`. */
 function helpsOf(command: Command, parents: readonly string[]): readonly { name: string; help: string }[] {

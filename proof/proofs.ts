@@ -142,6 +142,10 @@ export const proofs: ReadonlyMap<string, Listed> = new Map(
       about: 'The shares of legitimate and abusive keys that the proposals of weir advise hit.',
       load: () => import('./bench/advise.ts'),
     },
+    'fair-shares': {
+      about: 'What children of random shared limits get, compared with a fluid model of fairness.',
+      load: () => import('./fair-shares/run.ts'),
+    },
     accuracy: {
       about: 'How every algorithm decides seeded traffic, compared with an exact log.',
       load: () => import('./accuracy/run.ts'),
@@ -210,10 +214,10 @@ export const longForms: typeof otherCommands = [
   ['CONFORMANCE=all npx jest test/conformance/process', 'Every recorded answer of envoyproxy/ratelimit.'],
   ['CONFORMANCE_FAULTS=all npx jest test/conformance/kit', 'rls-conformance: all cases, and 20 faults one by one.'],
   ['JUDGE_RUNS=10000 npx jest test/conformance/judge/judge.test', 'The judge raises no alarm for correct histories.'],
-  ['EXPLAIN_RUNS=100000 npx jest test/operate/admin/explain', 'Explain predicts the next answer, for random rules.'],
+  ['EXPLAIN_RUNS=100000 npx jest test/parts/explain/explain', 'Explain predicts the next answer, for random rules.'],
   ['IN_FLIGHT_SECONDS=100 npx jest test/e2e/in-flight', 'Requests in flight: ten minutes through Envoy.'],
   ['LEDGER_RUNS=10000 npx jest test/engine/ledger/model', 'The ledger decides like its model.'],
-  ['LISTED_COUNTERS=1000000 npx jest test/operate/admin/slices', 'Listings of a million counters of 10,000 rules.'],
+  ['LISTED_COUNTERS=1000000 npx jest test/parts/counters/slices', 'Listings of a million counters of 10,000 rules.'],
   ['QUOTA_SECONDS=600 npx jest test/parts/quotas/bound', 'Quotas for proxies: ten minutes through Envoys.'],
   ['REPLAY_LIVE_REQUESTS=1000000 npx jest test/e2e/replay', 'A replay gives the answers of a running service.'],
   ['REPLAY_REQUESTS=1000000 npx jest test/parts/replay/equivalence', 'A replay gives the recorded answers.'],

@@ -61,6 +61,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/conformance',
       'results/judge',
       'results/accuracy',
+      'results/fair-shares',
       'results/chaos',
       'results/explore',
       'results/soak',

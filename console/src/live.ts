@@ -48,21 +48,26 @@ export function startLive(): void {
     nowMs.value = Date.now();
   }, 1_000);
   let close = openStream(onMessage);
-  let role = session.peek()?.role;
-  session.subscribe((now) => {
-    if (now?.role === role) return;
-    role = now?.role; // another role sees other values
+  let kind = streamKind();
+  session.subscribe(() => {
+    if (streamKind() === kind) return;
+    kind = streamKind();
     close();
     close = openStream(onMessage);
   });
 }
 
+/** Clients of another role, or for other domains, see other values. */
+function streamKind(): string {
+  const { role = 'open', domains = [] } = session.peek() ?? {};
+  return [role, ...domains].join(' ');
+}
+
 /** Pages of one browser share a stream through a SharedWorker; if that is unsupported, each has its own. */
 function openStream(on: (message: StreamMessage) => void): () => void {
   const url = new URL('../api/v1/events', location.href).href;
-  const kind = session.peek()?.role ?? 'open';
   if (typeof SharedWorker === 'function') {
-    const worker = new SharedWorker('stream-worker.js', { name: `weir ${kind}` });
+    const worker = new SharedWorker('stream-worker.js', { name: `weir ${streamKind()}` });
     worker.port.onmessage = ({ data }: MessageEvent<StreamMessage>) => on(data);
     worker.port.postMessage({ url });
     const goodbye = (): void => worker.port.postMessage('bye');

@@ -2,12 +2,22 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Linked, link } from './link.ts';
+import { type Linked, link, linkScript } from './link.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const OUTPUT = join(PROJECT, 'src/engine/lua/compiled.ts');
-/** Each file of these folders that exports a function `step` is compiled. */
-const FOLDERS = ['src/engine/algorithms', 'src/engine/holds'];
+const SCRIPTS = 'src/engine/backends/redis/scripts';
+/** Each file of these folders that exports a function `step` is compiled. A build may leave the parts out. */
+const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', SCRIPTS, 'src/parts/adaptive', 'src/parts/sites'].filter(
+  (folder) => existsSync(join(PROJECT, folder)),
+);
+/** The scripts that call steps: the file, its function, and the files of the script around it. */
+const scripts: Readonly<Record<string, readonly [file: string, entry: string, outer?: readonly string[]]>> = {
+  dispatcher: ['dispatcher.ts', 'run'],
+  requests: ['requests.ts', 'decide', ['dispatcher.ts', 'counters.ts', 'nodes.ts']],
+  lone: ['lone.ts', 'run'],
+  usage: ['usage.ts', 'run'],
+};
 
 const usage = `Usage: npx tsx deploy/lua/compile.ts [--check]
 
@@ -26,9 +36,24 @@ export async function compileSteps(): Promise<void> {
 const read = (): string => (existsSync(OUTPUT) ? readFileSync(OUTPUT, 'utf8') : '');
 
 async function compileAll(steps: ReadonlyMap<string, Linked>, digest: string): Promise<string> {
-  const { compile } = await import('./to-lua.ts'); // it takes a second to load
+  const { compile, compileScript } = await import('./to-lua.ts'); // it takes a second to load
   const entries = [...steps].map(([name, linked]) => `  ${name}: ${JSON.stringify(compile(name, linked))},\n`);
-  return `${head(digest)}export const compiled = {\n${entries.join('')}};\n`;
+  const texts = Object.entries(findScripts()).map(
+    ([name, linked]) => `  ${name}: ${JSON.stringify(compileScript(name, linked))},\n`,
+  );
+  return `${head(digest)}export const compiled = {\n${entries.join('')}};
+
+/** What runs steps: see script.ts. */
+export const compiledScripts = {\n${texts.join('')}};\n`;
+}
+
+function findScripts(): Readonly<Record<string, Linked>> {
+  const pathTo = (file: string): string => join(PROJECT, SCRIPTS, file);
+  const linked = Object.entries(scripts).map(([name, [file, entry, outer]]) => [
+    name,
+    linkScript(pathTo(file), entry, outer?.map(pathTo)),
+  ]);
+  return Object.fromEntries(linked);
 }
 
 const head = (
@@ -50,7 +75,7 @@ function findSteps(): ReadonlyMap<string, Linked> {
 }
 
 function digestOf(steps: ReadonlyMap<string, Linked>): string {
-  const hash = createHash('sha256').update(JSON.stringify([...steps]));
+  const hash = createHash('sha256').update(JSON.stringify([[...steps], findScripts()]));
   for (const name of ['to-lua.ts', 'subset.ts', 'package.json'])
     hash.update(readFileSync(new URL(name, import.meta.url)));
   return hash.digest('hex');

@@ -17,19 +17,20 @@ export interface Linked {
 }
 
 /**
- * The functions of a step's file that run in Redis. `open` prepares a long state for several steps, `fields` names the
- * nodes of one.
+ * The functions of a step's file that run in Redis. `open` prepares a long state for several steps.
  */
-const entries = ['open', 'step', 'refund', 'startBefore', 'fields'];
+const entries = ['open', 'step', 'refund', 'startBefore'];
 
-/** What other parts of a script define: see `outside` in to-lua.ts. */
-const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots']);
+/** What other parts of a script, or Lua, define: see `outside` and `EXTENSIONS` in to-lua.ts. */
+const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots', 'string', 'LuaMultiReturn']);
 
 /** A source file, with what it declares at its top and imports, by name. */
 interface Source {
   readonly file: ts.SourceFile;
   readonly declared: ReadonlyMap<string, ts.Statement>;
   readonly imported: ReadonlyMap<string, Source>;
+  /** Its functions and variables are only declared, since the script around this one has them. */
+  isOuter: boolean;
 }
 
 /** @returns undefined if the file exports no `step` */
@@ -38,15 +39,35 @@ export function link(path: string): Linked | undefined {
   const own = readSource(path, sources);
   const exported = entries.filter((name) => own.declared.get(name)?.getText().startsWith('export '));
   if (!exported.includes('step')) return undefined;
+  const { text, statements } = joinStatements(path, own, sources, exported);
+  return { text, fields: listFields(own), records: listRecords(statements), entries: exported };
+}
+
+/**
+ * The function `entry` of a script, with what it uses.
+ *
+ * @param outer  files whose functions and variables the script around this one has
+ */
+export function linkScript(path: string, entry: string, outer: readonly string[] = []): Linked {
+  const sources = new Map<string, Source>();
+  const own = readSource(path, sources);
+  for (const file of outer) {
+    const source = sources.get(file);
+    if (source) source.isOuter = true;
+  }
+  return { text: joinStatements(path, own, sources, [entry]).text, fields: [], records: {}, entries: [entry] };
+}
+
+/** The declarations that the exported ones use, each file after those that it imports. */
+function joinStatements(path: string, own: Source, sources: ReadonlyMap<string, Source>, exported: readonly string[]) {
   const used = new Map<ts.Statement, string>();
   for (const name of exported) reach(name, own, used);
-  // each file after those that it imports
   const statements = [...sources.values()].flatMap(({ file }) => file.statements.filter((one) => used.has(one)));
   const names = statements.flatMap(namesIn);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Error(`${path}: two declarations have the name ${twice}; rename one`);
   const text = `${statements.map((one) => used.get(one)).join('\n')}\nexport { ${exported.join(', ')} };\n`;
-  return { text, fields: listFields(own), records: listRecords(statements), entries: exported };
+  return { text, statements };
 }
 
 /** The text of a declaration, with a comment behind it. */
@@ -68,7 +89,7 @@ function readSource(path: string, sources: Map<string, Source>): Source {
     for (const { name, propertyName } of names.elements) if (!propertyName) imported.set(name.text, source);
   }
   const declared = new Map(file.statements.flatMap((one) => namesIn(one).map((name) => [name, one] as const)));
-  const source = { file, declared, imported };
+  const source = { file, declared, imported, isOuter: false };
   sources.set(path, source);
   return source;
 }
@@ -90,17 +111,37 @@ function reach(name: string, source: Source, used: Map<ts.Statement, string>): v
   const statement = declared.get(name);
   if (!statement || used.has(statement)) return;
   const place = findPlace(statement, source);
-  used.set(statement, place === undefined ? textOf(statement) : `const ${name} = ${place};`);
+  const outer = source.isOuter && place === undefined ? declareOuter(statement) : undefined;
+  used.set(statement, outer ?? (place === undefined ? textOf(statement) : `const ${name} = ${place};`));
   if (place !== undefined) return;
   const visit = (node: ts.Node): void => {
     if (ts.isIdentifier(node) && isUse(node)) reach(node.text, source, used);
-    node.forEachChild(visit);
+    node.forEachChild((child) => {
+      if (outer === undefined || !isValue(child)) visit(child);
+    });
   };
   visit(statement);
 }
 
-/** The value of `const NAME = list.indexOf('text')`. */
+/** The body of a function, or the value of a variable. */
+const isValue = ({ parent, pos }: ts.Node): boolean =>
+  (ts.isFunctionDeclaration(parent) && parent.body?.pos === pos) ||
+  (ts.isVariableDeclaration(parent) && parent.initializer?.pos === pos);
+
+/** The declaration without its body or value; undefined if it has none, or is a constant number. */
+function declareOuter(statement: ts.Statement): string | undefined {
+  if (ts.isFunctionDeclaration(statement) && statement.body)
+    return `declare ${statement.getText().slice(0, statement.body.pos - statement.getStart())};`.replace('export ', '');
+  const [one] = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [];
+  if (!one?.initializer || /^-?[\d_.]+$/.test(one.initializer.getText())) return undefined;
+  if (!one.type) throw new Error(`${one.name.getText()} needs a type, since another script uses it`);
+  return `declare const ${one.name.getText()}: ${one.type.getText()};`;
+}
+
+/** The value of `const NAME = list.indexOf('text')`, or of `const NAME = list.length`. */
 function findPlace(statement: ts.Statement, source: Source): number | undefined {
+  const [, counted] = /^(?:export )?const \w+ = (\w+)\.length;/.exec(statement.getText()) ?? [];
+  if (counted !== undefined) return listTexts(counted, source).length;
   const [, list, text] = /^(?:export )?const \w+ = (\w+)\.indexOf\('(\w+)'\);/.exec(statement.getText()) ?? [];
   if (list === undefined || text === undefined) return undefined;
   const place = listTexts(list, source).indexOf(text);
@@ -131,6 +172,7 @@ function isUse(node: ts.Identifier): boolean {
     ts.isPropertyAccessExpression(parent) ||
     ts.isPropertyAssignment(parent) ||
     ts.isPropertySignature(parent) ||
+    ts.isMethodSignature(parent) ||
     ts.isVariableDeclaration(parent) ||
     ts.isParameter(parent);
   return !names || parent.name !== node;

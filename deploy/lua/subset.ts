@@ -17,6 +17,13 @@ const allowed = new Set([
   ...[SyntaxKind.StringLiteral, SyntaxKind.TrueKeyword, SyntaxKind.FalseKeyword, SyntaxKind.AsExpression],
 ]);
 
+/** What scripts may have besides: texts, and functions of Lua that return several values. */
+const allowedInScripts = new Set([
+  ...[SyntaxKind.TypeOfExpression, SyntaxKind.SpreadElement, SyntaxKind.ArrayBindingPattern, SyntaxKind.BindingElement],
+  ...[SyntaxKind.TemplateExpression, SyntaxKind.TemplateHead, SyntaxKind.TemplateSpan, SyntaxKind.TemplateMiddle],
+  ...[SyntaxKind.TemplateTail, SyntaxKind.TypeParameter],
+]);
+
 /** What to write instead of what is often tried. */
 const instead: Readonly<Record<number, string>> = {
   [SyntaxKind.SpreadElement]: 'fill a list in a loop',
@@ -31,11 +38,10 @@ const instead: Readonly<Record<number, string>> = {
   [SyntaxKind.NoSubstitutionTemplateLiteral]: 'steps make no texts',
 };
 
-const methods =
-  /^Math\.(min|max|floor|ceil|sqrt)$|^Object\.values$|\.pop$|^\(rates\[[\w.]+\] as Rate\)\.(step|refund)$/;
+const methods = /^Math\.(abs|min|max|floor|ceil|sqrt)$|^Object\.values$|\.pop$/;
 
 /** Reports what has another meaning in Lua, or none. @returns the messages */
-export function checkSubset(file: ts.SourceFile, checker: ts.TypeChecker): readonly string[] {
+export function checkSubset(file: ts.SourceFile, checker: ts.TypeChecker, isScript: boolean): readonly string[] {
   const found: string[] = [];
   const report = (node: ts.Node, message: string): void => {
     const line = file.text.slice(0, node.getStart(file)).split('\n').length - 1;
@@ -45,7 +51,7 @@ export function checkSubset(file: ts.SourceFile, checker: ts.TypeChecker): reado
     if (ts.isTypeNode(node) || ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node)) return;
     if (ts.isToken(node) && ts.isBinaryExpression(node.parent)) return;
     if (ts.isStatement(node) && node.getText().startsWith('declare ')) return; // see declareOutside
-    if (!allowed.has(node.kind)) {
+    if (!allowed.has(node.kind) && !(isScript && allowedInScripts.has(node.kind))) {
       const advice = instead[node.kind];
       return report(node, `a step may not have a ${SyntaxKind[node.kind]}${advice ? `; ${advice}` : ''}`);
     }
@@ -64,7 +70,7 @@ function checkNode(node: ts.Node, checker: ts.TypeChecker, report: Report): void
       report(condition, "0 and '' are true in Lua; compare with a value");
   }
   if (ts.isBinaryExpression(node)) checkOperator(node, report);
-  if (ts.isCallExpression(node)) checkCall(node, report);
+  if (ts.isCallExpression(node)) checkCall(node, checker, report);
   if (ts.isForStatement(node) && !countingLoop(node))
     report(node, 'a loop counts with a constant step to a constant: for (let at = 0; at < end; at += 2)');
   if (ts.isArrowFunction(node) && isInside(node, (outer) => ts.isFunctionLike(outer)))
@@ -93,16 +99,28 @@ function checkOperator(node: ts.BinaryExpression, report: Report): void {
   const { operatorToken } = node;
   const text = node.getSourceFile().text;
   const lineEnd = text.indexOf('\n', node.end);
-  if (operatorToken.kind === SyntaxKind.PercentToken && !text.slice(node.end, lineEnd).includes('// never negative'))
+  if (
+    operatorToken.kind === SyntaxKind.PercentToken &&
+    node.right.getText() !== '1' &&
+    !text.slice(node.end, lineEnd).includes('// never negative')
+  )
     report(
       node,
       'the remainder of a negative number differs in Lua; say "// never negative" in the line if it is none',
     );
 }
 
-function checkCall(node: ts.CallExpression, report: Report): void {
+function checkCall(node: ts.CallExpression, checker: ts.TypeChecker, report: Report): void {
   const callee = node.expression;
-  if (ts.isPropertyAccessExpression(callee) && !methods.test(callee.getText()))
+  if (!ts.isPropertyAccessExpression(callee) || methods.test(callee.getText())) return;
+  const type = checker.getTypeAtLocation(callee.expression);
+  const isBuiltIn =
+    ts.isIdentifier(callee.expression) && /^(Math|Object|Number|JSON|Array|String)$/.test(callee.expression.text);
+  if (
+    isBuiltIn ||
+    checker.isArrayLikeType(type) ||
+    (type.flags & (ts.TypeFlags.StringLike | ts.TypeFlags.NumberLike)) !== 0
+  )
     report(node, `${callee.getText()} needs a library in Lua; use a loop`);
 }
 

@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
-import { transports } from '../../src/edge/grpc/transports.ts';
 import { parseCount, parseNumber } from '../options.ts';
 import { type Checkout, type ComparedRow, checkoutAt, compareShape, conclude, LAUNCHES } from './against.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
@@ -14,7 +13,7 @@ import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
 import { measureSpread } from './spread.ts';
 import { nodeFloor, weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
 
-const ownTransports = Object.keys(transports).join(',');
+const ownTransports = 'h2,grpc-js';
 
 /** Defaults of --seconds, --rounds and --transports, and the length of the warm-up. */
 const defaults = {

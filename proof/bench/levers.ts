@@ -50,16 +50,6 @@ const levers: readonly Lever[] = [
     ],
   },
   {
-    name: 'times to live that stay',
-    changes: [
-      {
-        file: 'engine/backends/redis/counters.lua',
-        from: 'if is_windowed and',
-        to: 'if false and',
-      },
-    ],
-  },
-  {
     name: 'objects that stay young',
     changes: [
       {

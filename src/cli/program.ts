@@ -1,29 +1,20 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
 import { commands } from '../parts/commands.ts';
-import { addAdminCommands, type ReplaySurroundings } from './commands/admin.ts';
-import { addAskCommand } from './commands/ask.ts';
-import { addCheckCommands, type CheckSurroundings } from './commands/check.ts';
-import { addCompletionCommand } from './commands/completion.ts';
+import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addCheckCommand } from './commands/check.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { version } from './process/process.ts';
 
-/** The parts of the process that the program uses. */
-export interface ProgramSurroundings extends ReplaySurroundings, CheckSurroundings {
-  /** Runs the service with these variables; `rules` is the path of `--rules`. */
-  readonly serve: (env: ProgramSurroundings['env'], rules: string | undefined) => Promise<void>;
-}
-
 /** The command line. Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers. */
-export function createProgram(surroundings: ProgramSurroundings): Command {
+export function createProgram(surroundings: Surroundings): Command {
   const program = new Command('weir')
     .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
     .version(version);
   styleTexts(program);
   addServeCommand(program, surroundings);
-  addCheckCommands(program, surroundings);
-  addAskCommand(program, surroundings);
+  addCheckCommand(program, surroundings);
   addStatusCommand(program, surroundings);
   addAdminCommands(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
@@ -31,8 +22,8 @@ export function createProgram(surroundings: ProgramSurroundings): Command {
     .command('version')
     .summary('print the version of this program')
     .description('Print the version of this program; weir status prints those of all instances of a service.')
-    .action(() => surroundings.print(version));
-  addCompletionCommand(program, surroundings);
+    .option('--json', 'print it as JSON', false)
+    .action(({ json }: { readonly json: boolean }) => surroundings.print(json ? JSON.stringify({ version }) : version));
   groupCommands(program);
   return program;
 }
@@ -48,7 +39,7 @@ const serveFlags: readonly (readonly [flags: string, variable: string, meaning: 
   ['--log-format <format>', 'LOG_FORMAT', 'text or json'],
 ];
 
-function addServeCommand(program: Command, { env, serve: serveService }: ProgramSurroundings): void {
+function addServeCommand(program: Command, { env, serve: serveService }: Surroundings): void {
   const serve = program
     .command('serve', { isDefault: true })
     .summary('answer requests (the default command)')

@@ -1,3 +1,4 @@
+import type { GrpcServerOptions } from '../edge/grpc/grpc-server.ts';
 import type { SideService } from '../edge/grpc/side-service.ts';
 import type { JsonOverload } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
@@ -5,17 +6,23 @@ import type { Extras, RlsService } from '../edge/rls/service.ts';
 import type { Reservations } from '../engine/decide/reservations.ts';
 import type { SlotsDecider } from '../engine/decide/slots.ts';
 import type { ReplicaSource, RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
+import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { ProcessContext } from '../serve/parts/process-context.ts';
 import type { Settings } from '../settings/settings.ts';
+import { openCounterQuestions } from './counters/open.ts';
+import { openExplain } from './explain/open.ts';
+import { openEvidence } from './findings/open.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
+import { offerReflection } from './reflection/offer.ts';
 import { Replicas } from './replicas/source.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
-// else of them: this one, `commands.ts`, `operators.ts` and `stores.ts`, which are apart since different processes load
-// them. A capability can be taken out by deleting its folder and the lines of these files that name it.
+// else of them: this one, `commands.ts` and `operators.ts`, which are apart since different processes load them, and for
+// the engine `stores.ts`, `limit-kinds.ts`, `rule-keys.ts`, `limit-readers.ts` and `rule-checks.ts`. A capability can be
+// taken out by deleting its folder and the lines of these files that name it.
 
 /** By the names of folders. */
 export type Parts<T> = Readonly<Record<string, T>>;
@@ -42,15 +49,23 @@ interface Deciding {
   readonly decider: SlotsDecider;
   readonly reservations: Reservations;
   readonly extras: Extras;
+  /** The paths of the methods of all optional services. */
+  readonly offered: () => readonly string[];
 }
 
 /** Functions that offer gRPC services. */
 const services: Parts<(deciding: Deciding) => SideService> = {
   kuadrant: offerKuadrant,
+  reflection: offerReflection,
 };
 
 export const offerServices = (deciding: Deciding): readonly SideService[] =>
   Object.values(services).map((offer) => offer(deciding));
+
+/** Functions that load gRPC servers besides that of `h2/`, by their names in GRPC_TRANSPORT. */
+export const otherTransports: Parts<() => Promise<(options: GrpcServerOptions) => Promise<GrpcServer>>> = {
+  'grpc-js': async () => (await import('./grpc-js/grpc-js.ts')).startGrpcJsServer,
+};
 
 type OpenRoute = (path: string, service: RlsService, overload: JsonOverload) => Promise<readonly [string, Route]>;
 
@@ -64,6 +79,8 @@ export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRo
  * first is the innermost.
  */
 export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
+  findings: async () => openEvidence,
+  usage: async ({ counters }) => (counters.usage ? (await import('./usage/source.ts')).openUsageSource : undefined),
   sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
   record: async ({ recording }) =>
     recording ? (await import('./record/open.ts')).openRecording(recording) : undefined,
@@ -71,5 +88,12 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
   notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
+  explain: async () => openExplain,
+  counters: async () => openCounterQuestions,
+  refusals: async ({ agent: { refusals } }) =>
+    refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
+  profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),
+  'decision-log': async ({ decisionLog }) =>
+    decisionLog.isOn ? (await import('./decision-log/open.ts')).openDecisionLog : undefined,
   advise: async ({ advice }) => (advice.maxBytes > 0 ? (await import('./advise/open.ts')).openArrivals : undefined),
 };

@@ -125,7 +125,7 @@ export const serverRows = {
     setting(
       integer(1, 1_000_000, 'a number of calls'),
       '20000',
-      'maximum number of calls in flight, including held calls; more are refused with RESOURCE_EXHAUSTED',
+      'maximum number of calls in flight, including delayed ones; more are refused with RESOURCE_EXHAUSTED',
     ),
   ),
   CALLER_MEMORY_BYTES: optional(

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import { unitMs } from '../engine/algorithms/limit.ts';
-import type { SiteSplit } from '../engine/holds/site-share.ts';
+import type { SiteSplit } from '../engine/holds/claim.ts';
 import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';
@@ -32,11 +32,12 @@ export async function readSettings(env: Environment, rules?: string) {
     decisions: readDecisions(values),
     answers: readAnswers(values),
     decisionLog: {
+      isOn: values.DECISION_LOG !== 'off' || ['debug', 'trace'].includes(values.LOG_LEVEL),
       decisions: values.DECISION_LOG,
       maxPerSecond: Math.max(Math.floor(values.DECISION_LOG_MAX_PER_SECOND / workers), 1),
     },
     overload: readOverload(values),
-    /** Shares of limits for proxies that decide by themselves. */
+    /** Quotas for proxies that decide by themselves. */
     rlqs: readQuotas(values),
     /** Other sites; undefined if this is the only site. */
     sites: values.SITE === '' ? undefined : readSites(values),
@@ -58,12 +59,7 @@ export async function readSettings(env: Environment, rules?: string) {
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
     /** Memory for `weir advise --live`; 0 to disable it. */
     advice: { maxBytes: values.ADVISE_BYTES },
-    admin: {
-      tokens: values.ADMIN_TOKEN,
-      auditLog: values.AUDIT_LOG,
-      hashKeys: values.HASH_KEYS,
-      hashKey: values.HASH_KEY,
-    },
+    admin: readAdmin(values),
     /** A Prometheus with the history of this service, if there is one. */
     prometheus:
       values.PROMETHEUS_URL === undefined
@@ -85,6 +81,18 @@ export async function readSettings(env: Environment, rules?: string) {
     tracing: values.TRACING_ENABLED ? readTracing(values) : undefined,
   };
 }
+
+const readAdmin = (values: CheckedValues) => ({
+  tokens: values.ADMIN_TOKEN,
+  /** The header in which a proxy at these addresses names people; undefined: none does. */
+  identity:
+    values.ADMIN_IDENTITY_HEADER === ''
+      ? undefined
+      : { header: values.ADMIN_IDENTITY_HEADER, addresses: values.ADMIN_IDENTITY_ADDRESSES },
+  auditLog: values.AUDIT_LOG,
+  hashKeys: values.HASH_KEYS,
+  hashKey: values.HASH_KEY,
+});
 
 const readOverload = ({ MAX_IN_FLIGHT_CALLS, CALLER_MEMORY_BYTES: memoryBytes, WORKERS }: CheckedValues) => ({
   maxInFlight: MAX_IN_FLIGHT_CALLS,
@@ -123,12 +131,12 @@ function readRules(values: CheckedValues, path: string | undefined) {
 /** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
 
-/** Default fraction of V8's heap limit for shares of proxies, and its upper bound. */
+/** Default fraction of V8's heap limit for quotas of proxies, and its upper bound. */
 const RLQS_HEAP_FRACTION = 1 / 16;
-const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
+const DEFAULT_MAX_QUOTA_BYTES = 128 * 1024 * 1024;
 
-const defaultShareBytes = (): number =>
-  Math.min(Math.floor(getHeapStatistics().heap_size_limit * RLQS_HEAP_FRACTION), DEFAULT_MAX_SHARE_BYTES);
+const defaultQuotaBytes = (): number =>
+  Math.min(Math.floor(getHeapStatistics().heap_size_limit * RLQS_HEAP_FRACTION), DEFAULT_MAX_QUOTA_BYTES);
 
 function readCounters(values: CheckedValues) {
   const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;
@@ -174,7 +182,7 @@ function readQuotas(values: CheckedValues) {
     ttlMs: values.RLQS_TTL,
     unknown: values.RLQS_UNKNOWN,
     maxBuckets: MAX_BUCKETS,
-    maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
+    maxBytes: values.RLQS_MAX_BYTES ?? defaultQuotaBytes(),
   };
 }
 

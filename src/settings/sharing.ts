@@ -17,7 +17,7 @@ const quotaRows = {
   RLQS: setting(
     flag,
     'false',
-    "serve Envoy's rate limit quota service on the gRPC port: proxies enforce their shares of the limits themselves",
+    "serve Envoy's rate limit quota service on the gRPC port: proxies enforce quotas, their parts of the limits, themselves",
   ),
   RLQS_DOMAINS: setting(
     commaSeparated,
@@ -27,7 +27,7 @@ const quotaRows = {
   RLQS_TTL: setting(
     ttlMs,
     '60s',
-    'how long a share is valid without renewal, 15s to 1h; after this time the share of a dead proxy goes to the others',
+    'how long a quota is valid without renewal, 15s to 1h; after this time the quota of a dead proxy goes to the others',
   ),
   RLQS_UNKNOWN: setting(
     choice('allow', 'deny'),
@@ -36,7 +36,7 @@ const quotaRows = {
   ),
   RLQS_MAX_BYTES: optional(
     integer(2 ** 16, 2 ** 40, 'bytes'),
-    "memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: a sixteenth of V8's heap limit, 128 MiB at most",
+    "memory for the quotas of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: a sixteenth of V8's heap limit, 128 MiB at most",
   ),
 } as const satisfies Rows;
 

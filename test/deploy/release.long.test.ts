@@ -34,12 +34,12 @@ test('the packed project contains the built service, its messages and rules, and
   );
   expect(paths).toEqual(
     expect.arrayContaining([
-      ...['dist/main.js', 'dist/dispatcher.lua', 'dist/console/index.html', 'config/rules.yaml'],
+      ...['dist/main.js', 'dist/console/index.html', 'config/rules.yaml'],
       ...['dist/engine.js', 'dist/types/engine/index.d.ts'],
     ]),
   );
   const built =
-    /\.(js|js\.map|lua|proto)$|^dist\/types\/.+\.d\.ts$|^dist\/LICENSES\.txt$|^dist\/console\/[\w-]+\.(css|html|js|svg)(\.gz)?$/;
+    /\.(js|js\.map|proto)$|^dist\/types\/.+\.d\.ts$|^dist\/LICENSES\.txt$|^dist\/console\/[\w-]+\.(css|html|js|svg)(\.gz)?$/;
   expect(paths.filter((path) => path.startsWith('dist/') && !built.test(path))).toEqual([]);
 });
 

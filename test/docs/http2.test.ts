@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MAX_REQUEST_BYTES } from '../../src/edge/grpc/grpc-server.ts';
-import { MAX_SILENCE_MS } from '../../src/edge/grpc/reflection.ts';
 import { defaultMethodLimits } from '../../src/h2/grpc/method.ts';
 import { MAX_SIDE_STREAMS } from '../../src/h2/grpc/router.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';
 import { defaultLimits, type Http2Limits } from '../../src/h2/http2/limits.ts';
+import { MAX_SILENCE_MS } from '../../src/parts/reflection/reflection.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/security.md'), 'utf8');
 

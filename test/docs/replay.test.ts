@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { actionNames } from '../../src/lab/mapping/actions.ts';
+import { actionNames } from '../../src/parts/lab/mapping/actions.ts';
 import { parseMapping } from '../../src/parts/replay/mapping/mapping.ts';
 import { headerAliases } from '../../src/parts/replay/readers/fields.ts';
 import { logFormats } from '../../src/parts/replay/readers/format-names.ts';

@@ -1,9 +1,8 @@
 import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
-import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { createHealth } from '../../src/edge/rls/health.ts';
 import type { Http2Limits } from '../../src/h2/http2/limits.ts';
 import type { GrpcServer } from '../../src/h2/server.ts';
-import { agreeable } from './grpc-server.ts';
+import { agreeable, type ServerChanges, withReflection } from './grpc-server.ts';
 import { overloadOf } from './overload.ts';
 
 /** A server with our own HTTP/2 implementation, in this process. */
@@ -17,10 +16,7 @@ export interface H2Server extends GrpcServer {
  * Starts a server on a free port of 127.0.0.1 that is ready and answers OK. `changes` override its options; `limits`
  * apply to each connection.
  */
-export async function startH2(
-  changes: Partial<GrpcServerOptions> = {},
-  limits: Partial<Http2Limits> = {},
-): Promise<H2Server> {
+export async function startH2(changes: ServerChanges = {}, limits: Partial<Http2Limits> = {}): Promise<H2Server> {
   const failures: string[] = [];
   const overload = changes.overload ?? overloadOf();
   const asked = changes.service ?? agreeable;
@@ -31,7 +27,7 @@ export async function startH2(
       health: createHealth(() => ({ ready: true, reasons: [] })),
       clock: Date.now,
       onConnectionError: (code) => failures.push(code),
-      ...changes,
+      ...withReflection(changes),
       overload,
       service,
     },

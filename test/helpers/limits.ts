@@ -9,14 +9,14 @@ import {
 } from '../../src/engine/algorithms/limit.ts';
 import type { AllocationLimit } from '../../src/engine/holds/allocation.ts';
 import type { Claim } from '../../src/engine/holds/claim.ts';
-import type { AdaptiveLimit } from '../../src/engine/holds/concurrency.ts';
 import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
 import type { Limit } from '../../src/engine/holds/limits.ts';
 import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
-import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
 import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
+import type { AdaptiveLimit } from '../../src/parts/adaptive/estimate.ts';
 import { createOwnLimits } from '../../src/parts/sites/lender.ts';
+import type { SiteShareLimit } from '../../src/parts/sites/site-share.ts';
 import fc from './property.ts';
 import { ruleOf } from './rules.ts';
 

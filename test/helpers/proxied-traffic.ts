@@ -4,8 +4,8 @@ import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts
 import { findCounter } from '../../src/engine/decide/counter-key.ts';
 import { InvalidRequest } from '../../src/engine/decide/decide.ts';
 import type { WireDescriptor } from '../../src/engine/wire/wire.ts';
-import { Evidence } from '../../src/operate/findings/evidence.ts';
-import { Findings } from '../../src/operate/findings/findings.ts';
+import { Evidence } from '../../src/parts/findings/evidence.ts';
+import { Findings } from '../../src/parts/findings/findings.ts';
 import { fakeClock } from './clock.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';

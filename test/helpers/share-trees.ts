@@ -62,7 +62,7 @@ function leavesOf({ children }: Pick<ShareTree, 'children'>): readonly Leaf[] {
 
 /** The limit of a tree. */
 const limitOf = ({ rate, burst, children }: ShareTree, windowMs = 1_000): FairShareLimit => ({
-  ...{ algorithm: 'fair_share', counter: `fair_share.2|${windowMs}`, requestsPerUnit: rate, soft: 0, windowMs },
+  ...{ algorithm: 'fair_share', counter: `fair_share.3|${windowMs}`, requestsPerUnit: rate, soft: 0, windowMs },
   ...{ burst, by: 'tenant', path: [], reserved: sumOf(children) },
 });
 
@@ -178,24 +178,32 @@ const wantedSlots = (leaf: Pick<Leaf, 'demand'> | undefined): number => Math.cei
 const WARM_MS = 5_000;
 const MEASURED_MS = 10_000;
 
-/** A child that is off most from the fluid model, in tolerances: 5 % of its share or 2, whichever is larger. */
-function findWorst(shares: readonly number[], asked: readonly number[], { passed, excess }: Omit<Played, 'asked'>) {
-  let [off, at] = [0, ''];
-  for (const [leaf, share] of shares.entries()) {
-    const one = Math.abs((passed[leaf] ?? 0) - share) / Math.max(0.05 * share, 2);
-    if (one < off) continue;
-    off = one;
-    at = `leaf ${leaf} asked ${asked[leaf]}, share ${share}, got ${passed[leaf]}`;
-  }
-  return { off, at, excess };
+/** What a child got beside its share by the fluid model, in hits per second or slots. */
+export interface MeasuredChild {
+  readonly asked: number;
+  readonly share: number;
+  readonly got: number;
+  /** The difference in tolerances: 5 % of the share or 2, whichever is larger. */
+  readonly off: number;
 }
+
+const compare = (shares: readonly number[], { asked, passed }: Pick<Played, 'asked' | 'passed'>) =>
+  shares.map((share, leaf): MeasuredChild => {
+    const got = passed[leaf] ?? 0;
+    return { asked: asked[leaf] ?? 0, share, got, off: Math.abs(got - share) / Math.max(0.05 * share, 2) };
+  });
+
+/** The child that is off most. */
+export const findWorst = (children: readonly MeasuredChild[]): MeasuredChild =>
+  children.reduce((worst, child) => (child.off > worst.off ? child : worst));
 
 type TreeStage = Omit<Stage, 'warmMs' | 'measuredMs'>;
 
 /** How far hits per second are from the fluid model. */
 export async function measureTree(tree: ShareTree, stage: TreeStage) {
   const played = await playTree(tree, { ...stage, warmMs: WARM_MS, measuredMs: MEASURED_MS });
-  return findWorst(fluidRates(tree.rate, fluidOf(tree.children, played.asked)), played.asked, played);
+  const shares = fluidRates(tree.rate, fluidOf(tree.children, played.asked));
+  return { children: compare(shares, played), excess: played.excess };
 }
 
 /** The same children, which keep the slots of their reservations that they do not use. */
@@ -212,9 +220,6 @@ export async function measureSlots(tree: ShareTree, stage: TreeStage) {
   const spare = Math.min(Math.max(Math.floor(tree.rate / 20), 1), tree.rate - 1);
   const played = await playSlots(tree, { ...stage, warmMs: 3_000, measuredMs: 5_000 });
   const shares = fluidRates(tree.rate - spare, withKept(fluidOf(tree.children, asked)));
-  return findWorst(
-    shares.map((share, at) => Math.min(share, asked[at] ?? 0)),
-    asked,
-    played,
-  );
+  const own = shares.map((share, at) => Math.min(share, asked[at] ?? 0));
+  return { children: compare(own, { ...played, asked }), excess: played.excess };
 }

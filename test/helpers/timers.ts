@@ -1,4 +1,4 @@
-import type { StartTimer } from '../../src/edge/grpc/reflection.ts';
+import type { StartTimer } from '../../src/parts/reflection/reflection.ts';
 
 /** Timers that run only when a test advances their time. */
 export interface FakeTimers {

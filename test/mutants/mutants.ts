@@ -25,12 +25,13 @@ const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
+const recordedBatches = 'test/engine/backends/redis/recorded-batches';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
 const compiled = (file: string, limit: string, changes: readonly Change[]): readonly Mutants[] =>
   ['memory', 'Redis'].map((store) => ({
-    file: `src/engine/${file}.ts`,
+    file: `src/${file.startsWith('parts/') ? file : `engine/${file}`}.ts`,
     tests: ['test/engine/lua/compiled'],
     only: `${limit} in ${store}`,
     changes,
@@ -70,11 +71,11 @@ const steps: readonly Mutants[] = [
     ['limit.clips === 1 && isReserved ? reserved : used', 'used'],
     ['lapsed > 0 && charge === false ? copyOf(limit, list, nowMs) : list', 'list'],
   ]),
-  ...compiled('holds/adaptive', 'adaptive slots that children share', [
+  ...compiled('parts/adaptive/adaptive', 'adaptive slots that children share', [
     ['(limit.holder === ANONYMOUS ? -1 : -MAX_COUNT)', '-1'],
     ['next.accepted || report[6] === CEILING', 'next.accepted'],
   ]),
-  ...compiled('holds/concurrency', 'by hold times', [
+  ...compiled('parts/adaptive/estimate', 'by hold times', [
     ['if (isUsed) estimate.age++;', ''],
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
   ]),
@@ -87,12 +88,12 @@ const steps: readonly Mutants[] = [
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
   ...compiled('holds/processor-sharing', 'a shared rate', [
-    ['window === last + 1 ? node[CLAIMS] : 0', 'node[CLAIMS]'],
+    ['lastMs >= startMs - limit.windowMs ? node[CLAIMS] : 0', 'node[CLAIMS]'],
     ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
     ['Math.ceil(sinceMs * level.perMs)', 'Math.ceil(sinceMs * limit.rate)'],
   ]),
-  ...compiled('holds/site-share', 'a site of a', [
+  ...compiled('parts/sites/site-share', 'a site of a', [
     ['Math.min(Math.max(table[row + 1] ?? 0, taken), table[row] ?? 0)', 'Math.max(table[row + 1] ?? 0, taken)'],
     ['slotMs === lastMs + SLOT_MS ? (state[4] ?? 0) : 0', 'state[4] ?? 0'],
   ]),
@@ -154,12 +155,20 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
-      ['node and { unpack(node) }, hash.changed[field]', 'node, hash.changed[field]'],
-      ['operation.gives and 8 or kind >= KINDS.REFUND and 6 or 4', 'operation.gives and 8 or 4'],
+      ['[...unpack(hash.nodes[name] as ShareNode)] as ShareNode', 'hash.nodes[name] as ShareNode'],
+      ['if (isReset) cursor = reset + RESET_NUMBERS;', ''],
+    ],
+  },
+  {
+    file: 'src/engine/backends/redis/scripts/nodes.ts',
+    tests: [sharedTwins],
+    changes: [
+      ['node[LEAF_NUMBERS] === 0 && name !== LIMIT_FIELD', 'node[LEAF_NUMBERS] === 0'],
+      ['if (node[0] !== 0) {', 'if (name !== undefined) {'],
     ],
   },
   {
@@ -194,24 +203,24 @@ const scripts: readonly Mutants[] = [
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
   {
-    file: 'src/engine/backends/redis/dispatcher.lua',
+    file: 'src/engine/backends/redis/scripts/dispatcher.ts',
     tests: [operations],
     only: 'settlement|concurrent requests .* by fixed_window',
     changes: [
       ['settlement <= (tonumber(', 'settlement < (tonumber('],
-      ['stored[key] = write_state(', 'local _ = write_state('],
+      ['stored[key - 1] = writeState(', 'writeState('],
     ],
   },
   {
-    file: 'src/engine/backends/redis/counters.lua',
+    file: 'src/engine/backends/redis/scripts/counters.ts',
     tests: ['test/engine/backends/redis/backend'],
-    changes: [['number % 1 ~= 0 or', '']],
+    changes: [['number % 1 !== 0 ||', '']],
   },
   {
-    file: 'src/engine/backends/redis/counters.lua',
+    file: 'src/engine/backends/redis/scripts/counters.ts',
     tests: [windowCounts],
     changes: [
-      ['if left_ms == -1 then', 'if false then'],
+      ['if (leftMs === -1)', 'if (leftMs === -9)'],
       ["call('SET', key, text, 'KEEPTTL')", "call('SET', key, text)"],
     ],
   },
@@ -225,22 +234,28 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [operations],
     only: 'by fixed_window|of fixed_window',
+    changes: [['hit.resetMs <= resetAtMs', 'hit.resetMs < resetAtMs']],
+  },
+  {
+    file: 'src/engine/backends/requests.ts',
+    tests: [recordedBatches],
     changes: [
-      ['hit.reset_ms <= reset_at_ms', 'hit.reset_ms < reset_at_ms'],
-      ['(may_charge or hit.marks) and hit.charge and not is_accepted', 'hit.charge and not is_accepted'],
+      [' || !(mayCharge || hit.marksRefusal)', ''],
+      ['(hit.blocks && !next.accepted)', '!next.accepted'],
+      ['store.restore();', ''],
+      ['counter.asked = counter.asked + hit.hits', 'counter.asked = hit.hits'],
+      ["kind === 'refund' ? !store.isNew(hit) : ", ''],
+      ['- Math.ceil(Math.abs(held - heldIn(store, hit)) / hit.held.unit)', ''],
     ],
   },
   {
-    file: 'src/engine/backends/redis/requests.lua',
+    file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [twins],
     only: 'by several that are sent together',
-    changes: [
-      ['hit.blocks and not result.accepted', 'not result.accepted'],
-      ['states[key] = packed and batch.unpack(packed) or nil', ''],
-    ],
+    changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
     file: 'src/engine/backends/redis/shares.ts',
@@ -439,8 +454,8 @@ const decisions: readonly Mutants[] = [
     changes: [['found.override.untilMs > this.#clock() ?', 'found.override ?']],
   },
   {
-    file: 'src/engine/decide/plain-charges.ts',
-    tests: ['test/engine/decide/plain-charges'],
+    file: 'src/parts/kuadrant/plain-charges.ts',
+    tests: ['test/parts/kuadrant/plain-charges'],
     changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
   },
   {

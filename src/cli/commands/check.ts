@@ -3,12 +3,8 @@ import { type Command, Option } from 'commander';
 import { version } from '../process/process.ts';
 import { list, type Surroundings } from './admin.ts';
 
-export interface CheckSurroundings extends Surroundings {
-  readonly cwd: string;
-}
-
-/** Adds the command that checks rule files, and the one that runs tests of them. */
-export function addCheckCommands(program: Command, surroundings: CheckSurroundings): void {
+/** Adds the command that checks rule files. */
+export function addCheckCommand(program: Command, surroundings: Surroundings): void {
   program
     .command('check')
     .summary('check rule files and settings')
@@ -31,6 +27,7 @@ export function addCheckCommands(program: Command, surroundings: CheckSurroundin
         .choices(['text', 'json', 'github', 'sarif'])
         .default('text'),
     )
+    .addOption(new Option('--json', 'the same as --format json').implies({ format: 'json' }))
     .option(
       '--route-timeout <time>',
       "longest timeout of the proxy's routes, which the ttl of in_flight must exceed: 15s",
@@ -44,15 +41,6 @@ export function addCheckCommands(program: Command, surroundings: CheckSurroundin
       [],
     )
     .action((paths: readonly string[], flags: CheckFlags) => checkRules(paths, flags, surroundings));
-  program
-    .command('test')
-    .summary('run tests of rule files')
-    .description('Run tests of rule files: which rule a request matches, and its answer. Exits with 1 if a test fails.')
-    .argument('<file...>', 'YAML files of tests')
-    .option('--rules <path>', 'rule file or directory, instead of the one that the tests name')
-    .action((files: readonly string[], { rules }: { readonly rules?: string }) =>
-      testRules(files, rules, surroundings),
-    );
 }
 
 interface CheckFlags {
@@ -65,7 +53,7 @@ interface CheckFlags {
 async function checkRules(
   paths: readonly string[],
   { format, ...options }: CheckFlags,
-  { env, cwd, print, fail, exitWith }: CheckSurroundings,
+  { env, cwd, print, fail, exitWith }: Surroundings,
 ): Promise<void> {
   const { check, lineReader } = await import('../check/check.ts');
   const { formats, summarize } = await import('../check/formats.ts');
@@ -76,24 +64,4 @@ async function checkRules(
   if (checked.isValid) return;
   if (format === 'text') fail(summarize(checked));
   else exitWith(1);
-}
-
-async function testRules(
-  files: readonly string[],
-  rules: string | undefined,
-  { env, print, fail }: Surroundings,
-): Promise<void> {
-  const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
-    import('../check/rule-tests.ts'),
-    import('../../settings/values.ts'),
-    import('../../base/printable.ts'),
-  ]);
-  try {
-    const { lines, failed } = await runRuleTests(files, rules, env);
-    for (const line of lines) print(printableLines(line));
-    if (failed > 0) fail(`${failed} of ${lines.length} failed`);
-  } catch (error) {
-    if (!(error instanceof InvalidSettings)) throw error;
-    fail(error.message);
-  }
 }

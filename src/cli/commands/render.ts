@@ -1,24 +1,17 @@
 import { printable } from '../../base/printable.ts';
 import { counted } from '../../base/texts.ts';
-import { rfc3339 } from '../../base/times.ts';
-import type { SetOverride, ShownOverride } from '../../edge/http/shapes.ts';
+import type { ShownOverride } from '../../edge/http/shapes.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type {
-  ChangedCounters,
-  CounterState,
-  DescriptorCounters,
-  ListedCounters,
-  SharedChild,
-} from '../../operate/answers/counters.ts';
-import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
+import type { CounterState } from '../../operate/answers/counters.ts';
+import type { SampledRefusal } from '../../operate/answers/explain.ts';
 import type { ProxyQuota } from '../../operate/answers/quotas.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';
-import { duration, type Paint } from './paint.ts';
+import type { Paint } from './paint.ts';
 
 /** @param domain  the only domain to list */
 export function renderUnmatched(
@@ -78,30 +71,6 @@ export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Pain
     .join('\n\n');
 }
 
-/** Renders the counters of a descriptor, also with their states before a change, or a page of all counters. */
-export function renderCounters(found: DescriptorCounters | ChangedCounters | ListedCounters, paint: Paint): string {
-  if (!('domain' in found)) return renderPage(found);
-  const { domain, entries, override, counters } = found;
-  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, children = [], ...own }) => {
-    const before = 'before' in own ? own.before : undefined;
-    const was = before ? paint.dim(`  before: ${usedAndLeft(before)}`) : '';
-    const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
-    const head = `  ${rule}: ${name ? `${name}, ` : ''}${limit}`;
-    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
-    const adapted = own.adapted ? [`    limit of ${own.adapted.limit} now: ${own.adapted.why}`] : [];
-    return [head, state, ...adapted, ...children.map((one) => `    ${childText(one)}`)].join('\n');
-  });
-  const overrides = override ? [`  ${overrideText(override)}`] : [];
-  return [paint.strong(`${domain} ${shownEntries(entries)}`), ...overrides, ...rows].join('\n');
-}
-
-/** `tenant=a (own): 27 used in this second, 7 borrowed, lends 0 of 20 reserved`. */
-function childText({ key, value, used, borrowed, lends, reserve, own, idle, slots }: SharedChild): string {
-  const reserved = reserve > 0 ? `, ${borrowed} borrowed, lends ${lends} of ${reserve} reserved` : '';
-  const use = slots ? `${used} ${used === 1 ? 'slot' : 'slots'} held` : `${used} used in this second`;
-  return `${key}=${value}${own ? ' (own)' : ''}: ${idle ? 'idle' : use}${reserved}`;
-}
-
 /** An override that applies to a descriptor. */
 export const overrideText = ({ effect, until, by, reason }: ShownOverride): string =>
   `override: ${effect} until ${until}, set by ${by}: ${reason}`;
@@ -109,24 +78,6 @@ export const overrideText = ({ effect, until, by, reason }: ShownOverride): stri
 /** `600 used, 400 left`, or of a budget `1.50 USD used, 8.50 USD left`. */
 export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency'>): string =>
   `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left`;
-
-/** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
-function usedText(state: Pick<CounterState, 'used' | 'onHold' | 'open' | 'currency'>): string {
-  const { used, onHold = 0, open = 0 } = state;
-  if (onHold === 0) return `${showCount(state, used)} used`;
-  return `${showCount(state, used)} used, ${showCount(state, onHold)} of it on hold for ${counted(open, 'request')}`;
-}
-
-function renderPage({ counters, next }: ListedCounters): string {
-  const rows = counters.map(
-    ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left`,
-  );
-  return [
-    ...(rows.length > 0 ? rows : ['no counters on this page']),
-    ...(next === undefined ? [] : [`more: --after ${next}`]),
-  ].join('\n');
-}
 
 export function renderAudit({ changes }: Answers['GET /api/v1/audit']): string {
   if (changes.length === 0) return 'no changes so far';
@@ -156,20 +107,6 @@ function stateText(state: unknown): string {
   return hash === undefined ? 'none' : `hash ${hash}`;
 }
 
-export const renderOverride = ({ domain, descriptor, effect, until, by, reason, warning }: SetOverride): string =>
-  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}${warning === undefined ? '' : `\n  warning: ${warning}`}`;
-
-export const renderRemoved = (removed: SetOverride): string => `removed: ${renderOverride(removed)}`;
-
-export const renderOverrides = ({ overrides }: Answers['GET /api/v1/overrides']): string =>
-  overrides.length === 0 ? 'no overrides' : overrides.map((one) => renderOverride(one)).join('\n');
-
-/** The modes for which an exceeded limit may not refuse, such as ` (shadow, soft)`. */
-function modesText({ shadow, quota, soft }: Pick<RefusedDescriptor, 'shadow' | 'quota' | 'soft'>): string {
-  const modes = [shadow && 'shadow', quota && 'quota', soft && 'soft'].filter(Boolean);
-  return modes.length === 0 ? '' : ` (${modes.join(', ')})`;
-}
-
 /** A line for each limit that would have refused: `would refuse: demo.user: 5 per minute (shadow_mode)`. */
 export const renderSpared = (wouldRefuse: SampledRefusal['wouldRefuse'] = []): readonly string[] =>
   wouldRefuse.map(
@@ -177,41 +114,7 @@ export const renderSpared = (wouldRefuse: SampledRefusal['wouldRefuse'] = []): r
       `would refuse: ${rule}: ${name === undefined ? '' : `${name}, `}${limit} (${spareTexts[reason]})`,
   );
 
-/** Lists the oldest first, like a log. */
-export function renderRefusals(sent: RefusalPage, paint: Paint): string {
-  const isEmpty = sent.refusals.length === 0 && sent.lost === 0;
-  return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
-}
-
-const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
-
-/** Renders the refusals since the last page, and notes about missing ones. */
-export function renderNewRefusals({ refusals, dropped, more, lost }: RefusalPage, paint: Paint): string {
-  const notes = [
-    ...(more > 0 ? [`${more} more: --count`] : []),
-    ...(lost > 0 ? [`${lost} more were replaced before they could be read: raise EXPLAIN_SAMPLE`] : []),
-    ...(dropped > 0 ? [`${dropped} more were not kept: there were more than 100 in a second`] : []),
-  ].map((note) => paint.dim(note));
-  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, passesInMs, descriptors, wouldRefuse }) => {
-    const isRefused = passesInMs !== 0;
-    const hasOneWait = isRefused && descriptors.length === 1;
-    return [
-      `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
-      ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, source, ...modes }) => {
-        const wait = code === 'OVER_LIMIT' && hasOneWait ? `, ${waitText(passesInMs)}` : '';
-        const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
-        const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
-        const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}${modesText(modes)}` : ''}`;
-        return `  ${[shownEntries(entries), limited, result].filter((text) => text !== '').join('  ')}`;
-      }),
-      ...renderSpared(wouldRefuse).map((line) => `  ${line}`),
-      ...(isRefused && !hasOneWait ? [`  ${waitText(passesInMs)}`] : []),
-    ];
-  });
-  return [...lines, ...notes].join('\n');
-}
-
-/** `envoy-1: share 40/s of 100/s, demand 55/s, used 40/s`. */
+/** `envoy-1: quota 40/s of 100/s, demand 55/s, used 40/s`. */
 export function renderQuota({ proxy, assigned, share, rate, demand, used }: ProxyQuota): string {
   const parts = [
     `${assignedText[assigned]}${share === undefined ? '' : ` ${perSecond(share)}`}${rate === undefined ? '' : ` of ${perSecond(rate)}`}`,
@@ -221,9 +124,9 @@ export function renderQuota({ proxy, assigned, share, rate, demand, used }: Prox
 }
 
 const assignedText = {
-  share: 'share',
-  expired: 'expired share',
-  none: 'no share sent yet',
+  share: 'quota',
+  expired: 'expired quota',
+  none: 'no quota sent yet',
   allow: 'everything is allowed',
   deny: 'everything is denied',
 } as const;

@@ -7,7 +7,6 @@ import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
-import type { StartTimer } from './reflection.ts';
 import type { SideService } from './side-service.ts';
 
 export interface GrpcServerOptions {
@@ -22,8 +21,6 @@ export interface GrpcServerOptions {
   /** Services of optional parts. */
   readonly others?: readonly SideService[] | undefined;
   readonly clock: Clock;
-  /** Timers for silent streams. Default: Node's timers. */
-  readonly startTimer?: StartTimer;
   /** Certificates for TLS. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
   /** Limits on age and number, and keepalive. Default: none. */

@@ -11,7 +11,7 @@ const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
  */
 const BODY_FACTOR = 4;
 
-/** Memory of a request until its response is closed, for Node's objects and a share of the socket's buffers. */
+/** Memory of a request until its response is closed, for Node's objects and a part of the socket's buffers. */
 const REQUEST_BYTES = 8 * 1024;
 const HEADER_BYTES = 128;
 

@@ -11,7 +11,7 @@ import type { AnswerKnown, Caller, GrpcStatus, MissedBy, RlsService } from '../r
 type CountLate = ReturnType<typeof createCountLate>;
 
 interface OverloadOptions {
-  /** Maximum number of calls in flight, including held calls; more are refused. */
+  /** Maximum number of calls in flight, including delayed ones; more are refused. */
   readonly maxInFlight: number;
   /** Limit on the memory held for callers. Default: a fraction of V8's heap limit. */
   readonly memoryBytes: number | undefined;
@@ -72,7 +72,7 @@ export function openOverload({ maxInFlight, memoryBytes, onMissed, countLate, an
         });
       },
     }),
-    /** Number of calls that are handled, queued or held. */
+    /** Number of calls that are handled, queued or delayed. */
     inFlight,
     /** Maximum delay of this process's timers in the last seconds with calls; 0 without calls. */
     latenessMs: () => lag.maxMs(),

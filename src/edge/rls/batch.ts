@@ -143,8 +143,8 @@ function readOne(bytes: Buffer, start: number, end: number): WireRequest {
 }
 
 export function batchCost({ requests }: WireBatchRequest, octets: number): Cost {
-  const share = requests.length > 0 ? octets / requests.length : octets;
-  const costs = requests.map((request) => requestCost(request, share));
+  const octetsEach = requests.length > 0 ? octets / requests.length : octets;
+  const costs = requests.map((request) => requestCost(request, octetsEach));
   return {
     bytes: Math.ceil(costs.reduce((sum, { bytes }) => sum + bytes, 0)),
     units: costs.reduce((sum, { units }) => sum + units, 1),

@@ -46,7 +46,7 @@ function detailFields(verdict: Verdict | undefined, answer: Answer): Fields {
   return verdict ? { reason: { stringValue: verdict.kind } } : {};
 }
 
-/** Times of the limit alone, without those of an answer that is neither held nor refused. */
+/** Times of the limit alone, without those of an answer that is neither delayed nor refused. */
 function describe(verdict: Limited, { delayMs, overallCode }: Answer): Fields {
   const { limit, decision, policy } = verdict;
   const fields: Fields = {

@@ -1,6 +1,6 @@
 import { NearestTexts } from '../../base/nearest.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { explain } from '../../engine/rules/match/explain.ts';
+import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';

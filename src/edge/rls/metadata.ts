@@ -133,7 +133,7 @@ const isRemarkable = (verdict: Verdict): boolean =>
 
 /**
  * Facts that statuses have no fields for, if any. These are whether a request passed on the soft part of a limit, how
- * long it was held, and the window of a limit that no unit describes.
+ * long it was delayed, and the window of a limit that no unit describes.
  *
  * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
  */

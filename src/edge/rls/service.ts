@@ -56,7 +56,7 @@ export interface Caller {
 /** The Rate Limit Service, independent of the transport. */
 export interface RlsService {
   /**
-   * Answers one request, after holding it if its rule shapes traffic. Never throws or rejects. Without a wait, the
+   * Answers one request, after a delay if its rule shapes traffic. Never throws or rejects. Without a wait, the
    * request is answered before this returns.
    *
    * @param reply  called once with the outcome, before observers are notified
@@ -64,7 +64,7 @@ export interface RlsService {
   shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): PromiseLike<void>;
 }
 
-/** Notified of each decision after the answer was sent, or immediately for a held request. */
+/** Notified of each decision after the answer was sent, or immediately for a delayed one. */
 export interface Observer {
   answered(request: WireRequest, answer: Answer, caller: Caller): void;
   /**
@@ -98,8 +98,8 @@ export interface Extras {
   readonly maxWaitMs?: number;
 }
 
-/** Number of calls that are held. */
-interface Holds {
+/** Number of answers that are delayed. */
+interface Delayed {
   count: number;
 }
 
@@ -113,7 +113,7 @@ export function createRlsService(
   decider: Decider,
   extras: Extras,
   observer: Observer,
-  holds: Holds = { count: 0 },
+  delayed: Delayed = { count: 0 },
 ): RlsService {
   const fail = (cause: unknown, call: OpenCall): void => {
     const error = toStatus(cause);
@@ -134,9 +134,9 @@ export function createRlsService(
       return fail(cause, call);
     }
     const { timeoutMs } = caller;
-    const holdMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
+    const delayMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
     try {
-      if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
+      if (delayMs > 0) replyLater(response, delayMs, caller, reply, delayed);
       else reply({ response });
       observer.answered(request, answer, caller);
     } catch (bug) {
@@ -208,26 +208,26 @@ const answered = Promise.resolve();
 const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller cancelled' };
 
 /**
- * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of
- * the enclosing function and a held call must keep its response alive, but not its request.
+ * Replies after `delayMs`, or as soon as the caller cancels. A separate function, since closures share the variables of
+ * the enclosing function and a delayed call must keep its response alive, but not its request.
  */
-function hold(
+function replyLater(
   response: WireResponse,
-  holdMs: number,
+  delayMs: number,
   caller: Caller,
   reply: (outcome: CallOutcome) => void,
-  holds: Holds,
+  delayed: Delayed,
 ): void {
-  let isHeld = true;
-  holds.count++;
+  let isWaiting = true;
+  delayed.count++;
   const end = (outcome: CallOutcome): void => {
-    if (!isHeld) return;
-    isHeld = false;
-    holds.count--;
+    if (!isWaiting) return;
+    isWaiting = false;
+    delayed.count--;
     clearTimeout(timer);
     reply(outcome);
   };
-  const timer = setTimeout(() => end({ response }), holdMs).unref(); // the open connection keeps the process alive
+  const timer = setTimeout(() => end({ response }), delayMs).unref(); // the open connection keeps the process alive
   caller.onGone?.(() => end({ error: callerGone }));
 }
 

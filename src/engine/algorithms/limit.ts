@@ -14,6 +14,18 @@ export const unitMs = {
   YEAR: 31_536_000_000,
 } as const;
 
+/** A duration in rules: `30s`, `1h30m`. */
+export const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
+
+const durationUnitMs: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 };
+
+/** Milliseconds of a duration; undefined if it is invalid. */
+export function durationMs(written: string): number | undefined {
+  if (!new RegExp(DURATION).test(written)) return undefined;
+  const parts = [...written.matchAll(/(\d+)([a-z]+)/g)];
+  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
+}
+
 /** @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/ratelimit/v3/rls.proto */
 export type Unit = keyof typeof unitMs;
 
@@ -308,8 +320,8 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   /** The state of a counter for operators. Default: drawn as a window. */
   draw?(limit: L, state: State | undefined, nowMs: number): Drawing;
   readonly state: StateFormat<L>;
-  /** `step` and `refund` for Redis, compiled or a file of Lua that defines a local function with the file's name. */
-  readonly script: URL | Compiled;
+  /** `step` and `refund` for Redis. */
+  readonly script: Compiled;
   /** The numbers of the limit, as the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];
 }
@@ -324,7 +336,7 @@ export interface Arrivals {
 /** A rate-limiting algorithm, with what only limits on rates answer. */
 export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** The keys of a rule that this algorithm has, and others may not have. */
-  readonly keys: readonly (keyof AlgorithmValues | 'adapt' | 'share')[];
+  readonly keys: readonly (keyof AlgorithmValues | 'share')[];
   /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
   heldAt(limit: L): HeldAt;

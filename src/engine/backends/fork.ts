@@ -1,8 +1,9 @@
 import type { State } from '../algorithms/limit.ts';
 import type { Backend, Fork, Operation, RunOptions, Unavailable } from './backend.ts';
 import type { CounterKey } from './key.ts';
-import { createMemoryBackend, type MemoryBackend, readNodes } from './memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend } from './memory/backend.ts';
 import { scatter } from './scatter.ts';
+import { readNodes } from './steps.ts';
 
 /** Counters at one point in time. */
 export interface Snapshot {

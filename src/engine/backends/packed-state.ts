@@ -3,7 +3,7 @@ import { MAX_COUNT, type State } from '../algorithms/limit.ts';
 const BYTES = 8; // a double
 
 /** The numbers of a state that are checked: another program's value shows at its beginning. */
-const CHECKED_NUMBERS = 16;
+export const CHECKED_NUMBERS = 16;
 
 /** A counter's state as little-endian doubles. */
 export function packState(state: State): Buffer {
@@ -14,7 +14,7 @@ export function packState(state: State): Buffer {
 
 /**
  * Reads a state; undefined if a number is no integer below 2^53, so that this service has not written it. Twin of
- * `state_of` in redis/dispatcher.lua.
+ * the one in redis/scripts/counters.ts.
  */
 export function unpackState(packed: Buffer): State | undefined {
   if (packed.length === 0 || packed.length % BYTES !== 0) return undefined;

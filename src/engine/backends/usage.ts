@@ -1,6 +1,5 @@
-import type { HeldAt, State } from '../algorithms/limit.ts';
-import { unitMs } from '../algorithms/limit.ts';
-import { algorithmFor, isReservation } from '../holds/limits.ts';
+import { type HeldAt, unitMs } from '../algorithms/limit.ts';
+import { algorithmFor } from '../holds/limits.ts';
 import type { Operation } from './backend.ts';
 import { type CounterKey, inOnePiece } from './key.ts';
 
@@ -14,7 +13,7 @@ export interface UsageEntry {
 }
 
 /** Usage that has been set aside, and does not change any more. */
-export interface UsageBatch {
+interface UsageBatch {
   /** Names the batch, for all times. */
   readonly id: string;
   /** Time since it was set aside. */
@@ -72,40 +71,6 @@ export const ABANDONED_MS = 600_000;
 export function heldAt({ limit, metered }: Pick<Operation, 'limit' | 'metered'>): Required<HeldAt> {
   const { most, ...at } = algorithmFor(limit).heldAt?.(limit) ?? { first: 0, last: -1, unit: 1 };
   return { ...at, most: metered === 'all' ? Number.POSITIVE_INFINITY : (most ?? Number.POSITIVE_INFINITY) };
-}
-
-/**
- * The hits that a counter has given back. Twin of `given_hits` in requests.lua.
- *
- * @param before  its state before that, and `after`
- */
-export function givenHits(operation: Operation, before: State | undefined, after: State | undefined, nowMs: number) {
-  const { limit } = operation;
-  const { first, last, unit, most } = heldAt(operation);
-  const sum = (held: State | undefined): number => {
-    const { state, report = state } = algorithmFor(limit).step(limit, held, nowMs, 0, false, operation);
-    return Math.min(
-      report.slice(first, last + 1).reduce((one, other) => one + other, 0),
-      most,
-    );
-  };
-  return Math.ceil(Math.abs(sum(before) - sum(after)) / unit);
-}
-
-/**
- * The hits that an operation adds to the usage of its counter, once it has been charged. Twin of `used_hits` in
- * counters.lua.
- *
- * @param usage  the hits that a step of a reservation adds; 0 for any other limit
- * @param given  the hits that the counter has given back; 0 for any other step
- */
-export function usedHits(operation: Operation, accepted: boolean, usage: number, given: number): number {
-  const { kind, limit, hits, commits = false } = operation;
-  if (kind === 'peek' || kind === 'forget') return 0;
-  if (kind === 'refund') return isReservation(limit) && !commits ? 0 : -hits;
-  if (isReservation(limit)) return usage - given;
-  if (kind === 'give_back') return -given;
-  return accepted || kind === 'charge' ? hits : 0;
 }
 
 /** Usage of counters in this process. */

@@ -12,7 +12,7 @@ import type {
 } from '../algorithms/limit.ts';
 import type { Compiled } from '../lua/compiled-step.ts';
 import type { Claim } from './claim.ts';
-import type { Reports } from './reports.ts';
+import type { Reports, SiteStanding } from './reports.ts';
 
 /**
  * Counts the hits of a limit, which may have holders, or be one site's: see `Claim`. An algorithm counts without regard
@@ -34,7 +34,7 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** Releases may state the status of the response: see `Claim`. */
   readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
-  readonly includes?: readonly (URL | Compiled)[];
+  readonly includes?: readonly Compiled[];
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */
@@ -42,6 +42,8 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
   account?(limit: L, state: State | undefined, nowMs: number, claim: Claim): Account;
+  /** What explanations show of a counter besides its state. */
+  standing?(limit: L, state: State | undefined, nowMs: number): { readonly site?: SiteStanding };
   /** Whether a child that shares the limit has called lately. @param child  its id */
   isActiveChild?(state: State | undefined, nowMs: number, child: number, limit: L): boolean;
   readonly state: ClaimedState<L>;

@@ -13,7 +13,9 @@ import {
   refund,
   type ShareNode,
   type ShareNumbers,
+  spareOf,
   step,
+  UNITS,
 } from './processor-sharing.ts';
 import { shareReasons } from './reports.ts';
 
@@ -117,29 +119,35 @@ function numbersOf(limit: FairShareLimit, claim: Claim | undefined): ShareNumber
   const capacity = burst * windowMs;
   const refillMs = capacity / Math.max(requestsPerUnit, 1);
   const depth = Math.min(path.length, children.length);
-  return {
-    rate: Math.max(requestsPerUnit, LEAST_RATE),
+  const rate = Math.max(requestsPerUnit, LEAST_RATE);
+  const numbers = {
+    rate,
     windowMs,
     capacity,
     refillMs,
     forgetMs: forgetMs(windowMs, refillMs),
     reserved,
     spare,
+    kept: 0,
     floor: threshold === undefined ? 0 : Math.floor((capacity * (100 - threshold)) / 100),
     critical: threshold === CRITICAL ? 1 : 0,
     depth,
-    children: listChildren(path, children, depth),
+    children: listChildren(path, depth, rate),
   };
+  return { ...numbers, kept: spareOf(numbers, capacity) };
 }
 
-function listChildren(path: readonly ChildNumbers[], ids: readonly number[], depth: number): readonly number[] {
+function listChildren(path: readonly ChildNumbers[], depth: number, rate: number): readonly number[] {
   const numbers: number[] = [];
   for (let at = 0; at < depth; at++) {
     const { reserve, weight, ceiling, reserved = 0 } = path[at] as ChildNumbers; // in range
-    numbers.push(ids[at] as number, reserve, weight, ceiling, reserved);
+    numbers.push(reserve, weight, ceiling, reserved, (weight * rate) / UNITS);
   }
   return numbers;
 }
+
+const isForChild = ({ path }: FairShareLimit, claim: Claim | undefined): boolean =>
+  path.length > 0 && (claim?.share?.children.length ?? 0) > 0;
 
 /** How long a child is remembered after its last call. */
 const forgetMs = (windowMs: number, refillMs: number): number => unitMs.MINUTE + 2 * windowMs + Math.ceil(3 * refillMs);
@@ -157,18 +165,22 @@ function isActiveChild(limit: FairShareLimit, state: State | undefined, nowMs: n
 const LATENESS = 16;
 
 /** The time until refused hits would pass if nothing else arrives, rounded up by at most a sixteenth. */
-function findWaitMs(numbers: ShareNumbers, state: State, hits: number): number {
+function findWaitMs(limit: FairShareLimit, claim: Claim | undefined, state: State, hits: number): number {
   if (state.length === 0) return 1; // they would have passed alone
-  const { windowMs, floor, refillMs } = numbers;
+  const numbers = numbersOf(limit, claim);
+  const { rate, windowMs, capacity, refillMs, kept, floor } = numbers;
   const atMs = state[AT] ?? 0;
   const wanted = hits * windowMs;
-  let guessMs = 1;
-  for (const [at, level] of openPath(numbers, splitNodes(state), atMs).levels.entries()) {
-    const { node, capacity, most, perMs, held, spare } = level;
-    if (wanted > (at === 0 ? capacity - floor : most)) return NEVER_MS;
-    const needed = at === 0 ? Math.min(wanted + held + spare, capacity) : Math.min(wanted, capacity);
-    guessMs = Math.max(guessMs, Math.ceil((needed - node[LEVEL]) / perMs));
-  }
+  const now = openPath(numbers, splitNodes(state), atMs);
+  const levels = now.levels.filter((level) => level !== false);
+  if (wanted > capacity - floor || levels.some(({ most }) => wanted > most)) return NEVER_MS;
+  const waitFor = (least: number, at: number, perMs: number): number =>
+    Math.ceil((least - (now.nodes[at]?.[LEVEL] ?? 0)) / perMs);
+  const guessMs = Math.max(
+    1,
+    waitFor(Math.min(wanted + now.held + kept, capacity), 0, rate),
+    ...levels.map((level, at) => waitFor(Math.min(wanted, level.capacity), at + 1, level.perMs)),
+  );
   const passes = (ms: number): boolean => {
     const path = openPath(numbers, splitNodes(state), atMs + ms);
     judge(numbers, path, hits);
@@ -229,16 +241,15 @@ export const fairShare: Counting<FairShareLimit> = {
   refund: (limit, state, nowMs, hits, chargedAtMs, claim) =>
     joinStep(refund(numbersOf(limit, claim), state && splitNodes(state), nowMs, hits, chargedAtMs)),
   describe(limit, report, _nowMs, outcome, claim) {
-    const numbers = numbersOf(limit, claim);
-    const { rate, windowMs, capacity, depth } = numbers;
+    const { requestsPerUnit, windowMs, burst } = limit;
     const [reason = 0, level = 0, left = 0, room = 0, used = 0, borrowed = 0, guard = 0, held = 0] = report;
-    const hits = hitsToFit(outcome.hits);
+    const taken = burst * windowMs - left;
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(Math.ceil((capacity - left) / windowMs) - takenBy(outcome), 0),
+      hitsBefore: Math.max(Math.ceil(taken / windowMs) - takenBy(outcome), 0),
       limitRemaining: Math.floor(room / windowMs),
-      durationUntilResetMs: Math.ceil((capacity - left) / rate),
-      retryAfterMs: outcome.accepted ? 0 : findWaitMs(numbers, report.slice(REPORT_HEAD), hits),
+      durationUntilResetMs: Math.ceil(taken / Math.max(requestsPerUnit, LEAST_RATE)),
+      retryAfterMs: outcome.accepted ? 0 : findWaitMs(limit, claim, report.slice(REPORT_HEAD), hitsToFit(outcome.hits)),
       delayMs: 0,
       soft: false,
       share: {
@@ -247,14 +258,15 @@ export const fairShare: Counting<FairShareLimit> = {
         used,
         borrowed,
         unspent: Math.floor(Math.max(guard, 0) / windowMs),
-        held: depth > 0 ? Math.ceil(held / windowMs) : 0,
+        held: isForChild(limit, claim) ? Math.ceil(held / windowMs) : 0,
       },
     };
   },
   heldAt: ({ windowMs }) => ({ first: 2, last: 2, unit: windowMs }),
   draw: () => ({ kind: 'level' }),
   isActiveChild: (state, nowMs, _child, limit) => isActiveChild(limit, state, nowMs),
-  state: { hasNodes: true, version: 2 },
+  state: { hasNodes: true, version: 3 },
   script: compiled.processor_sharing,
+  // equal for all children of the same rule
   scriptArgs: (limit, _nowMs, claim) => listNumbers(compiled.processor_sharing.fields, numbersOf(limit, claim)),
 };

@@ -4,6 +4,3 @@ export function removeAt(list: number[], first: number, count: number): void {
   for (let at = first; at < length; at++) list[at] = list[at + count] ?? 0;
   for (let gone = 0; gone < count; gone++) list.pop();
 }
-
-/** The digits of an integer. */
-export const writeInteger = (number: number): string => String(number);

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
+import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { watchLateness } from '../backends/lateness.ts';
 import type { StoreLimitation } from '../rules/compile/fit.ts';
@@ -38,12 +39,15 @@ async function ask(options: TimedOptions): Promise<{ readonly reason: string | u
   const { clock, monotonicMs = processMonotonicMs } = options;
   const lateness = watchLateness(monotonicMs);
   const context = { clock, monotonicMs, breakers: new Breakers(monotonicMs), lateness, onStoreEvent: () => {} };
-  const { backends } = await openBackends({ ...options, usage: false }, context);
-  const all = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
-  const areReady = (): boolean => all.every((backend) => backend.health().ready);
-  for (let waitedMs = 0; !areReady() && waitedMs < MAX_WAIT_MS; waitedMs += POLL_MS) await sleep(POLL_MS);
-  const answer = areReady() ? { reason: all.flatMap((backend) => backend.limitation?.() ?? [])[0] } : undefined;
-  lateness.close();
-  for (const backend of all) await backend.close();
-  return answer;
+  const all: Backend[] = [];
+  try {
+    const { backends } = await openBackends({ ...options, usage: false }, context);
+    all.push(backends.main, ...(backends.perSecond ? [backends.perSecond] : []));
+    const areReady = (): boolean => all.every((backend) => backend.health().ready);
+    for (let waitedMs = 0; !areReady() && waitedMs < MAX_WAIT_MS; waitedMs += POLL_MS) await sleep(POLL_MS);
+    return areReady() ? { reason: all.flatMap((backend) => backend.limitation?.() ?? [])[0] } : undefined;
+  } finally {
+    lateness.close();
+    for (const backend of all) await backend.close();
+  }
 }

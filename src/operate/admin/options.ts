@@ -2,13 +2,13 @@ import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import type { Reload } from '../../engine/rules/reload/reload.ts';
+import type { ListedFinding } from '../answers/findings.ts';
 import type { CandidateBook } from '../candidate/book.ts';
-import type { Findings } from '../findings/findings.ts';
 import type { SitesReport } from '../observe/site-counts.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { ReportedFigures, RulesInForceFacts, StoreFacts } from '../observe/table.ts';
@@ -16,7 +16,6 @@ import type { WorkReport } from '../observe/work-state.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { Audit } from './audit.ts';
-import type { OverrideRecords } from './override-records.ts';
 
 /** The processes that answer requests, as the parts that serve operators use them. */
 export interface Responders {
@@ -89,6 +88,12 @@ interface ShownSettings {
   readonly grpc: { readonly address: { readonly port?: number } };
 }
 
+/** A likely mistake in the configuration of a proxy. */
+export interface KnownFinding
+  extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example' | 'domain' | 'rule'> {
+  readonly sinceMs: number;
+}
+
 /** What operations need of the service. */
 export interface AdminOptions extends Responders {
   readonly settings: ShownSettings;
@@ -100,13 +105,12 @@ export interface AdminOptions extends Responders {
   /** The same rules, with how they were loaded. */
   readonly sourced: SourcedRules;
   readonly candidate: CandidateBook;
-  readonly overrides: OverrideRecords;
-  /** The overrides that are followed. */
-  readonly followed: Pick<Overrides, 'all'>;
+  /** Operators' overrides of single descriptors, as the deciders follow them. */
+  readonly overrides: Overrides;
   readonly audit: Audit;
   readonly access: AccessOptions;
   readonly statistics: Statistics;
-  readonly findings: Pick<Findings, 'list'>;
+  readonly findings: () => readonly KnownFinding[];
   /** The names of counters. */
   readonly counters: Counters;
   /** Requests that all processes received in the last minute. */

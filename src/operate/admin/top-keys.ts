@@ -4,10 +4,10 @@ import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
-import { ByteBudget, RotatingTop } from '../../lab/sketches/rotating-top.ts';
-import { mergeTop, type TopList } from '../../lab/sketches/space-saving.ts';
-import { createTopName, SEPARATOR } from '../../lab/sketches/top-name.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
+import { ByteBudget, RotatingTop } from '../sketches/rotating-top.ts';
+import { mergeTop, type TopList } from '../sketches/space-saving.ts';
+import { createTopName, SEPARATOR } from '../sketches/top-name.ts';
 import { Sample } from './sample.ts';
 import { countBounds, sampleConfidence, unlistedAtMost } from './sampling-error.ts';
 

@@ -1,8 +1,8 @@
 import type { Hash } from '../../base/hashed.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { encodedEntries } from '../../lab/sketches/top-name.ts';
 import { describeTop, mergeRules, type RefusedTop } from '../admin/top-keys.ts';
 import type { RefusedClient, ShownKey } from '../answers/views.ts';
+import { encodedEntries } from '../sketches/top-name.ts';
 import { Episode } from './episode.ts';
 import { type Range, Series } from './series.ts';
 

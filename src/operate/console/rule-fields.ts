@@ -1,6 +1,6 @@
 /**
  * The fields of a rule's series. passed, refused: descriptors per second. soft, shadow: hits per second. share: the
- * highest used share of its limit.
+ * largest used part of its limit.
  */
 export const ruleFields = ['passed', 'refused', 'soft', 'shadow', 'share'] as const;
 

@@ -8,7 +8,7 @@ export const ranges = {
 export type Range = keyof typeof ranges;
 export const rangeNames = Object.keys(ranges) as readonly Range[]; // ranges has no other keys
 
-/** How the rows of a step are merged: rates are averaged; latencies and shares keep their maximum. */
+/** How the rows of a step are merged: rates are averaged; latencies and used parts keep their maximum. */
 type Merge = 'mean' | 'max';
 
 /** The rows of the last minute, ten minutes, hour and day. */

@@ -69,7 +69,7 @@ export const ruleRows = {
   ),
   share: gauge(
     'weir_rule_highest_share',
-    'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 if hits beyond the limit are counted.',
+    'The largest part of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 if hits beyond the limit are counted.',
   ),
 };
 
@@ -174,8 +174,8 @@ export const tallyRows = {
   ),
   undecided: counter(
     'weir_undecided_total',
-    'Requests without a decision in time, which their proxy may have let pass, by reason.',
-    { labels: ['reason'], known: ['store', 'overload', 'late', 'cancelled', 'in_flight', 'other'] },
+    'Requests without a decision in time, which their proxy may have let pass, by reason. lost: in flight when their process ended, as of its last report.',
+    { labels: ['reason'], known: ['store', 'overload', 'late', 'cancelled', 'in_flight', 'lost', 'other'] },
   ),
   unknownDomains: counter('weir_domain_not_found_total', 'Descriptors of domains that have no rules.', {
     labels: ['domain'],
@@ -280,7 +280,7 @@ export interface DeciderParts {
     latenessMs(): number;
     readonly memory: { readonly connections: number; readonly bytes: number; readonly maxBytes: number };
   };
-  readonly held: { readonly count: number };
+  readonly delayed: { readonly count: number };
   readonly health: { readonly openWatches: number };
   readonly ledger: {
     readonly leases: { readonly leased: number } | undefined;
@@ -327,13 +327,13 @@ export const processFigures = {
 export const deciderFigures = {
   inFlight: ofDecider.gauge(
     'weir_calls_in_flight',
-    'Calls that are being handled or wait to be, including held calls.',
+    'Calls that are being handled or wait to be, including delayed ones.',
     ({ overload }) => overload.inFlight(),
   ),
   held: ofDecider.gauge(
     'weir_calls_held',
-    'Calls that are held until they may pass (max_delay).',
-    ({ held }) => held.count,
+    'Calls whose answers are delayed until they may pass (max_delay).',
+    ({ delayed }) => delayed.count,
   ),
   connections: ofDecider.gauge(
     'weir_connections',
@@ -396,7 +396,7 @@ export const partFigures = {
   ),
   quotaUnavailable: ofPart.counter(
     'weir_rlqs_unavailable_total',
-    'Reports of buckets that the store could not take: the proxy keeps its share until it expires.',
+    'Reports of buckets that the store could not take: the proxy keeps its quota until it expires.',
     ofQuotas('unavailable'),
   ),
   pendingCommits: ofPart.gauge(

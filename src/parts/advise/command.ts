@@ -1,9 +1,9 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { addServiceOptions, type ReplaySurroundings } from '../../cli/commands/admin.ts';
+import { addServiceOptions, type Surroundings } from '../../cli/commands/admin.ts';
 import { addTrafficOptions, onFiles, part, reorderOption } from '../replay/command.ts';
 
 /** Adds the command that proposes limits. */
-export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
+export function addAdviseCommand(program: Command, surroundings: Surroundings): void {
   const command = program
     .command('advise')
     .summary('propose limits from traffic')

@@ -1,5 +1,5 @@
 import { printableJson, printableLines } from '../../base/printable.ts';
-import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, type Target } from '../../cli/commands/client.ts';
 import { forTerminal } from '../../cli/commands/for-terminal.ts';
 import { loadRulesAt, loadSettings } from '../../cli/commands/load-rules.ts';
@@ -49,7 +49,7 @@ const SEED = 1;
 export async function runAdvise(
   files: readonly string[],
   flags: AdviseFlags,
-  surroundings: ReplaySurroundings,
+  surroundings: Surroundings,
 ): Promise<void> {
   if (flags.json && flags.yaml) throw new CommandFailed('--json and --yaml cannot be used together');
   const advised = await (flags.live ? adviceOfService(files, flags) : adviceOnFiles(files, flags, surroundings));
@@ -65,7 +65,7 @@ export async function runAdvise(
 async function adviceOnFiles(
   files: readonly string[],
   flags: AdviseFlags,
-  { env, input, showProgress }: ReplaySurroundings,
+  { env, input, showProgress }: Surroundings,
 ): Promise<Advice> {
   const { rules: path, overlay, maxKeysHit = DEFAULT_MAX_KEYS_HIT } = flags;
   if (path === undefined) throw new CommandFailed('expected --rules, a rule file or directory, or --live; got none');

@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import type { JsonOverload } from '../../edge/http/api.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import type { Compile } from '../../lab/mapping/mapping-block.ts';
 import { loadPatterns } from '../../operate/observe/mogrifier.ts';
 import { start } from '../../serve/parts/start-up.ts';
+import type { Compile } from '../lab/mapping/mapping-block.ts';
 import { type AuthzMapping, authzRoute, parseAuthzMapping } from './route.ts';
 
 /**

@@ -12,8 +12,8 @@ import {
   type RequestFields,
   readDescriptors,
   readLimitItems,
-} from '../../lab/mapping/actions.ts';
-import { type Compile, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
+} from '../lab/mapping/actions.ts';
+import { type Compile, type MappingBlock, parseBlock } from '../lab/mapping/mapping-block.ts';
 
 /** Creates the request that a proxy would send for a client's request. */
 export type AuthzMapping = (headers: ReceivedHeaders) => WireRequest;

@@ -4,7 +4,7 @@ import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { countedBy, hashCounter, sampledPositions } from '../../lab/record/sampling.ts';
+import { countedBy, hashCounter, sampledPositions } from '../lab/record/sampling.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */
 interface ComparedVerdicts {

@@ -6,8 +6,8 @@ import {
   type RequestFields,
   readLimitItem,
   valueAction,
-} from '../../lab/mapping/actions.ts';
-import { compileRegExp, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
+} from '../lab/mapping/actions.ts';
+import { compileRegExp, type MappingBlock, parseBlock } from '../lab/mapping/mapping-block.ts';
 import { asObject, asObjects, isTyped, objectsIn, type UncheckedObject } from './dump.ts';
 
 /** The settings of a rate limit filter that concern all of its calls. */

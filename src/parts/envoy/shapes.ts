@@ -3,7 +3,7 @@ import { nodesFor, placedNodes } from '../../engine/rules/match/level.ts';
 import { findNode } from '../../engine/rules/match/match.ts';
 import type { Level, PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
-import { type EntryShape, everyRequest } from '../../lab/mapping/actions.ts';
+import { type EntryShape, everyRequest } from '../lab/mapping/actions.ts';
 
 /** The entries of a descriptor that Envoy can send. */
 export type DescriptorShape = readonly EntryShape[];

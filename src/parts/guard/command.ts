@@ -5,13 +5,13 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { addAccessOptions, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, type Target, toUrl } from '../../cli/commands/client.ts';
+import { addAccessOptions, command, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
+import { CommandFailed, callApi, guarded, printAnswer, type Target, toUrl } from '../../cli/commands/client.ts';
+import type { Paint } from '../../cli/commands/paint.ts';
 import { onSignal } from '../../cli/process/process.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
-import type { Offender } from '../../operate/answers/views.ts';
+import type { Offender, OffenderList } from '../../operate/answers/views.ts';
 import type { GuardEvent } from './guard.ts';
-import { addOffendersCommand, timesOption } from './offenders-command.ts';
 
 interface GuardFlags extends Omit<Target, 'target'> {
   readonly target: readonly string[];
@@ -213,4 +213,33 @@ function allowed(written: string): AddressBlock | 'none' {
   const block = written === 'none' ? written : parseAddressBlock(written);
   if (block) return block;
   throw new InvalidArgumentError('expected none, or a block of IP addresses such as 198.51.100.0/24 or 2001:db8::1.');
+}
+
+/** Adds the command that lists offenders. */
+function addOffendersCommand(program: Command, surroundings: Surroundings): void {
+  const offenders = command(program, 'offenders', 'list addresses refused again and again')
+    .description('List addresses that were refused many times their limit in the last minute.')
+    .addOption(timesOption())
+    .option('--rule <path>', 'only of this rule')
+    .option('--count <n>', 'how many', count, 50)
+    .option('--follow', 'print it again every two seconds', false);
+  printAnswer(offenders, surroundings, {
+    call: ({ times, rule, count: most }: { times: number; rule?: string; count: number }) => ({
+      operation: 'GET /api/v1/offenders',
+      query: { times, rule, count: most },
+    }),
+    render: renderOffenders,
+  });
+}
+
+const timesOption = (): Option =>
+  new Option('--times <n>', 'refused at least this many times what the limit admits').argParser(count).default(10);
+
+function renderOffenders({ offenders, more, times }: OffenderList, paint: Paint): string {
+  if (offenders.length === 0) return `no address was refused ${times} times its limit in the last minute`;
+  const lines = offenders.map(
+    ({ address, refused, limit, rule }) =>
+      `${paint.strong(address)}  ${refused} refused in the last minute  ${paint.dim(`${rule}: ${limit}`)}`,
+  );
+  return [...lines, ...(more > 0 ? [`and ${more} more: --count`] : [])].join('\n');
 }

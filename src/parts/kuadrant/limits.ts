@@ -1,7 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
 import { type Answer, decideFor } from '../../engine/decide/decide.ts';
-import { PlainCharges } from '../../engine/decide/plain-charges.ts';
 import {
   type Door,
   type Plan,
@@ -17,6 +16,7 @@ import type { Debit } from '../../engine/ledger/debit.ts';
 import { storeCall } from '../../engine/ledger/store-budget.ts';
 import { match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { PlainCharges } from './plain-charges.ts';
 
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the

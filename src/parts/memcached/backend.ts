@@ -11,7 +11,6 @@ import type {
   Settlement,
   Unavailable,
 } from '../../engine/backends/backend.ts';
-import { swap } from '../../engine/backends/cas.ts';
 import { forkFrom } from '../../engine/backends/fork.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { type Lateness, PUNCTUAL } from '../../engine/backends/lateness.ts';
@@ -20,6 +19,7 @@ import { scatter } from '../../engine/backends/scatter.ts';
 import { stepAll } from '../../engine/backends/steps.ts';
 import { within } from '../../engine/backends/within.ts';
 import { longestMemoryMs } from '../../engine/holds/limits.ts';
+import { swap } from './cas.ts';
 import { type MemcachedClient, safeKey, toExptime } from './client.ts';
 import type { MemcachedServers } from './servers.ts';
 import { countInWindow, findWindow, readCount } from './windows.ts';

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Monotonic } from '../../base/clock.ts';
 import type { BackendHealth } from '../../engine/backends/backend.ts';
-import type { Item, SwapStore } from '../../engine/backends/cas.ts';
+import type { Item, SwapStore } from './cas.ts';
 
 /** One memcached server. Keys must be made by `safeKey`. Calls reject while the server cannot be reached. */
 export interface MemcachedClient extends SwapStore {

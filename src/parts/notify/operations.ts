@@ -33,11 +33,13 @@ const listOperation = (notifications: Notifications | undefined) =>
   operation('GET /api/v1/notifications', {
     summary: 'counters that passed a share of their limit (notify), the last 100',
     need: 'read',
+    domains: 'selected',
     answers:
       'The last ones first. `percent` is the share of the limit, `used` what was used of it when it passed. `dropped` counts those that were too many to be delivered, `waiting` those that the webhook has not taken yet.',
-    answer: () => {
+    answer: ({ scope }) => {
       if (!notifications) throw new ApiProblem(404, 'nobody is notified: set NOTIFY or NOTIFY_WEBHOOK_URL');
-      return notifications.list();
+      const all = notifications.list();
+      return { ...all, notifications: all.notifications.filter(({ domain }) => scope.hasDomain(domain)) };
     },
   });
 

@@ -9,8 +9,8 @@ import type { ProxyQuota, QuotaReport } from '../../operate/answers/quotas.ts';
 
 /** Adds the command that shows the quotas of proxies, and their use. */
 export function addQuotasCommand(program: Command, surroundings: Surroundings): void {
-  const quotas = command(program, 'quotas', 'list share and use of proxies (RLQS)')
-    .description('List share, demand and use of proxies (RLQS).')
+  const quotas = command(program, 'quotas', 'list quota and use of proxies (RLQS)')
+    .description('List quota, demand and use of proxies (RLQS).')
     .argument('[domain]', 'only of this domain')
     .argument('[descriptor]', `only of this bucket: ${DESCRIPTOR}`)
     .option('--rule <path>', 'only of this rule')

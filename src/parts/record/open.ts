@@ -3,11 +3,11 @@ import { mkdir } from 'node:fs/promises';
 import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
-import { RECORDING_VERSION } from '../../lab/record/format.ts';
 import { failingText } from '../../operate/observe/work-state.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 import { start } from '../../serve/parts/start-up.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { RECORDING_VERSION } from '../lab/record/format.ts';
 import { RecordingFiles } from './files.ts';
 import { Recorder } from './recorder.ts';
 

@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { list, parseSpan, type ReplaySurroundings, whole } from '../../cli/commands/admin.ts';
+import { list, parseSpan, type Surroundings, whole } from '../../cli/commands/admin.ts';
 import { CommandFailed, guarded } from '../../cli/commands/client.ts';
 import { logFormats } from './readers/format-names.ts';
 
 /** Adds the command that replays recorded traffic. */
-export function addReplayCommand(program: Command, surroundings: ReplaySurroundings): void {
+export function addReplayCommand(program: Command, surroundings: Surroundings): void {
   const command = program
     .command('replay')
     .summary('replay recorded traffic against rules')
@@ -70,14 +70,14 @@ export function part(written: string): number {
   throw new InvalidArgumentError('expected a share such as 0.1% or 0.001.');
 }
 
-type RunOnFiles<F> = (files: readonly string[], flags: F, surroundings: ReplaySurroundings) => Promise<void>;
+type RunOnFiles<F> = (files: readonly string[], flags: F, surroundings: Surroundings) => Promise<void>;
 
 /**
  * Runs a command on files; unreadable input is reported without a stack trace.
  *
  * @param load  imports the function that runs the command
  */
-export const onFiles = <F>(surroundings: ReplaySurroundings, load: () => Promise<RunOnFiles<F>>) =>
+export const onFiles = <F>(surroundings: Surroundings, load: () => Promise<RunOnFiles<F>>) =>
   guarded(surroundings.fail, async (files: readonly string[], flags: F) => {
     const [run, { UnreadableInput }] = await Promise.all([load(), import('./input.ts')]);
     try {

@@ -52,21 +52,16 @@ export class ReplayEngine {
   #nowMs = 0;
   /** Whether the current request has hashed values. */
   #isHashed = false;
-  /** Rules for requests with hashed values. */
-  #hashBlind: RuleTree | undefined;
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
     const clock = (): number => this.#nowMs;
+    const blind = hashBlind(rules);
     const offline = createOfflineDecider(clock, modes, memory);
     this.#memory = offline.memory;
     this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
     this.#decider = {
       ...offline,
-      rules: () => {
-        if (!this.#isHashed) return rules;
-        this.#hashBlind ??= hashBlind(rules);
-        return this.#hashBlind;
-      },
+      rules: () => (this.#isHashed ? blind : rules),
       overrides: this.#overrides,
       estimates: createEstimates(),
       counters: (limit, domain, entries) => {

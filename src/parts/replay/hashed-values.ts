@@ -1,13 +1,12 @@
 import { isHash } from '../../base/hashed.ts';
-import { namesValues, withOpaqueValues } from '../../engine/rules/match/level.ts';
+import { namesValues } from '../../engine/rules/match/level.ts';
 import { type Entry, findNode, inRuleOrder } from '../../engine/rules/match/match.ts';
 import type { Domain, Level, RuleTree } from '../../engine/rules/match/tree.ts';
-import { matchDigest } from '../../lab/record/hashing.ts';
+import { matchDigest } from '../lab/record/hashing.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
 /** A rule set that answers requests with hashed values. */
 interface Side {
-  /** Rules for requests with hashed values; see `hashBlind`. */
   readonly rules: RuleTree;
   readonly digest: string;
   /** Whether these rules match like all rules in use during the recording. */
@@ -24,7 +23,7 @@ export class HashedValues implements ReplayObserver {
   mismatched = 0;
 
   constructor(trees: readonly RuleTree[]) {
-    this.#sides = trees.map((tree) => ({ rules: hashBlind(tree), digest: matchDigest(tree), isAsRecorded: false }));
+    this.#sides = trees.map((tree) => ({ rules: tree, digest: matchDigest(tree), isAsRecorded: false }));
   }
 
   /** @param digest  digest of the rules that matched requests before their values were hashed */
@@ -67,13 +66,13 @@ function meetsHash(domain: Domain, entries: readonly Entry[]): boolean {
   for (const entry of inRuleOrder(domain, entries)) {
     if (!level) return false;
     if (isHash(entry.value) && namesValues(level, entry.key)) return true;
-    level = findNode(level, entry)?.children;
+    level = findNode(level, entry, undefined, isHash)?.children;
   }
   return false;
 }
 
 /**
- * Copies rules so that a hash matches no value pattern. The original value matched none either (see `needsValue`), so
- * under the recorded rules, its hash matches the same rule whatever its characters.
+ * Rules under which a hash matches no value pattern. The original value matched none either (see `needsValue`), so under
+ * the recorded rules, its hash matches the same rule whatever its characters.
  */
-export const hashBlind = (rules: RuleTree): RuleTree => withOpaqueValues(rules, isHash);
+export const hashBlind = (rules: RuleTree): RuleTree => ({ ...rules, isOpaque: isHash });

@@ -1,4 +1,4 @@
-import type { RecordedSettings } from '../../lab/record/format.ts';
+import type { RecordedSettings } from '../lab/record/format.ts';
 import type { HashedValues } from './hashed-values.ts';
 
 /** Settings of this process that affect decisions. */

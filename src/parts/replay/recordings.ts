@@ -1,5 +1,5 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import type { RecordingHeader } from '../../lab/record/format.ts';
+import type { RecordingHeader } from '../lab/record/format.ts';
 import { type Input, readLines } from './input.ts';
 import { merged } from './order.ts';
 import { type Fields, isObject, isOverride, parseRecorded } from './readers/request-line.ts';

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { printableJson } from '../../base/printable.ts';
-import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -62,7 +62,7 @@ interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
 export async function runReplay(
   files: readonly string[],
   flags: ReplayFlags,
-  surroundings: ReplaySurroundings,
+  surroundings: Surroundings,
 ): Promise<void> {
   if (flags.json && flags.answers) throw new CommandFailed('--json and --answers cannot be used together');
   const inputs = await openInputs(files, surroundings.input);
@@ -90,7 +90,7 @@ interface AnsweringOptions {
   /** The rules, and the others with which they are compared. */
   readonly trees: readonly RuleTree[];
   readonly observers: readonly ReplayObserver[];
-  readonly showProgress: ReplaySurroundings['showProgress'];
+  readonly showProgress: Surroundings['showProgress'];
   readonly onBatch?: () => Promise<void>;
 }
 
@@ -126,7 +126,7 @@ export async function answerRequests(open: TrafficOpener, options: AnsweringOpti
  */
 export async function answerTraffic(
   flags: AnswerFlags,
-  { env, write, print, showProgress }: ReplaySurroundings,
+  { env, write, print, showProgress }: Surroundings,
   open: TrafficOpener,
 ): Promise<void> {
   const settings = await loadSettings(env);

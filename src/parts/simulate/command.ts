@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type ReplaySurroundings, whole } from '../../cli/commands/admin.ts';
+import { type Surroundings, whole } from '../../cli/commands/admin.ts';
 import { CommandFailed, guarded } from '../../cli/commands/client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
 import { scenarioNames, upstreamChanges } from './scenario-names.ts';
 
 /** Adds the command that simulates traffic. */
-export function addSimulateCommand(program: Command, surroundings: ReplaySurroundings): void {
+export function addSimulateCommand(program: Command, surroundings: Surroundings): void {
   program
     .command('simulate')
     .summary('replay simulated traffic against rules')

@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { parseMapping } from '../replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
@@ -20,7 +20,7 @@ export interface SimulateFlags {
 }
 
 /** @throws CommandFailed if rules, mapping or settings are invalid, or a file cannot be written */
-export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
+export async function runSimulation(flags: SimulateFlags, surroundings: Surroundings): Promise<void> {
   const { scenario, seed, out } = flags;
   const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
   const made = simulated(scenario, seed, mapping);

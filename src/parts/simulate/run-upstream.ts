@@ -1,6 +1,6 @@
 import { printableJson } from '../../base/printable.ts';
 import { table } from '../../base/texts.ts';
-import type { ReplaySurroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
@@ -41,7 +41,7 @@ const FINDS_MS = 10_000;
  */
 export async function runUpstreamSimulation(
   flags: UpstreamFlags,
-  { env, print }: Pick<ReplaySurroundings, 'env' | 'print'>,
+  { env, print }: Pick<Surroundings, 'env' | 'print'>,
 ): Promise<void> {
   const settings = await loadSettings(env);
   const { upstream, arrivals, clients, change, rules, against, seed, json } = flags;

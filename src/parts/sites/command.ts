@@ -1,16 +1,16 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
-import { table } from '../../base/texts.ts';
+import { count as grouped, table } from '../../base/texts.ts';
 import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
 import type { ListedShare, ShareList, SiteList, SitePortion } from '../../operate/answers/sites.ts';
 
-/** Adds the command that shows the sites, and each site's share of the limits. */
+/** Adds the command that shows the sites, and each site's part of the limits. */
 export function addSitesCommand(program: Command, surroundings: Surroundings): void {
   const { print, fail } = surroundings;
-  command(program, 'sites', 'list sites, and their shares of limits')
+  command(program, 'sites', 'list sites, and their parts of limits')
     .description('List the sites that share limits, and what each has and uses.')
     .option('--count <n>', 'how many limits', count, 20)
     .action(
@@ -30,7 +30,7 @@ function whyHidden(error: unknown): string {
   throw error;
 }
 
-/** The sites, and their shares, or the reason why these are hidden. */
+/** The sites, and their parts, or the reason why these are hidden. */
 interface FoundSites {
   readonly sites: SiteList;
   readonly shares: ShareList | string;
@@ -44,7 +44,7 @@ export function renderSites({ sites, shares }: FoundSites, paint: Paint): string
     '',
     `measured in the last minute: ${errorRatio > errorBound ? paint.bad(measured) : measured}`,
     '',
-    ...(typeof shares === 'string' ? [paint.dim(`shares are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
+    ...(typeof shares === 'string' ? [paint.dim(`parts are not shown: ${shares}`)] : shareTable(shares, sites, paint)),
   ].join('\n');
 }
 
@@ -57,9 +57,9 @@ function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly str
     roundTripMs > 0 ? `${Math.round(roundTripMs)} ms` : '-',
     agoText(silentMs),
     agoText(counts.askedMsAgo),
-    String(counts.failures),
-    String(counts.untimely),
-    String(counts.borrowed),
+    grouped(counts.failures),
+    grouped(counts.untimely),
+    grouped(counts.borrowed),
   ]);
   const [head = '', ...lines] = table([
     ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
@@ -88,7 +88,7 @@ function shareTable({ limits, more }: ShareList, { site }: SiteList, paint: Pain
 }
 
 const limitHead = (one: ListedShare, paint: Paint): string => {
-  const of = `${one.limit}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
+  const of = `${one.limit.replace(/\d{4,}/g, (digits) => grouped(Number(digits)))}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
   return `${paint.strong(`${one.domain} ${shownEntries(one.entries)}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
 };
 
@@ -105,13 +105,13 @@ function errorText({ errorRatio, errorBound }: ListedShare, paint: Paint): strin
 
 function siteTable({ sites }: ListedShare, own: string, paint: Paint): readonly string[] {
   const [head = '', ...lines] = table([
-    ['SITE', 'BASE', 'MOVED', 'SHARE', 'USED', ''],
+    ['SITE', 'BASE', 'MOVED', 'PART', 'USED', ''],
     ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
       site,
-      String(base),
-      moved > 0 ? `+${moved}` : String(moved),
-      String(share),
-      used === undefined ? '?' : String(used),
+      grouped(base),
+      moved > 0 ? `+${grouped(moved)}` : grouped(moved),
+      grouped(share),
+      used === undefined ? '?' : grouped(used),
       ageText(more, site === own),
     ]),
   ]);

@@ -12,6 +12,9 @@ import type { UsageStore } from './usage-store.ts';
 /** Package that usage in PostgreSQL needs in addition: an optional peer dependency. */
 const PACKAGE = 'pg';
 
+/** Until then the processes that answer requests may still start. */
+const START_MS = 10_000;
+
 interface UsageSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'rules' | 'hash'> {
   /** The counters are in the memory of each decider. */
   readonly isInMemory: boolean;
@@ -41,7 +44,7 @@ export function openUsage(
       retention: background.add('usage_retention', 'deleting old usage'),
       rows: background.add('usage_rows', 'keeping every row of usage'),
     });
-    const state = background.add('usage', 'collecting usage');
+    const state = background.add('usage', 'collecting usage', START_MS);
     add({ close: every(settings.intervalMs, () => void state.run(() => collector.collect())) }); // what is left is collected after the next start
     return { store };
   });
@@ -65,11 +68,11 @@ async function openStore(at: NonNullable<Settings['usage']>['at'], log: ProcessC
 function askDeciders({ ask, askOne, isInMemory }: Pick<UsageSources, 'ask' | 'askOne' | 'isInMemory'>): UsageSource {
   /** @returns what each source has returned */
   const call = async (message: MethodCall<UsageSource>): Promise<readonly unknown[]> => {
-    const question = { kind: 'usage', call: message } as const;
-    if (isInMemory) return (await ask(question)).flatMap(({ reply }) => reply);
-    const reply = await askOne(question);
-    if (!reply) throw new Error('no process that answers requests has replied');
-    return reply;
+    const question = { kind: 'part', part: 'usage', question: message } as const;
+    const replies = isInMemory ? (await ask(question)).map(({ reply }) => reply) : [await askOne(question)];
+    const known = replies.flatMap((reply) => (reply as readonly unknown[] | undefined) ?? []); // by the same capability
+    if (known.length === 0 && !isInMemory) throw new Error('no process that answers requests has replied');
+    return known;
   };
   // the results are those of the same method
   return {

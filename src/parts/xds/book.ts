@@ -62,11 +62,17 @@ class Answers {
   take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
     const outcome = this.#check(answer);
     this.#load(outcome);
+    void this.#learnLimitation();
     return outcome.refusal.length === 0 ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 
   close(): void {
     this.#options.overlay?.close();
+  }
+
+  /** Reports rules that the store was found unable to count; later answers that have such rules are refused. */
+  async #learnLimitation(): Promise<void> {
+    if (await this.#options.store?.limitation?.learn()) this.#checkAgain();
   }
 
   /** Applies the refused answer if it is valid with the new overlay, or else the new overlay to the applied answer. */

@@ -2,29 +2,29 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { every } from '../../base/clock.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { parseTokens, Sessions } from '../../operate/admin/access.ts';
+import { Addresses } from '../../engine/rules/match/addresses.ts';
+import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
-import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../../operate/admin/override-records.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
 import { Live } from '../../operate/console/live.ts';
 import { consoleOperations } from '../../operate/console/operations.ts';
-import { PrometheusHistory } from '../../operate/console/prometheus-history.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
+import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
 import { operatorParts } from '../../parts/operators.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
-import { type Add, CannotStart, openParts } from '../parts/start-up.ts';
+import { CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
 import type { OperatorPart } from './part.ts';
 
-interface OperatorSources
-  extends Pick<AdminOptions, 'version' | 'statistics' | 'findings'>,
-    Pick<ControlStart, 'localToken'> {
+interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics'>, Pick<ControlStart, 'localToken'> {
+  readonly incidents: Incidents;
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -32,6 +32,8 @@ interface OperatorSources
   readonly refreshed: () => Promise<void>;
   /** Overrides that the deciders follow, if any. */
   readonly standing: readonly StandingOverride[] | undefined;
+  /** The part of the statistics that earlier control processes have sent. */
+  readonly earlier: Statistics;
 }
 
 /**
@@ -41,12 +43,13 @@ interface OperatorSources
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, metrics, refreshed, standing, localToken, ...others }: OperatorSources,
+  { core, responders, metrics, refreshed, standing, earlier, localToken, incidents, ...others }: OperatorSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
   return openParts(async (add) => {
-    const { records, rules, counters, hash } = core;
+    const { records, hasOwnRecords, rules, counters, hash, overrides } = core;
+    const parts: OperatorPart[] = [];
     const options: AdminOptions = {
       ...responders, // all of its members are own properties
       ...others,
@@ -56,15 +59,19 @@ export function openOperators(
       rules: rules.book.rules,
       sourced: rules,
       candidate: rules.candidate,
-      overrides: followOverrides(core, { standing, ask: responders.ask, add, ...context }),
-      followed: core.overrides,
+      overrides,
+      findings: () => parts.flatMap((part) => part.findings?.() ?? []),
       audit: new Audit({
         sink: settings.admin.auditLog,
         clock,
         records,
         state: background.add('audit_log', 'writing the audit log'),
       }),
-      access: { tokens: readTokens(settings, localToken), sessions: new Sessions(clock, settings.debug.address.port) },
+      access: {
+        tokens: readTokens(settings, localToken),
+        sessions: new Sessions(clock, settings.debug.address.port),
+        identity: settings.admin.identity && readIdentity(settings.admin.identity),
+      },
       counters,
       background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
@@ -72,7 +79,7 @@ export function openOperators(
         return live.service.requestsOfMinute(others.statistics);
       },
     };
-    const live = add(new Live(options, metrics.durations));
+    const live = add(new Live(options, metrics.durations, incidents));
     const facts = () => reportInstance(settings, options, live);
     const heartbeat =
       settings.counters.store.kind === 'redis'
@@ -82,20 +89,26 @@ export function openOperators(
       ...options,
       live,
       heartbeat,
-      prometheus: settings.prometheus && new PrometheusHistory({ ...settings.prometheus, clock }),
+      history: () => parts.find((part) => part.history)?.history,
       self: () => ({ ...facts(), atMs: clock(), isThis: true }),
     });
-    const parts: OperatorPart[] = [];
+    const explains = () => parts.flatMap(({ explained }) => explained ?? []);
+    const ofParts = { ...context, records, hasOwnRecords, standing, earlier, explains };
     for (const open of Object.values(operatorParts)) {
-      const part = await open(options, settings, { ...context, records });
+      const part = await open(options, settings, ofParts);
       add({ close: () => part.close?.() });
       parts.push(part);
     }
-    const more = [...ofConsole, ...parts.flatMap((part) => part.operations)];
-    const explains = parts.flatMap((part) => part.explained ?? []);
+    const more = [...ofConsole, ...parts.flatMap((part) => part.operations ?? [])];
+    const timers = parts.flatMap((part) => part.onCallFinished ?? []);
     return {
-      operations: adminOperations(options, more, explains),
+      operations: adminOperations(options, more),
+      /** Pages besides the operations. */
+      pages: parts.flatMap((part) => [...(part.pages ?? [])]),
       options,
+      onCallFinished(method: string, elapsedMs: number): void {
+        for (const time of timers) time(method, elapsedMs);
+      },
       /** What metrics show of optional capabilities. */
       facts: async () =>
         Object.assign({}, ...(await Promise.all(parts.map((part) => part.facts?.())))) as Partial<InstanceFacts>, // of each
@@ -110,40 +123,9 @@ function readTokens({ admin }: Settings, localToken: string): AdminOptions['acce
   return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
 }
 
-/** What following records needs. */
-interface Following extends Pick<ProcessContext, 'background'> {
-  readonly add: Add;
-}
-
-/** Until then the processes that answer requests may still start. */
-const START_MS = 10_000;
-
-function followOverrides(
-  { records, overrides: followed, clock, hasOwnRecords, hash }: ControlCore,
-  {
-    standing,
-    ask,
-    add,
-    log,
-    background,
-  }: Pick<OperatorSources, 'standing'> & Pick<Responders, 'ask'> & Following & Pick<ProcessContext, 'log'>,
-): OverrideRecords {
-  const overrides = new OverrideRecords({
-    records,
-    clock,
-    overrides: followed,
-    spread: (all) => ask({ kind: 'overrides', overrides: all }),
-    onForeign: (key, reason) =>
-      log.error(
-        `the override under ${hash ? hash(key) : key} has no effect, others do: ${reason}; remove it from the store`,
-      ),
-    isEmpty: standing === undefined || standing.length === 0,
-  });
-  if (hasOwnRecords && standing) void overrides.restore(standing);
-  const state = background.add('overrides', 'reading overrides', START_MS); // while it fails, the last ones apply
-  const follow = () => void state.run(() => overrides.follow());
-  add({ close: every(FOLLOW_INTERVAL_MS, follow) });
-  return overrides;
+function readIdentity({ header, addresses }: NonNullable<Settings['admin']['identity']>): AccessOptions['identity'] {
+  const trusted = new Addresses(addresses);
+  return { header, isTrusted: (address) => trusted.matches(address) };
 }
 
 function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {

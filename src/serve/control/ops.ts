@@ -1,15 +1,12 @@
-import { every } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { debugRoutes } from '../../edge/http/debug.ts';
-import { type ProfileKind, profileRoutes } from '../../edge/http/profile.ts';
-import { findToken, isChecked, seesValues } from '../../operate/admin/access.ts';
+import { isChecked, seesValues } from '../../operate/admin/access.ts';
 import { operationRoutes } from '../../operate/admin/api.ts';
 import { keepLocalToken } from '../../operate/admin/local-token.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
-import { listOverrides } from '../../operate/admin/override-operations.ts';
-import { assetRoutes } from '../../operate/console/assets.ts';
-import { Findings } from '../../operate/findings/findings.ts';
+import { listOverrides } from '../../operate/admin/shown.ts';
+import type { Incidents } from '../../operate/console/incidents.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
@@ -23,7 +20,6 @@ import { openParts } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import type { ControlCore } from './core.ts';
 import { openOperators } from './operators.ts';
-import { openSink } from './sink.ts';
 
 interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
   readonly core: ControlCore;
@@ -31,10 +27,11 @@ interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'local
   readonly statistics: Statistics;
   /** The part of the statistics that earlier control processes have sent. */
   readonly earlier: Statistics;
+  readonly incidents: Incidents;
 }
 
 /**
- * Opens the debug port, and the sink of statistics.
+ * Opens the debug port.
  *
  * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN contains a name twice
  */
@@ -44,20 +41,17 @@ export function openOps(
   context: ProcessContext,
 ) {
   const { rules, hash } = core;
-  const { ask, refresh, figures } = responders;
+  const { refresh, figures } = responders;
   const refreshed = shareRuns(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
-    const collect = async () => (await ask({ kind: 'evidence' })).map(({ reply }) => reply);
-    const state = context.background.add('findings', 'comparing what proxies send with the rules');
-    const findings = add(new Findings({ collect, clock: context.clock, every, state }));
-    const sources = { core, responders, statistics, metrics, refreshed, findings, standing, ...start };
-    const { operations, options, facts } = add(await openOperators(settings, sources, context));
-    const sink = add(await openSink(settings.sink, { statistics, earlier, figures, refresh }, context));
+    const sources = { core, responders, statistics, earlier, metrics, refreshed, standing, ...start };
+    const operators = add(await openOperators(settings, sources, context));
+    const { operations, options, pages, facts } = operators;
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
         await refreshed();
-        return metrics.render({ ...(await instanceFacts(options, findings)), ...(await facts()) }, format);
+        return metrics.render({ ...(await instanceFacts(options)), ...(await facts()) }, format);
       });
     const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const { access } = options;
@@ -76,7 +70,7 @@ export function openOps(
           return [...referenceCounters(statistics), ...referenceGauges(figures())];
         },
       },
-      new Map([...profilePages(options), ...operationRoutes(operations, access, failed), ...(await assetRoutes())]),
+      new Map([...operationRoutes(operations, { access, rules: rules.book.rules, onError: failed }), ...pages]),
     );
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
@@ -92,25 +86,14 @@ export function openOps(
       debug: at({ ...address, port: debug.port }),
       onCallFinished(...[method, status, elapsedMs]: Parameters<OnCallFinished>): void {
         metrics.onCallFinished(method, status, elapsedMs);
-        sink.onCallFinished(method, elapsedMs);
+        operators.onCallFinished(method, elapsedMs);
       },
     };
   });
 }
 
-/** The profiles of a decider, for the role `operate`. */
-function profilePages({ access, askOne }: AdminOptions) {
-  const takeProfile = async (what: ProfileKind, seconds: number, end: AbortSignal) => {
-    end.addEventListener('abort', () => void askOne({ kind: 'end_profile' }));
-    return askOne({ kind: 'profile', what, seconds }, seconds * 1_000);
-  };
-  const allowed = access.tokens.filter(({ role }) => role === 'operate');
-  if (allowed.length === 0) return new Map();
-  return profileRoutes(({ headers }) => findToken(headers.authorization, allowed) !== undefined, takeProfile);
-}
-
 /** What metrics show besides statistics; deciders are asked for some of it. */
-async function instanceFacts(options: AdminOptions, findings: Findings): Promise<InstanceFacts> {
+async function instanceFacts(options: AdminOptions): Promise<InstanceFacts> {
   const { sourced } = options;
   const unmatched = await options.ask({ kind: 'unmatched' });
   return {
@@ -125,8 +108,8 @@ async function instanceFacts(options: AdminOptions, findings: Findings): Promise
     restarts: options.restarts(),
     version: options.version,
     unmatched: unmatched.flatMap(({ reply }) => reply.counts),
-    findings: findings.counts(),
-    overrides: [...options.followed.all()],
+    findings: new Map(),
+    overrides: [...options.overrides.all()],
     candidate: { isOn: false, report: undefined },
   };
 }

@@ -1,7 +1,11 @@
+import type { Route } from '../../edge/http/server.ts';
 import type { Records } from '../../engine/backends/records.ts';
+import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
-import type { AdminOptions } from '../../operate/admin/options.ts';
+import type { AdminOptions, KnownFinding } from '../../operate/admin/options.ts';
 import type { Explanation } from '../../operate/answers/explain.ts';
+import type { HistorySource } from '../../operate/console/history.ts';
+import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -9,16 +13,32 @@ import type { Part } from '../parts/start-up.ts';
 
 /** What an optional capability adds for operators. */
 export interface OperatorPart extends Partial<Part> {
-  readonly operations: readonly ApiOperation[];
+  readonly operations?: readonly ApiOperation[];
+  /** Pages of the debug port besides the operations. */
+  readonly pages?: ReadonlyMap<string, Route>;
   /** Adds to the explanation of a request. */
   readonly explained?: (explanation: Explanation, domain: string) => Promise<Explanation>;
   /** What metrics show of it. */
   readonly facts?: () => Promise<Partial<InstanceFacts>>;
+  /** What needs attention. */
+  readonly findings?: () => readonly KnownFinding[];
+  /** What the series in memory do not reach back to. */
+  readonly history?: HistorySource;
+  /** Records the duration of a gRPC call. */
+  readonly onCallFinished?: (method: string, elapsedMs: number) => void;
 }
 
 interface OperatorContext extends ProcessContext {
   /** What operators have changed, in the store of all instances if it can keep that. */
   readonly records: Records;
+  /** The records are in this process alone. */
+  readonly hasOwnRecords: boolean;
+  /** Overrides that the deciders follow, if any. */
+  readonly standing: readonly StandingOverride[] | undefined;
+  /** Functions of all capabilities that add to the explanation of a request. */
+  readonly explains: () => readonly NonNullable<OperatorPart['explained']>[];
+  /** The part of the statistics that earlier processes have sent to where they are kept. */
+  readonly earlier: Statistics;
 }
 
 export type OpenOperatorPart = (

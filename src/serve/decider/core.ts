@@ -4,7 +4,6 @@ import { ReadinessCheck } from '../../edge/rls/health.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { createEngine } from '../../engine/create-engine.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { Evidence } from '../../operate/findings/evidence.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ReceivedRules } from '../link/rules-messages.ts';
 import { openHash } from '../parts/hash.ts';
@@ -35,16 +34,11 @@ export async function openDeciderCore(
     );
     const { store, decider } = engine;
     hash.shareIn(store.records);
-    const evidence = new Evidence(context.clock);
     return {
       store,
       rules,
       /** The dependencies of decisions. */
-      decider: { ...decider, onBounded: evidence.bounded },
-      /** The same for explanations, which are no evidence. */
-      explaining: decider,
-      /** Of mistakes in the configurations of proxies. */
-      evidence,
+      decider,
       /** Hashes values that callers sent, if `HASH_KEYS` is set. */
       hash: hash.hash,
       /** Resolves when the hashes are those of all instances, or the store cannot be reached. */

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { RequestClock } from '../../base/request-clock.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
-import type { AdminAgent } from '../../operate/admin/agent.ts';
+import type { AdminAgent, AgentQuestion } from '../../operate/admin/agent.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { Background, WorkState } from '../../operate/observe/work-state.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -72,8 +72,8 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
           const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open
           return void answer
             .then(
-              (reply) => questions.answered(question.kind, reply),
-              (error: unknown): undefined => questions.failed(question.kind, error),
+              (reply) => questions.answered(question, reply),
+              (error: unknown): undefined => questions.failed(question, error),
             )
             .then((reply) => send({ kind: 'reply', number, reply }));
         }
@@ -101,16 +101,18 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
 /** Logs questions of operators that have no answer: a failure of the store once until it ends. */
 function watchQuestions(clock: Clock, log: Logger) {
   const states = new Map<string, WorkState>();
+  const nameOf = (question: AgentQuestion): string => (question.kind === 'part' ? question.part : question.kind);
   return {
-    answered<R>(kind: string, reply: R): R {
-      states.get(kind)?.works();
+    answered<R>(question: AgentQuestion, reply: R): R {
+      states.get(nameOf(question))?.works();
       return reply;
     },
-    failed(kind: string, error: unknown): undefined {
-      const what = `answering the operators' question '${kind}'`;
+    failed(question: AgentQuestion, error: unknown): undefined {
+      const name = nameOf(question);
+      const what = `answering the operators' question '${name}'`;
       if (!(error instanceof StoreUnavailable)) return void log.error({ err: error }, `${what} has failed`);
-      const state = states.get(kind) ?? new WorkState({ does: what, clock, log });
-      states.set(kind, state);
+      const state = states.get(name) ?? new WorkState({ does: what, clock, log });
+      states.set(name, state);
       state.failed(error);
     },
   };

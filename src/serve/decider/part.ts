@@ -1,9 +1,13 @@
 import type { SideService } from '../../edge/grpc/side-service.ts';
 import type { Route } from '../../edge/http/server.ts';
-import type { Observer, RlsService } from '../../edge/rls/service.ts';
+import type { Caller, MissedBy, Observer, RlsService } from '../../edge/rls/service.ts';
+import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
+import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { SitesReport } from '../../operate/observe/site-counts.ts';
+import type { undecidedBy } from '../../operate/observe/stats.ts';
 import type { DeciderParts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
@@ -25,6 +29,8 @@ export interface DeciderPart extends Partial<Part> {
   readonly offers?: SideService;
   /** Notified of answers after they have been sent. */
   readonly answered?: Observer['answered'];
+  /** Notified of all that requests show; also while the process warms up. */
+  readonly watch?: Watch;
   /** Answers the questions that the same part asks in the control process. */
   readonly asked?: (question: never) => unknown;
   /** The counts of proxies' quotas. */
@@ -33,6 +39,25 @@ export interface DeciderPart extends Partial<Part> {
   readonly sites?: () => SitesReport;
   /** Called after the process has warmed up, before it listens. */
   readonly start?: (running: Running) => void;
+}
+
+/** Notified of requests, and of what becomes of them. */
+export interface Watch extends Pick<Observer, 'answered'> {
+  /** A request is invalid. */
+  invalid(request: WireRequest, caller: Caller): void;
+  /** A request gets no decision. @param caller  undefined if it is not known */
+  undecided(
+    reason: MissedBy | ReturnType<typeof undecidedBy>,
+    caller: Pick<Caller, 'header' | 'connection'> | undefined,
+  ): void;
+  /** A request charges or gives back more hits than are counted. */
+  readonly bounded: NonNullable<Decider['onBounded']>;
+  /** A reservation is committed through another service than the one that made it. */
+  committed(domain: string): void;
+  /** Reservations have lapsed. */
+  lapsed(counter: KnownCounter, lapse: Lapse): void;
+  /** Forgets what it was notified of while the process warmed up. */
+  clear(): void;
 }
 
 /** What answers requests. */

@@ -29,8 +29,9 @@ export function openDeciderParts(settings: Settings, { core, serviceObserver }: 
       const part = await open({ core, decider, ledger: watched.ledger, serviceObserver }, settings, context);
       add({ close: () => part.close?.() });
       opened.set(name, part);
-      if (part.ledger) {
-        watched = { ...watched, ledger: part.ledger };
+      if (part.ledger || part.watch) {
+        const { ledger = watched.ledger, watch } = part;
+        watched = { ...watched, ledger, ...(watch && { onBounded: watch.bounded }) };
         decider = watched;
       }
       decider = part.decider ?? decider;
@@ -47,6 +48,7 @@ export function openDeciderParts(settings: Settings, { core, serviceObserver }: 
         all.reduce((pages, part) => part.pages?.(pages) ?? pages, inner),
       offers: all.flatMap(({ offers }) => offers ?? []),
       observers: all.flatMap(({ answered }) => answered ?? []),
+      watch: all.find(({ watch }) => watch)?.watch,
       quotas: all.find(({ quotas }) => quotas)?.quotas,
       sites: () => all.find(({ sites }) => sites)?.sites?.(),
     };

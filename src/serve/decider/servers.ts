@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
-import { transports } from '../../edge/grpc/transports.ts';
 import { apiRoutes } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
@@ -13,6 +12,7 @@ import type { ProcessContext } from '../parts/process-context.ts';
 import { type Add, openParts, type Part, start } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import type { DeciderCore } from './core.ts';
+import { startGrpcServer } from './transport.ts';
 
 /** The addresses of the servers. */
 export interface Servers extends Part {
@@ -21,7 +21,7 @@ export interface Servers extends Part {
 }
 
 /** The services that the gRPC server offers; its other options come from the settings. */
-type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock' | 'startTimer'>;
+type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock'>;
 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
@@ -93,7 +93,7 @@ async function openGrpc(
   const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
   const [variable, place] = 'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', at(address)];
   return start(variable, `cannot listen on ${place}`, () =>
-    transports[transport]({
+    startGrpcServer(transport, {
       ...handlers,
       address,
       connections,

@@ -1,6 +1,5 @@
 import { connect } from 'node:net';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
-import { transports } from '../../edge/grpc/transports.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import { within } from '../../engine/backends/within.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -10,6 +9,7 @@ import { encodeFields } from '../../h2/http2/hpack/encode.ts';
 import type { GrpcServer } from '../../h2/server.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
+import { startGrpcServer } from './transport.ts';
 
 /** Decisions after which V8 has compiled what most requests run. */
 const DECISIONS = 5_000;
@@ -58,7 +58,7 @@ export async function warmUp(
   const round: Round = { left: 0, end: () => {} };
   const address = { host: HOST, port: 0, exclusive: true }; // of this process, not of all workers
   const open = (service: RlsService): Promise<GrpcServer> =>
-    transports[transport]({
+    startGrpcServer(transport, {
       address,
       clock,
       service,

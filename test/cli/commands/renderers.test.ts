@@ -1,25 +1,18 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import { show } from '../../../src/cli/commands/client.ts';
-import { renderExplanation } from '../../../src/cli/commands/explain.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
-import {
-  renderAudit,
-  renderCounters,
-  renderNewRefusals,
-  renderOverride,
-  renderOverrides,
-  renderRefusals,
-  renderRemoved,
-  renderTop,
-  renderUnmatched,
-} from '../../../src/cli/commands/render.ts';
+import { renderAudit, renderTop, renderUnmatched } from '../../../src/cli/commands/render.ts';
 import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
-import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/command.ts';
+import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
+import { renderCounters } from '../../../src/parts/counters/render.ts';
+import { renderExplanation } from '../../../src/parts/explain/render.ts';
+import { renderOverride, renderOverrides, renderRemoved } from '../../../src/parts/overrides/command.ts';
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
+import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
 import { anyText } from '../../helpers/texts.ts';
 
@@ -159,7 +152,19 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       sites: {
         ...{ site: text, errorRatio: 0, errorBound: 1, lost: [text] },
-        peers: [{ site: other, state: 'cut_off', roundTripMs: 1, silentMs: 1, askedMsAgo: 1, problem: text }],
+        peers: [
+          {
+            site: other,
+            state: 'cut_off',
+            roundTripMs: 1,
+            silentMs: 1,
+            askedMsAgo: 1,
+            problem: text,
+            failures: 0,
+            untimely: 0,
+            borrowed: 0,
+          },
+        ],
       },
       shares: {
         more: 0,

@@ -17,7 +17,7 @@ import type { GrpcServer } from '../../../src/h2/server.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { gate } from '../../helpers/gate.ts';
 import { createClient, type GrpcClient } from '../../helpers/grpc-client.ts';
-import { OK, startServer } from '../../helpers/grpc-server.ts';
+import { OK, type ServerChanges, startServer } from '../../helpers/grpc-server.ts';
 import { framed } from '../../helpers/h2-client.ts';
 import { healthMethods } from '../../helpers/health-methods.ts';
 import { heapBytes } from '../../helpers/heap.ts';
@@ -37,7 +37,7 @@ afterEach(async () => {
   client = undefined;
 });
 
-async function start(changes: Partial<GrpcServerOptions> = {}): Promise<GrpcClient> {
+async function start(changes: ServerChanges = {}): Promise<GrpcClient> {
   server = await startServer(changes);
   client = createClient(server.target);
   return client;

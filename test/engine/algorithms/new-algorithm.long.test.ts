@@ -64,7 +64,7 @@ test('only the table names algorithms, not the dispatcher in Redis, the ledger, 
   const files = [
     ...filesOf(project, 'src/engine/ledger'),
     'src/engine/decide/decide.ts',
-    'src/engine/backends/redis/dispatcher.lua',
+    'src/engine/backends/redis/scripts/dispatcher.ts',
   ];
   const named = files.filter((path) => algorithmNames.some((name) => readIn(project, path)?.includes(`'${name}'`)));
   expect(named).toEqual([]);

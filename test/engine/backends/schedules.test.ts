@@ -63,7 +63,7 @@ async function serviceAt(time: string, limit: string, backendOf: (clock: FakeClo
 }
 
 const HOUR_MS = 3_600_000;
-/** As in dispatcher.lua: counters with a given clock stay this much longer, since the clock may be behind the server's. */
+/** As in scripts/dispatcher.ts: counters with a given clock stay this much longer, since the clock may be behind the server's. */
 const MAX_BEHIND_MS = 10_000;
 const NIGHT = 'active: { hours: 22:00-06:00, timezone: Europe/Berlin }';
 

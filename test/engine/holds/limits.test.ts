@@ -66,9 +66,9 @@ const kinds = [
   [inFlightOf(10), 'slots', '10 in flight for up to 60 s', 'slots', /^in_flight limits/, undefined],
   [allocationOf(10), 'allocated', '10 until given back', 'level', /^allocation limits/, undefined],
   [reservationOf(fixedWindowOf(10)), 'hits', '10 per minute, reserved', 'window', /^the hits of reserve/, undefined],
-  [siteShareOf(10), 'hits', '10 per minute', 'window', /^sites share it/, undefined],
   [fairShareOf(10), 'hits', '10 per minute by token_bucket, shared', 'level', /^share divides/, undefined],
   [adaptiveOf(10), 'slots', '4 to 10 in flight for up to 60 s, adaptive', 'slots', /^in_flight limits/, undefined],
+  [siteShareOf(10), 'hits', '10 per minute', 'window', /^sites share it/, undefined],
 ] as const;
 
 test('the table of kinds has each of them', () => {

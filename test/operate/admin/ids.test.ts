@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
-import { renderCounters } from '../../../src/cli/commands/render.ts';
+import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 
 const IN_FLIGHT = `

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
-import { WINDOW_SLOTS } from '../../../src/lab/sketches/rotating-top.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
+import { WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
 import { numbers } from '../../helpers/numbers.ts';
 
 const weights = (sample: Sample, count: number): readonly number[] =>

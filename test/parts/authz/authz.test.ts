@@ -5,8 +5,8 @@ import { type IncomingHttpHeaders, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { compileRegExp } from '../../../src/lab/mapping/mapping-block.ts';
 import { parseAuthzMapping } from '../../../src/parts/authz/route.ts';
+import { compileRegExp } from '../../../src/parts/lab/mapping/mapping-block.ts';
 import { MAIN, startWeir } from '../../helpers/weir.ts';
 
 const RULES = `domain: web

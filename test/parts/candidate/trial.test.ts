@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import type { Backend, Replies } from '../../../src/engine/backends/backend.ts';
-import { sampledPositions } from '../../../src/lab/record/sampling.ts';
 import { mergeReports } from '../../../src/parts/candidate/report.ts';
+import { sampledPositions } from '../../../src/parts/lab/record/sampling.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { backendThat } from '../../helpers/ledger.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

@@ -85,11 +85,11 @@ test("explain and the command show the proxies' shares of a bucket", async () =>
   const weirCommand = (...args: readonly string[]) =>
     run(process.execPath, [MAIN, ...args, '--target', target], { env: { ...process.env, NO_COLOR: '1' } });
   expect((await weirCommand('explain', 'edge', 'user=bob')).stdout).toMatch(
-    /^ {3}proxy b: share [\d.]+\/s of 100\/s, demand 4\/s, used 4\/s$/m,
+    /^ {3}proxy b: quota [\d.]+\/s of 100\/s, demand 4\/s, used 4\/s$/m,
   );
   expect((await weirCommand('explain', 'edge', 'user=other')).stdout).not.toContain('proxy');
   expect((await weirCommand('quotas', 'edge', 'user=bob')).stdout).toMatch(
-    /^edge user=bob {2}edge\.user\n {2}b: share [\d.]+\/s of 100\/s, demand 4\/s, used 4\/s\n$/,
+    /^edge user=bob {2}edge\.user\n {2}b: quota [\d.]+\/s of 100\/s, demand 4\/s, used 4\/s\n$/,
   );
   expect((await weirCommand('quotas', '--rule', 'no')).stdout).toContain('no proxy');
 });

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { hashValue } from '../../../src/base/hashed.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { matchDigest } from '../../../src/lab/record/hashing.ts';
+import { matchDigest } from '../../../src/parts/lab/record/hashing.ts';
 import { hashedEntries } from '../../../src/parts/record/recorder.ts';
 import { ReplayEngine } from '../../../src/parts/replay/engine.ts';
 import { HashedValues, hashBlind } from '../../../src/parts/replay/hashed-values.ts';

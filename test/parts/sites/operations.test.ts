@@ -160,7 +160,7 @@ test('the shares of callers are for clients that may see their values', async ()
     const target = `localhost:${first.debugPort}`;
     const { stdout } = await weirCommand('sites', '--target', target);
     expect(stdout).toMatch(/^b {5}idle +- +never/m);
-    expect(stdout).toMatch(/^shares are not shown: .*token/m);
+    expect(stdout).toMatch(/^parts are not shown: .*token/m);
     expect((await weirCommand('sites', '--target', target, '--token', 'secret')).stdout).toContain(
       'no shared limit ran low',
     );

@@ -4,6 +4,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { StoreTraits } from '../../../src/engine/rules/compile/fit.ts';
 import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
@@ -38,9 +39,10 @@ afterEach(() => {
 interface OpenOptions extends Partial<MatchedDescriptor> {
   readonly port?: number;
   readonly mergeDomains?: boolean;
+  readonly store?: StoreTraits;
 }
 
-function open({ port = controlPlane.port, mergeDomains = false, ...changes }: OpenOptions = {}): void {
+function open({ port = controlPlane.port, mergeDomains = false, store, ...changes }: OpenOptions = {}): void {
   const asked: MatchedDescriptor = {
     serverUrl: `127.0.0.1:${port}`,
     nodeId: 'node-1',
@@ -53,6 +55,7 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
   };
   book = openDiscoveredRules(asked, {
     mergeDomains,
+    ...(store && { store }),
     onLoad: (loaded: LoadedRules) =>
       events.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
     onUp: () => events.push('up'),
@@ -203,6 +206,28 @@ describe('an answer is refused, and the current rules are kept,', () => {
     expect(await refusalOf([resource('r1', 'd', limitOf(6)), resource('r2', 'd')])).toEqual([
       expect.stringMatching(/^r2: duplicate domain 'd' in config file/),
     ]);
+  });
+
+  test('if the store turns out to run no scripts, which rules need', async () => {
+    let reason: string | undefined;
+    const limitation = {
+      reason: () => reason,
+      async learn() {
+        const isNew = reason === undefined;
+        reason = 'NOPERM no eval';
+        return isNew;
+      },
+    };
+    const traits = { name: 'Redis', atomic: 'request', keepsEntries: true, leases: true, spend: 'each' } as const;
+    await both({ store: { ...traits, needsScripts: 'SPEND=all_or_nothing', limitation } });
+    expect(await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))])).toEqual({ ack: 'v1' }); // not known yet
+    await eventually(() => events.length > 2);
+    const problem = 'SPEND=all_or_nothing needs a script, which cannot run in Redis: NOPERM no eval';
+    expect(events).toEqual(['up', 1, [expect.stringContaining(problem)]]);
+    expect(await controlPlane.serve('v2', [resource('r1', 'd', limitOf(6))])).toMatchObject({
+      nack: expect.anything(),
+    });
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
   });
 
   test('with all problems, in the order of the resources', async () => {

@@ -1,30 +1,10 @@
 import type { Clock } from '../../../base/clock.ts';
-import {
-  type Charge,
-  type Decision,
-  MAX_WINDOW_MS,
-  type Outcome,
-  type State,
-  type Step,
-} from '../../algorithms/limit.ts';
-import { joinNodes, nodeState } from '../../holds/fair-share.ts';
+import { type Decision, MAX_WINDOW_MS, type State } from '../../algorithms/limit.ts';
 import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
-import {
-  afterEarlierHits,
-  type Backend,
-  type CounterDecision,
-  type Fork,
-  isForItself,
-  marksRefusal,
-  type Operation,
-  type RunOptions,
-  signedHits,
-  standsAlone,
-  type TriedHits,
-  triedHits,
-} from '../backend.ts';
+import type { Backend, Fork, Operation, RunOptions } from '../backend.ts';
 import { type CounterKey, childKeys } from '../key.ts';
-import { givenHits, type MemoryUsage, usedHits } from '../usage.ts';
+import { readNodes, runOperations, type StepCounters } from '../steps.ts';
+import type { MemoryUsage } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
 /** When counters were reset, kept for as long as an earlier receipt could matter. */
@@ -64,35 +44,16 @@ export function createMemoryBackend(
     counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
   const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
-  const chargeOne = (operation: Operation, nowMs: number): Decision =>
-    operation.kind === 'spend' || operation.kind === 'give_back'
-      ? spend(counters, operation, nowMs, true)
-      : runOther(counters, resets, operation, nowMs);
+  const atMs = (nowMs: number): StepCounters => countersAt(nowMs, { counters, resets, usage });
   const runOne = (operation: Operation, nowMs: number): Decision =>
-    usage && operation.metered
-      ? meter({ usage, counters, nowMs }, operation, () => chargeOne(operation, nowMs))
-      : chargeOne(operation, nowMs);
+    isPlainSpend(operation, usage)
+      ? spend(counters, operation, nowMs)
+      : (runOperations(atMs(nowMs), [operation], 'each', nowMs)[0] as Decision); // one for each
   const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
     const [only] = operations;
     if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
     if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
-    const passes = tryAll(counters, operations, nowMs);
-    if (operations.every(({ blocks }, at) => passes[at] || !blocks))
-      return operations.map((operation) => runOne(operation, nowMs));
-    const mayCharge = how === 'spare_others';
-    const tried = triedHits(operations);
-    return operations.map((operation, at) => {
-      const isAccepted = passes[at] ?? false;
-      const charge = () => chargeRefused(counters, operation, isAccepted, mayCharge, nowMs);
-      const refusal = usage && operation.metered ? meter({ usage, counters, nowMs }, operation, charge) : charge();
-      if (refusal) return refusal;
-      const own = tried[at] as TriedHits; // in range
-      const hits = own.cumulative;
-      const peek = runStep(operation, hits, load(counters, operation, nowMs), nowMs, false);
-      const accepted = isForItself(operation) ? peek.accepted : isAccepted;
-      const decision = describeStep(operation, peek, nowMs, { hits, accepted, charged: false });
-      return afterEarlierHits(decision, own);
-    });
+    return runOperations(atMs(nowMs), operations, how, nowMs);
   };
   let ranAtMs = 0;
   return {
@@ -126,28 +87,27 @@ export function createMemoryBackend(
   };
 }
 
-/** Where an operation is charged, and its usage counted. */
-interface MeteredCounters {
-  readonly usage: MemoryUsage;
+interface Held {
   readonly counters: BoundedCounters;
-  readonly nowMs: number;
+  readonly resets: Resets;
+  readonly usage: MemoryUsage | undefined;
 }
 
-/** Charges an operation and books its usage. @param charge  returns undefined if there is nothing to charge */
-function meter<D extends CounterDecision | undefined>(
-  { usage, counters, nowMs }: MeteredCounters,
-  operation: Operation,
-  charge: () => D,
-): D {
-  const isGiven = operation.kind === 'give_back';
-  const before = isGiven ? load(counters, operation, nowMs) : undefined;
-  const decision = charge();
-  if (!decision) return decision;
-  const given = isGiven ? givenHits(operation, before, load(counters, operation, nowMs), nowMs) : 0;
-  const used = usedHits(operation, decision.code === 'OK', decision.reservation?.usage ?? 0, given);
-  usage.add(operation, used, nowMs);
-  return decision;
-}
+const countersAt = (nowMs: number, { counters, resets, usage }: Held): StepCounters => ({
+  read: (key) => counters.stateAt(counters.find(key), nowMs),
+  write: (key, state, ttlMs) => counters.set(key, counters.find(key), { accepted: true, state, ttlMs }, nowMs),
+  resetAtMs(key) {
+    const reset = resets.get(key);
+    return reset && reset.untilMs > nowMs ? reset.atMs : Number.NEGATIVE_INFINITY;
+  },
+  reset({ key, limit }) {
+    for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
+    resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
+    counters.set(key, counters.find(key), { accepted: true, state: [], ttlMs: 0 }, nowMs);
+  },
+  keepsPeeks: true,
+  ...(usage && { meter: (operation: Operation, hits: number) => usage.add(operation, hits, nowMs) }),
+});
 
 function forkAt(
   nowMs: number,
@@ -164,110 +124,16 @@ function forkAt(
   return { backend: copy, nowMs: () => nowMs, readState: readCopy, findFailure: () => undefined };
 }
 
-/** The state of a counter; of a shared limit, with those of the children on the path. */
-export function readNodes(
-  counter: Pick<Operation, 'key' | 'share'>,
-  read: (key: CounterKey) => State | undefined,
-): State | undefined {
-  const own = read(counter.key);
-  return counter.share ? joinNodes([own, ...childKeys(counter).map(read)]) : own;
-}
+/** Whether an operation only takes hits of one counter, as most do. */
+const isPlainSpend = ({ kind, share, metered }: Operation, usage: MemoryUsage | undefined): boolean =>
+  kind === 'spend' && !share && !(metered && usage);
 
-const load = (counters: BoundedCounters, operation: Operation, nowMs: number): State | undefined =>
-  readNodes(operation, (key) => counters.stateAt(counters.find(key), nowMs));
-
-/** Stores what `load` has read. */
-function save(counters: BoundedCounters, operation: Operation, step: Step, nowMs: number): void {
-  const { key, share } = operation;
-  if (!share) return counters.set(key, counters.find(key), step, nowMs);
-  for (const [at, one] of [key, ...childKeys(operation)].entries())
-    counters.set(one, counters.find(one), { ...step, state: nodeState(step.state, at) }, nowMs);
-}
-
-function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
-  const hits = signedHits(operation);
-  if (operation.share) {
-    const step = runStep(operation, hits, load(counters, operation, nowMs), nowMs, charge);
-    save(counters, operation, step, nowMs);
-    return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
-  }
-  const found = counters.find(operation.key);
-  const step = runStep(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
-  counters.set(operation.key, found, step, nowMs);
-  return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: charge });
-}
-
-function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
+function spend(counters: BoundedCounters, operation: Operation, nowMs: number): Decision {
   const { key, limit, hits } = operation;
+  const { step, describe } = algorithmFor(limit);
   const found = counters.find(key);
-  const state = load(counters, operation, nowMs);
-  switch (operation.kind) {
-    case 'refund': {
-      const { chargedAtMs } = operation;
-      const reset = resets.get(key);
-      const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
-      const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs, operation);
-      if (state) save(counters, operation, step, nowMs);
-      return describeStep(operation, step, nowMs, { hits: 0, accepted: true, charged: false });
-    }
-    case 'forget': {
-      for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
-      resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
-      counters.set(key, found, { accepted: true, state: [], ttlMs: 0 }, nowMs);
-      const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false, operation);
-      return describeStep(operation, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
-    }
-    case 'charge':
-      return spend(counters, operation, nowMs, 'regardless');
-    default: {
-      const step = runStep(operation, hits, state, nowMs, false);
-      if (hits === 0 && !operation.share) counters.set(key, found, step, nowMs); // a peek counts as use
-      return describeStep(operation, step, nowMs, { hits, accepted: step.accepted, charged: false });
-    }
-  }
+  const next = step(limit, counters.stateAt(found, nowMs), nowMs, hits, true, operation);
+  counters.set(key, found, next, nowMs);
+  const outcome = { hits, accepted: next.accepted, charged: true };
+  return describe(limit, next.report ?? next.state, nowMs, outcome, operation);
 }
-
-/** For each operation, whether it would be accepted if all were run in this order. */
-function tryAll(counters: BoundedCounters, operations: readonly Operation[], nowMs: number): readonly boolean[] {
-  const states = new Map<CounterKey, State>();
-  return operations.map((operation) => {
-    const { key, share } = operation;
-    const keys = share ? [key, ...childKeys(operation)] : [key];
-    const found = keys.map((one) => states.get(one) ?? counters.stateAt(counters.find(one), nowMs));
-    const charge = operation.kind !== 'peek';
-    const before = share ? joinNodes(found) : found[0];
-    const { accepted, state } = runStep(operation, signedHits(operation), before, nowMs, charge);
-    for (const [at, one] of keys.entries()) states.set(one, share ? nodeState(state, at) : state);
-    return accepted;
-  });
-}
-
-/**
- * Charges an operation of a refused request if it is refused itself or stands alone. Undefined if it is not charged.
- */
-function chargeRefused(
-  counters: BoundedCounters,
-  operation: Operation,
-  accepted: boolean,
-  mayCharge: boolean,
-  nowMs: number,
-): Decision | undefined {
-  const isAlone = standsAlone(operation);
-  const isCharged = (mayCharge || marksRefusal(operation)) && !accepted && !isForItself(operation);
-  if (!isAlone && !isCharged) return undefined;
-  const hits = signedHits(operation);
-  const step = runStep(operation, hits, load(counters, operation, nowMs), nowMs, true);
-  if (!isAlone && step.accepted) return undefined;
-  save(counters, operation, step, nowMs);
-  return describeStep(operation, step, nowMs, { hits, accepted, charged: true });
-}
-
-const runStep = (operation: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
-  algorithmFor(operation.limit).step(operation.limit, state, nowMs, hits, charge, operation);
-
-const describeStep = (
-  operation: Operation,
-  { state, report = state }: Step,
-  nowMs: number,
-  outcome: Outcome,
-): Decision => algorithmFor(operation.limit).describe(operation.limit, report, nowMs, outcome, operation);

@@ -54,6 +54,8 @@ interface RedisBackendOptions {
   readonly monotonicMs?: Monotonic;
   /** Counters of other programs in addition to the service's own. */
   readonly foreign?: ForeignCounters;
+  /** What runs batches. Default: the script of this build. */
+  readonly script?: Script;
   /** The recent timer lag of this process. */
   readonly lateness?: Lateness;
   /** Names the usage to which metered operations add. Default: none is counted. */
@@ -118,6 +120,7 @@ export class RedisBackend implements Backend {
       slowMs: SLOW_MS,
       prefix: '',
       onUnavailable: () => {},
+      script,
       lateness: PUNCTUAL,
     } as const;
     this.#redis = redis;
@@ -479,11 +482,11 @@ export class RedisBackend implements Backend {
       const usageKeys = usage.keysIn(this.#slotKeys.tag(slot));
       const [number = '', ttlMs = ''] = more.map(String);
       const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1'];
-      return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
+      return this.#callScript(this.#options.script, args, slot);
     }
     const clocks = replay || more.length > 0 ? [clockMs] : [];
     const args = [String(keys.length), ...keys, packed, ...clocks, ...more.map(String)];
-    return this.#callScript(this.#options.foreign?.script ?? script, args, slot);
+    return this.#callScript(this.#options.script, args, slot);
   }
 
   /** @param args  the number of keys, the keys, the arguments */

@@ -12,12 +12,28 @@ import {
 } from '../backend.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
 import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
+import { type OutcomeName, outcomes } from './scripts/format.ts';
 
-/** Flag of an outcome. */
-export const ACCEPTED = 1;
-const CHARGED = 2;
-/** The outcome of a counter with several spends: its state before them follows, instead of a reply for each. */
-const STATE_BEFORE = 8;
+const STATE_BEFORE = outcomes.indexOf('state_before');
+const meanings: Readonly<Record<string, { readonly accepted: boolean; readonly charged: boolean }>> = {
+  refused: { accepted: false, charged: false },
+  accepted: { accepted: true, charged: false },
+  refused_charged: { accepted: false, charged: true },
+  accepted_charged: { accepted: true, charged: true },
+} satisfies Partial<Record<OutcomeName, object>>;
+/** Why a counter that is shared with other programs cannot be used: Redis's errors, by the outcome. */
+const reasons: ReadonlyMap<number, string> = new Map([
+  [outcomes.indexOf('wrong_type'), 'redis: WRONGTYPE Operation against a key holding the wrong kind of value'],
+  [outcomes.indexOf('no_integer'), 'redis: ERR value is not an integer or out of range'],
+]);
+const byOutcome = outcomes.map((name) => meanings[name]);
+
+/** @throws RangeError  if there is no such outcome: the reply is not this script's */
+export function outcomeOf(outcome: number) {
+  const meaning = byOutcome[outcome];
+  if (!meaning) throw new RangeError(`expected an outcome of the script, got ${outcome}`);
+  return meaning;
+}
 
 /** The node's clock in a reply of the script. */
 export const readClock = (reply: Buffer): number => dataView(reply).getFloat64(0, true);
@@ -29,7 +45,7 @@ export const readClock = (reply: Buffer): number => dataView(reply).getFloat64(0
  */
 export function decodeBatch(
   reply: Buffer,
-  { requests, operationCount, runs, groups, nowMs: ownNowMs, foreign }: Batch,
+  { requests, operationCount, runs, trees, groups, nowMs: ownNowMs, foreign }: Batch,
 ): readonly Replies[] {
   const view = dataView(reply);
   let at = 0;
@@ -48,7 +64,7 @@ export function decodeBatch(
   const nowMs = next();
   const replies = new Array<Reply>(operationCount); // by the operations' numbers
   const decodeSpend = ({ limit, hits, claim }: Run, outcome: number): Reply => {
-    const spent = { hits, accepted: (outcome & ACCEPTED) !== 0, charged: true };
+    const spent = { hits, accepted: outcomeOf(outcome).accepted, charged: true };
     return algorithmFor(limit).describe(limit, nextNumbers(), nowMs, spent, claim);
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
@@ -68,10 +84,9 @@ export function decodeBatch(
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
     const { limit } = operation;
     const report = nextNumbers();
-    const reason = foreign?.unusable(outcome);
+    const reason = reasons.get(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
-    const accepted = (outcome & ACCEPTED) !== 0;
-    const charged = (outcome & CHARGED) !== 0;
+    const { accepted, charged } = outcomeOf(outcome);
     const hits = tried?.cumulative ?? signedHits(operation); // as in the script
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
@@ -86,11 +101,14 @@ export function decodeBatch(
       if (repeatedCount === 0 || !repeated[at]) replies[spends[at] as number] = decodeSpend(run, next());
     if (repeatedCount > 0) for (const numbers of repeated) if (numbers) decodeRepeated(run, numbers);
   }
+  for (const { operations, numbers } of trees)
+    for (const [at, operation] of operations.entries())
+      replies[numbers[at] as number] = decode(next(), operation, undefined);
   for (const { request, operations, first } of groups) {
     let tried: readonly TriedHits[] | undefined;
     for (const [at, operation] of operations.entries()) {
       const outcome = next();
-      const isTried = (outcome & CHARGED) === 0 && request.spend !== 'each';
+      const isTried = byOutcome[outcome]?.charged === false && request.spend !== 'each';
       if (isTried) tried ??= triedHits(operations);
       replies[first + at] = decode(outcome, operation, isTried ? tried?.[at] : undefined);
     }

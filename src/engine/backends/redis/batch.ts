@@ -1,23 +1,30 @@
-import { type Decision, type HeldAt, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
+import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
 import { type Claim, isClaim } from '../../holds/claim.ts';
-import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../holds/limits.ts';
+import { algorithmFor, algorithmNames, isShared, type Limit, longestMemoryMs } from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
-import type { Script } from './script.ts';
+import {
+  heldNumbers,
+  operationNumbers,
+  pathNumbers,
+  requestNumbers,
+  resetNumbers,
+  roles,
+  runNumbers,
+  treeNumbers,
+  treeSpendNumbers,
+} from './scripts/format.ts';
 
 /** Counters in another format, shared with other programs. */
 export interface ForeignCounters {
-  /** The script that can read them as well. */
-  readonly script: Script;
   has(operation: Operation): boolean;
   /** The operation's limit in the script's format. */
   pack(operation: Operation): readonly number[];
   /** @param nowMs  this process's clock, which determines the counters' windows */
   describe(operation: Operation, report: readonly number[], nowMs: number, outcome: Outcome): Decision;
-  /** Why the counter cannot be used. */
-  unusable(outcome: number): string | undefined;
 }
 
 /** The input of one `run` of the backend. */
@@ -27,7 +34,7 @@ export interface BatchRequest {
   readonly receipts?: boolean | undefined;
 }
 
-/** Requests in the script's format: its KEYS and its packed ARGV[1]. The layout is described in dispatcher.lua. */
+/** Requests in the script's format: its KEYS and its packed ARGV[1]. The layout is described in scripts/format.ts. */
 export interface Batch {
   readonly keys: readonly string[];
   readonly packed: Buffer;
@@ -36,6 +43,8 @@ export interface Batch {
   readonly operationCount: number;
   /** Counted and answered first. */
   readonly runs: readonly Run[];
+  /** Likewise. */
+  readonly trees: readonly Tree[];
   /** All other operations, in the order in which they are packed. */
   readonly groups: readonly Group[];
   /** This process's clock when the requests were packed. */
@@ -68,13 +77,6 @@ const stepNumbers = Object.fromEntries(algorithmNames.map((name, at) => [name, a
   number
 >; // has every name
 
-/** The script's numbers of operations; operations that only count differ by their hits. */
-const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
-/** Added to the mode of an operation that is counted even if its request is refused. */
-const ALONE = 16;
-/** Added to the mode of an operation whose own refusal changes its counter. */
-const MARKS = 32;
-
 /** Buffers, reused for all batches. */
 const packedHead = new PackedNumbers();
 const packedRequests = new PackedNumbers();
@@ -97,38 +99,40 @@ export function encodeBatch(
   const groups: Group[] = [];
   packedRequests.clear();
   let isMetered = false;
-  const meteredPlace = ({ metered }: Operation, place: number): number => {
-    if (!metered || !metersUsage) return place;
-    isMetered = true;
-    return -place;
+  const meters = ({ metered }: Operation): boolean => {
+    const isCounted = metersUsage && metered !== undefined;
+    isMetered ||= isCounted;
+    return isCounted;
   };
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
-    packedRequests.add(spends.indexOf(spend));
-    packedRequests.add(group.operations.length);
+    packedRequests.addRecord(requestNumbers, { spend: spends.indexOf(spend), count: group.operations.length });
     for (const operation of group.operations) {
-      const place = keys.intern(operation.key);
-      runs.close(place);
-      packedRequests.add(place);
-      const ofLimit = meteredPlace(operation, placeOfLimit(limits, operation));
-      packedRequests.add(ofLimit);
-      packOperation(operation, spend);
-      if (ofLimit < 0 && operation.kind === 'give_back') packHeldAt(heldAt(operation));
+      const key = keys.intern(operation.key);
+      runs.close(key);
+      const isCounted = meters(operation);
+      packOperation(operation, spend, { key, limit: placeOfLimit(limits, operation), isMetered: isCounted ? 1 : 0 });
+      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldNumbers, heldAt(operation));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
-        packedRequests.add(keys.intern(resetKeyOf(operation.key)));
-        packedRequests.add(operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit));
+        const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
+        packedRequests.addRecord(resetNumbers, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
-      if (algorithmFor(operation.limit).state.hasNodes)
-        packedRequests.add(keys.intern(operation.usageKey ?? operation.key));
+      if (hasNodes(operation)) packPath(operation, keys.intern(operation.usageKey ?? operation.key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || algorithmFor(operation.limit).state.hasNodes || foreign?.has(operation))
-      return false;
+    if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
     const place = keys.intern(operation.key);
+    if (hasNodes(operation)) {
+      const tree = runs.findTree(place);
+      const usage = meters(operation) ? keys.intern(operation.usageKey ?? operation.key) : 0;
+      tree?.add(operation, number, placeOfLimit(limits, operation), usage);
+      return tree !== undefined;
+    }
     if (runs.repeat(operation, place, number)) return true;
-    return runs.join(operation, place, meteredPlace(operation, placeOfLimit(limits, operation)), number);
+    const placed = { limit: placeOfLimit(limits, operation), isMetered: meters(operation) };
+    return runs.join(operation, place, placed, number);
   };
   let number = 0;
   for (const request of requests) {
@@ -145,13 +149,13 @@ export function encodeBatch(
   packedHead.add(limits.count);
   packedHead.addAll(limits.numbers);
   runs.pack(packedHead);
-  const packed = packedHead.copyBefore(packedRequests);
   return {
     keys: keys.all,
-    packed,
+    packed: packedHead.copyBefore(packedRequests),
     requests,
     operationCount: number,
     runs: runs.all,
+    trees: runs.trees,
     groups,
     nowMs,
     foreign,
@@ -159,20 +163,34 @@ export function encodeBatch(
   };
 }
 
-/** After the places of its key and of its limit. */
-function packOperation(operation: Operation, spend: Spend): void {
-  const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
-  const alone = spend !== 'each' && standsAlone(operation) ? ALONE : 0;
-  const marks = spend !== 'each' && marksRefusal(operation) ? MARKS : 0;
-  packedRequests.add(signedHits(operation));
-  packedRequests.add((operation.blocks ? 1 : 0) + 2 * kind + alone + marks);
+const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
+
+/** @param usage  the place of the name of its usage */
+function packPath({ share }: Operation, usage: number): void {
+  const [first = 0, second = 0, third = 0] = share?.children ?? [];
+  packedRequests.add(usage);
+  packedRequests.addRecord(pathNumbers, { first, second, third });
 }
 
-function packHeldAt({ first, last, unit, most }: Required<HeldAt>): void {
-  packedRequests.add(first + 1);
-  packedRequests.add(last + 1);
-  packedRequests.add(unit);
-  packedRequests.add(most);
+function packOperation(
+  operation: Operation,
+  spend: Spend,
+  placed: { readonly key: number; readonly limit: number; readonly isMetered: number },
+): void {
+  const { kind, hits, blocks } = operation;
+  packedRequests.addRecord(operationNumbers, {
+    ...placed,
+    hits: signedHits(operation),
+    kind: kinds.indexOf(kind === 'peek' && hits === 0 ? 'spend' : kind),
+    role: roles.indexOf(roleOf(operation, spend)),
+    blocks: blocks ? 1 : 0,
+  });
+}
+
+function roleOf(operation: Operation, spend: Spend): (typeof roles)[number] {
+  if (spend === 'each') return operation.commits ? 'commits' : 'ordinary';
+  if (standsAlone(operation)) return 'alone';
+  return marksRefusal(operation) ? 'marks' : 'ordinary';
 }
 
 /** The keys of a batch, each once. */
@@ -209,11 +227,15 @@ interface LimitTable {
 
 const FEW_LIMITS = 4;
 
+/** Whether the numbers of the limit are the same for all children of its rule. */
+const isAsRuled = ({ limit, share }: Operation): boolean =>
+  isShared(limit) && share?.threshold === undefined && share?.children.length === limit.path.length;
+
 /** The place of the operation's limit in the table, to which it is added if necessary. */
 function placeOfLimit(table: LimitTable, operation: Operation): number {
   const { few, places, numbers, nowMs, foreign } = table;
   const { limit } = operation;
-  if (isClaim(operation)) {
+  if (isClaim(operation) && !isAsRuled(operation)) {
     packLimit(numbers, operation, nowMs);
     return ++table.count;
   }
@@ -258,12 +280,20 @@ export interface Run {
   readonly repeatedCount: number;
 }
 
+/** The limit of a run by its place, and whether its hits are usage. */
+interface RunLimit {
+  readonly limit: number;
+  readonly isMetered: boolean;
+}
+
 class OpenRun implements Run {
   readonly limit: Limit;
   readonly hits: number;
   readonly claim: Claim;
-  /** In the table of limits; negative if the hits are usage. */
+  /** In the table of limits. */
   readonly limitPlace: number;
+  /** The hits are counted as usage. */
+  readonly isCounted: boolean;
   /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
   readonly isMetered: Operation['metered'];
@@ -272,12 +302,13 @@ class OpenRun implements Run {
   readonly repeated: (number[] | undefined)[] = [];
   repeatedCount = 0;
 
-  constructor(operation: Operation, limitPlace: number) {
+  constructor(operation: Operation, { limit: limitPlace, isMetered }: RunLimit) {
     const { limit, hits } = operation;
     this.limit = limit;
     this.hits = hits;
     this.claim = operation;
     this.limitPlace = limitPlace;
+    this.isCounted = isMetered;
     this.isMetered = operation.metered;
     this.mayRepeat = !isClaim(operation) && algorithmFor(limit).windows?.(limit) !== 'calendar';
   }
@@ -299,13 +330,59 @@ class OpenRun implements Run {
 
   pack(into: PackedNumbers): void {
     const { places, repeated } = this;
-    into.add(this.limitPlace);
-    into.add(this.hits);
-    into.add(places.length - this.repeatedCount);
-    into.add(this.repeatedCount);
+    into.addRecord(runNumbers, {
+      limit: this.limitPlace,
+      hits: this.hits,
+      isMetered: this.isCounted ? 1 : 0,
+      once: places.length - this.repeatedCount,
+      repeated: this.repeatedCount,
+    });
     if (this.repeatedCount === 0) return into.addAll(places);
     for (let at = 0; at < places.length; at++) if (!repeated[at]) into.add(places[at] as number);
     for (const [at, spends] of repeated.entries()) if (spends) into.addAll([places[at] as number, spends.length]);
+  }
+}
+
+/** Spends on one shared limit, in their order. They come before all other operations on it. */
+export interface Tree {
+  readonly operations: readonly Operation[];
+  /** The numbers of the operations. */
+  readonly numbers: readonly number[];
+}
+
+class OpenTree implements Tree {
+  readonly key: number;
+  readonly operations: Operation[] = [];
+  readonly numbers: number[] = [];
+  /** The places of children, by id, from 1. */
+  readonly #places = new Map<number, number>();
+  readonly #spends: number[] = [];
+
+  constructor(key: number) {
+    this.key = key;
+  }
+
+  /** @param usage  the place of the name of its usage; 0 if it is none */
+  add(operation: Operation, number: number, limit: number, usage: number): void {
+    const [first, second, third] = operation.share?.children ?? [];
+    const places = { first: this.#place(first), second: this.#place(second), third: this.#place(third) };
+    const spend = { limit, hits: operation.hits, usage, ...places };
+    this.operations.push(operation);
+    this.numbers.push(number);
+    for (const name of treeSpendNumbers) this.#spends.push(spend[name]);
+  }
+
+  pack(into: PackedNumbers): void {
+    into.addRecord(treeNumbers, { key: this.key, children: this.#places.size, spends: this.operations.length });
+    for (const id of this.#places.keys()) into.add(id);
+    into.addAll(this.#spends);
+  }
+
+  #place(id: number | undefined): number {
+    if (id === undefined) return 0;
+    const place = this.#places.get(id) ?? this.#places.size + 1;
+    this.#places.set(id, place);
+    return place;
   }
 }
 
@@ -315,6 +392,8 @@ const CLOSED = -1;
 /** The runs of a batch: one for each limit, with the number of hits of the limit's first spend. */
 class Runs {
   readonly all: OpenRun[] = [];
+  /** The same of shared limits, of which a batch has few. */
+  readonly trees: OpenTree[] = [];
   /** By the limit's place. */
   readonly #byLimit: (OpenRun | undefined)[] = [];
   /** For each key, by its place: the run that it is in. */
@@ -334,13 +413,23 @@ class Runs {
   }
 
   /** @returns false if the batch already uses the counter, or the limit's run has another number of hits */
-  join(operation: Operation, keyPlace: number, limitPlace: number, number: number): boolean {
+  join(operation: Operation, keyPlace: number, placed: RunLimit, number: number): boolean {
     if (this.#positions[keyPlace] !== undefined) return false;
-    const run = this.#byLimit[Math.abs(limitPlace)] ?? this.#begin(operation, limitPlace);
-    if (run.hits !== operation.hits || run.limitPlace !== limitPlace) return false;
+    const run = this.#byLimit[placed.limit] ?? this.#begin(operation, placed);
+    if (run.hits !== operation.hits || run.isCounted !== placed.isMetered) return false;
     this.#runs[keyPlace] = run;
     this.#positions[keyPlace] = run.add(keyPlace, number);
     return true;
+  }
+
+  /** @returns undefined if spends must keep their order after another operation */
+  findTree(keyPlace: number): OpenTree | undefined {
+    if (this.#positions[keyPlace] === CLOSED) return undefined;
+    const known = this.trees.find(({ key }) => key === keyPlace);
+    if (known) return known;
+    const tree = new OpenTree(keyPlace);
+    this.trees.push(tree);
+    return tree;
   }
 
   /** Another operation uses the counter: later spends must keep their order after it. */
@@ -351,11 +440,13 @@ class Runs {
   pack(into: PackedNumbers): void {
     into.add(this.all.length);
     for (const run of this.all) run.pack(into);
+    into.add(this.trees.length);
+    for (const tree of this.trees) tree.pack(into);
   }
 
-  #begin(operation: Operation, limitPlace: number): OpenRun {
-    const run = new OpenRun(operation, limitPlace);
-    this.#byLimit[Math.abs(limitPlace)] = run;
+  #begin(operation: Operation, placed: RunLimit): OpenRun {
+    const run = new OpenRun(operation, placed);
+    this.#byLimit[placed.limit] = run;
     this.all.push(run);
     return run;
   }

@@ -2,7 +2,7 @@ import { type RateLimit, rateFor } from '../../algorithms/index.ts';
 import { isRateLimit } from '../../holds/limits.ts';
 import type { Operation, Replies } from '../backend.ts';
 import type { BatchRequest, ForeignCounters } from './batch.ts';
-import { ACCEPTED } from './batch-reply.ts';
+import { outcomeOf } from './batch-reply.ts';
 import { DOUBLE_BYTES, dataView, PackedNumbers } from './packed-numbers.ts';
 
 /** A single spend under a rate limit, which is what most calls are at ordinary load. */
@@ -27,11 +27,11 @@ export function findLoneSpend(
 /** A buffer, reused for all calls. */
 const packed = new PackedNumbers();
 
-/** Returns the ARGV[1] of lone.lua. @param nowMs  this process's clock, around which calendar windows are computed */
+/** Returns the ARGV[1] of scripts/lone.ts. @param nowMs  this process's clock, around which calendar windows are computed */
 export function encodeLone({ operation, limit }: LoneSpend, nowMs: number): Buffer {
   packed.clear();
-  packed.add(operation.hits);
   packed.addAll(rateFor(limit).scriptArgs(limit, nowMs));
+  packed.add(operation.hits);
   return packed.copy();
 }
 
@@ -41,7 +41,7 @@ export function decodeLone(reply: Buffer, { operation: { hits }, limit, receipts
   const numberAt = (at: number): number => view.getFloat64(at * DOUBLE_BYTES, true);
   const nowMs = numberAt(0);
   const report = Array.from({ length: numberAt(2) }, (_, at) => numberAt(REPORT_AT + at));
-  const accepted = (numberAt(1) & ACCEPTED) !== 0;
+  const { accepted } = outcomeOf(numberAt(1));
   const decision = rateFor(limit).describe(limit, report, nowMs, { hits, accepted, charged: true });
   return [receipts ? { ...decision, chargedAtMs: nowMs } : decision];
 }

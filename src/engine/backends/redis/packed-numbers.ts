@@ -24,6 +24,11 @@ export class PackedNumbers {
     for (let at = 0; at < numbers.length; at++) this.add(numbers[at] as number); // in range
   }
 
+  /** The numbers of a record, in the order of their names. */
+  addRecord<N extends string>(names: readonly N[], record: Readonly<Record<N, number>>): void {
+    for (let at = 0; at < names.length; at++) this.add(record[names[at] as N]); // in range
+  }
+
   /** A copy of these numbers. */
   copy(): Buffer {
     return Buffer.from(this.#bytes.subarray(0, this.length * DOUBLE_BYTES));

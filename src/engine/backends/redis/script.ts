@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
-import { MAX_COUNT, peekedHits } from '../../algorithms/limit.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
-import type { Compiled } from '../../lua/compiled-step.ts';
+import { compiled, compiledScripts } from '../../lua/compiled.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {
@@ -13,81 +10,80 @@ export interface Script {
   readonly sha1: string;
 }
 
-const read = (source: URL | Compiled): string => (source instanceof URL ? readFileSync(source, 'utf8') : source.lua);
-
-/** The function of a step: `fixed_window` of fixed-window.lua. */
-const nameStep = (source: URL | Compiled): string =>
-  source instanceof URL ? basename(source.pathname, '.lua').replaceAll('-', '_') : source.name;
-
-const counters = [`local MAX_COUNT = ${MAX_COUNT}`, read(new URL('./counters.lua', import.meta.url))];
-
-/** What Redis must know of an algorithm besides its refunds, as fields of a Lua table. */
+/** What Redis must know of an algorithm, as fields of a Lua table. */
 function listTraits(name: AlgorithmName): string {
   const row = findRow(name);
-  const step = nameStep(row.script);
-  const windows = row.startBefore ? ['counts_window = not has_given_clock', `start_before = ${step}_start_before`] : [];
+  const step = row.script.name;
+  const more = [
+    ...(row.startBefore ? ["countsWindow = (ARGV[2] or '') == ''", `startBefore = ${step}_start_before`] : []),
+    ...(row.state.hasNodes ? ['hasNodes = true'] : []),
+  ];
   return [
     `step = ${step}`,
-    `peeked_hits = ${peekedHits(row)}`,
-    `state_length = ${row.state.length ?? 'nil'}`,
-    ...windows,
+    `refund = ${step}_refund`,
+    `stateLength = ${row.state.length ?? 0}`,
+    `reserves = ${row.reserves === true}`,
+    ...more,
   ].join(', ');
 }
 
-/** The script that decides in Redis: every algorithm's Lua twin, and the dispatcher that calls them. */
-export const script: Script = assembleScript([]);
+/** The place of counters that are shared with envoyproxy/ratelimit in the script's table, after those of algorithms. */
+export const SHARED_PLACE = algorithmNames.length + 1;
+
+const { shared_window: sharedWindow } = compiled;
+
+/** The steps of the script's table, in its order, with those that they call. */
+const steps = [
+  ...algorithmNames.map((name) => {
+    const { includes = [], script: own } = findRow(name);
+    return { luas: [...includes, own].map(({ lua }) => lua), traits: listTraits(name) };
+  }),
+  {
+    luas: [sharedWindow.lua],
+    traits: `step = ${sharedWindow.name}, refund = ${sharedWindow.name}_refund, isForeign = true, reserves = false`,
+  },
+];
 
 /**
- * Assembles the script, with additional steps on counters in another format, whose files also define a function with
- * the suffix `_load`. An algorithm's functions are created when a limit of the batch first needs them: Redis runs the
- * whole text in each call, and the limits of a call use few algorithms.
+ * The script that decides in Redis: the steps of each algorithm, and the dispatcher that calls them. An algorithm's
+ * functions are created when a limit of the batch first needs them, and those of requests when a batch has some: Redis
+ * runs the whole text in each call.
  */
-export function assembleScript(foreign: readonly URL[]): Script {
-  const algorithms = [
-    ...algorithmNames.map((name, at) => {
-      const row = findRow(name);
-      const step = nameStep(row.script);
-      const more = [listTraits(name), `reserves = ${row.reserves === true}`];
-      if (row.state.hasNodes) more.push(`fields = ${step}_fields`);
-      const urls = [...(row.includes ?? []), row.script];
-      return { place: at + 1, step, urls, more: more.join(', ') };
-    }),
-    ...foreign.map((url, at) => ({
-      place: algorithmNames.length + at + 1,
-      step: nameStep(url),
-      urls: [url],
-      more: `step = ${nameStep(url)}, load = ${nameStep(url)}_load`,
-    })),
-  ];
-  return createScript([
-    ...counters,
-    'local algorithms = {}',
-    'setmetatable(algorithms, { __index = function(_, place)',
-    ...algorithms.flatMap(({ place, step, urls, more }) => [
-      `if place == ${place} then`,
-      ...urls.map(read),
-      `algorithms[place] = { refund = ${step}_refund, ${more} }`,
-      'end',
-    ]),
-    'return rawget(algorithms, place)',
-    'end })',
-    read(new URL('./requests.lua', import.meta.url)),
-    read(new URL('./dispatcher.lua', import.meta.url)),
-  ]);
-}
+export const script: Script = createScript([
+  'local algorithms = {}',
+  'setmetatable(algorithms, { __index = function(_, place)',
+  ...steps.flatMap(({ luas, traits }, at) => [
+    `if place == ${at + 1} then`,
+    ...luas,
+    `algorithms[place] = { ${traits} }`,
+    'end',
+  ]),
+  'return rawget(algorithms, place)',
+  'end })',
+  'local decideRequests',
+  compiledScripts.dispatcher,
+  'function decideRequests(from)',
+  compiledScripts.requests,
+  'decide(from)',
+  'end',
+  'return run()',
+]);
 
 /** The scripts that spend on one counter of a rate. */
 export const loneScripts = Object.fromEntries(
   rateNames.map((name) => [
     name,
     createScript([
-      ...counters,
-      read(findRow(name).script),
+      findRow(name).script.lua,
       `local algorithm = { ${listTraits(name)} }`,
-      read(new URL('./lone.lua', import.meta.url)),
+      compiledScripts.lone,
+      'return run()',
     ]),
   ]),
 ) as Readonly<Record<RateName, Script>>; // has every name
+
+/** The script that takes usage out of Redis. */
+export const usageScript: Script = createScript([compiledScripts.usage, 'return run()']);
 
 function createScript(parts: readonly string[]): Script {
   const text = parts.join('\n');

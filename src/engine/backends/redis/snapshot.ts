@@ -9,7 +9,7 @@ import type { Pipeline } from './pipeline.ts';
 /** A counter to be copied. */
 export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;
 
-/** The field of a shared limit's own numbers: see requests.lua. */
+/** The field of a shared limit's own numbers: see scripts/nodes.ts. */
 const PARENT_FIELD = 'p';
 
 /** The counters, each once, with the fields that are read if it is a shared limit. */
@@ -35,7 +35,7 @@ export function addReads(commands: Pipeline, counters: readonly Copied[]): void 
 /**
  * Decodes the replies to these commands.
  *
- * @param isOnClock  the counters are decided on a clock of this process: see counters.lua
+ * @param isOnClock  the counters are decided on a clock of this process: see scripts/counters.ts
  */
 export function snapshotFrom(
   replies: readonly unknown[],
@@ -68,7 +68,7 @@ export function snapshotFrom(
   return { nowMs, states, failures };
 }
 
-/** Twin of `read_state` in counters.lua. */
+/** Twin of the one in scripts/counters.ts. */
 function readState(value: Buffer, limit: Limit, nowMs: number, leftMs: number): State | undefined {
   const { startBefore, step } = algorithmFor(limit);
   if (!startBefore) return unpackState(value);

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { Cluster } from 'ioredis';
 import { monotonicMs } from '../../../base/clock.ts';
 import type { CounterKey } from '../key.ts';
@@ -15,8 +14,7 @@ import type { RedisConnection } from './connect.ts';
 import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 import { answered } from './reason.ts';
 import { RedisRecords } from './records.ts';
-
-const text = readFileSync(new URL('./usage.lua', import.meta.url), 'utf8');
+import { usageScript } from './script.ts';
 
 /** The keys of the hash in which usage is counted, and of its log. */
 type UsageKeys = readonly [hash: string, log: string];
@@ -97,7 +95,9 @@ export class RedisUsage implements UsageSource {
   }
 
   #run(tag: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    return answered(this.#redis.eval(text, 4, ...usageKeys(this.#prefix + tag), ...this.#asideIn(tag), ...args));
+    return answered(
+      this.#redis.eval(usageScript.text, 4, ...usageKeys(this.#prefix + tag), ...this.#asideIn(tag), ...args),
+    );
   }
 
   async #readLog(log: string, from: number): Promise<UsagePage> {
@@ -143,7 +143,7 @@ const MAX_NAMED = 100;
 const isCounted = ({ hour, hits }: UsageEntry): boolean =>
   Number.isSafeInteger(hour) && hour >= 0 && Number.isFinite(hits);
 
-/** Reads an entry of the log, whose format is described in counters.lua; undefined if another program wrote it. */
+/** Reads an entry of the log, whose format is described in scripts/counters.ts; undefined if another program wrote it. */
 function readLogged(entry: Buffer): readonly UsageEntry[] | undefined {
   try {
     const entries = readEntries(entry);

@@ -1,6 +1,6 @@
 import { parseMoney } from '../../algorithms/money.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { isReservation } from '../../holds/limits.ts';
-import type { SiteSplit } from '../../holds/site-share.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';

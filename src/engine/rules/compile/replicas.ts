@@ -1,5 +1,6 @@
 import { MAX_LIMIT } from '../../algorithms/limit.ts';
 import type { Block } from '../read/block.ts';
+import { dividing } from '../read/format.ts';
 import { type Problems, shown } from '../read/problem.ts';
 
 /** Where the number of replicas comes from. */
@@ -61,7 +62,7 @@ function multiplyLimit<B extends Block<'rate_limit'>>(limit: B, count: CountRepl
     problems.error(place(key), message);
     return limit;
   };
-  const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', 'adapt', 'sites'] as const;
+  const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', ...dividing] as const;
   const other = excluded.find((key) => values[key] !== undefined);
   if (other) return report(other, `${other} and per_replica are mutually exclusive: remove one of them`);
   if (values.on_change === 'reset')

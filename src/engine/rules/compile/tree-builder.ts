@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
 import { type Domain, type Level, listRules, type Naming, type Node, type Rule, type RuleTree } from '../match/tree.ts';

@@ -1,7 +1,6 @@
-import type { RequestWork } from '../../../base/request-work.ts';
 import type { Entry } from './match.ts';
 import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
-import type { AddressNodes, Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
+import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
 /** Identifies a node among the nodes of its level: equal keys and values are equal. */
 export const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
@@ -51,60 +50,4 @@ export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: E
   if (branch?.byValue.get(value) === found) return true;
   const keyed = branch ? branch.keyPatterns : keyPatterns;
   return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
-}
-
-/**
- * The same rules, except that some values match no pattern.
- *
- * @param isOpaque  whether a value is one of them
- */
-export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => boolean): RuleTree {
-  const copies = new Map<Node, Node>();
-  const copyNode = (node: Node): Node => {
-    const { composite, naming, sharedValue, countsAddresses, hasRule, rule, children } = node;
-    if (!children) return node;
-    let copy = copies.get(node);
-    if (!copy) {
-      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: copyLevel(children) };
-      copies.set(node, copy);
-    }
-    return copy;
-  };
-  const copyPatterns = (patterns: PatternNodes | undefined): PatternNodes | undefined => {
-    if (!patterns) return undefined;
-    const copyRanked = (one: RankedNode): RankedNode => ({ ...one, node: copyNode(one.node) });
-    const byOriginal = new Map(patterns.all.map((one) => [one, copyRanked(one)]));
-    const ofAnyValue = [...byOriginal.values()].filter(({ value }) => value.kind === 'any_value');
-    const find = (key: string, value: string, work?: RequestWork): RankedNode | undefined => {
-      if (isOpaque(value)) return ofAnyValue.find((one) => one.key.matches(key, work));
-      const found = patterns.find(key, value, work);
-      return found && byOriginal.get(found);
-    };
-    return { all: [...byOriginal.values()], find };
-  };
-  const copyAddresses = ({ all, find }: AddressNodes): AddressNodes => ({
-    all: all.map((one) => ({ ...one, node: copyNode(one.node) })),
-    find: (value) => {
-      const found = find(value);
-      return found && copyNode(found);
-    },
-  });
-  const copyLevel = (level: Level): Level => {
-    const { required, order } = level;
-    const keyPatterns = copyPatterns(level.keyPatterns);
-    const copyBranch = (branch: Branch): Branch => ({
-      byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, copyNode(node)])),
-      addresses: branch.addresses && copyAddresses(branch.addresses),
-      patterns: copyPatterns(branch.patterns),
-      keyPatterns: branch.keyPatterns && keyPatterns,
-      anyValue: branch.anyValue && copyNode(branch.anyValue),
-    });
-    const byKey = new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)]));
-    return { byKey, keyPatterns, required, order };
-  };
-  const domains = Array.from(
-    rules.domains,
-    ([name, domain]) => [name, { ...domain, root: copyLevel(domain.root) }] as const,
-  );
-  return { ...rules, domains: new Map(domains) };
 }

@@ -17,6 +17,8 @@ export interface RuleTree {
   readonly rules: RuleList;
   /** How statistics show a caller's value. Default: unchanged. */
   readonly shownValue?: (value: string) => string;
+  /** Whether a value stands for another one, and so matches no pattern. Default: none does. */
+  readonly isOpaque?: (value: string) => boolean;
 }
 
 /**

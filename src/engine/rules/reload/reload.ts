@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { differing, type PackedRules } from '../compile/packed.ts';
 import { shown } from '../read/problem.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';

@@ -1,7 +1,7 @@
 import type { RateLimitRequest } from '../../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../../engine/rules/read/problem.ts';
-import { readDescriptors, readLimitItems } from '../../../lab/mapping/actions.ts';
-import { compileRegExp, type MappingBlock, parseBlock } from '../../../lab/mapping/mapping-block.ts';
+import { readDescriptors, readLimitItems } from '../../lab/mapping/actions.ts';
+import { compileRegExp, type MappingBlock, parseBlock } from '../../lab/mapping/mapping-block.ts';
 import { type LogFields, LogReaders, toText } from '../readers/fields.ts';
 import { parseTimeMs } from '../readers/times.ts';
 import type { RecordedRequest, ReplayedCode } from '../request.ts';

@@ -1,4 +1,4 @@
-import type { FieldReaders, ReadField, RequestFields } from '../../../lab/mapping/actions.ts';
+import type { FieldReaders, ReadField, RequestFields } from '../../lab/mapping/actions.ts';
 
 /** The fields of an access log line, by the names that the log gives them. */
 export type LogFields = RequestFields;

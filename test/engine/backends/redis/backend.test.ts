@@ -19,7 +19,7 @@ const TIMEOUT_MS = 10_000;
 const SHORT_MS = 50;
 const FOREVER_MS = 1_000_000;
 const POLL_MS = 10;
-/** As in dispatcher.lua: counters with a given clock stay this much longer, since the clock may be behind the server's. */
+/** As in scripts/dispatcher.ts: counters with a given clock stay this much longer, since the clock may be behind the server's. */
 const MAX_BEHIND_MS = 10_000;
 
 let server: Redis;

@@ -4,6 +4,7 @@ import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
+import { childOf, fairShareOf, spendOf } from '../../../helpers/shares.ts';
 
 const counterKeys = createCounterKeys('');
 const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOperation => {
@@ -80,7 +81,7 @@ describe('independent spends', () => {
   test('form one run, with a count for a counter with several spends', () => {
     const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
     expect(keys).toEqual([first.key, second.key]);
-    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 1, 1], 2, ...[1, 3]]);
+    expect(unpack(packed)).toEqual([1, ...[1, 4, 10, 60_000, 0, 0], 1, ...[1, 2, 0, 1, 1], 2, ...[1, 3], 0]);
     expect(runsOf(request(first), request(second, first), request(first))).toEqual([[[0, 2, 3], [1]]]);
   });
 
@@ -100,6 +101,22 @@ describe('independent spends', () => {
     const lowered = { ...first, limit: fixedWindowOf(9, 60_000) };
     expect(runsOf(request(first), request({ ...first, hits: 3 }), request(first))).toEqual([[[0]]]);
     expect(runsOf(request(first), request(lowered), request(first))).toEqual([[[0]]]);
+  });
+
+  test('on a shared limit come with each child and each limit once, up to another operation', () => {
+    const leaf = (...children: readonly number[]) => ({ children, path: [childOf(), childOf()], demand: 0 });
+    const shared = { ...fairShareOf(10), path: leaf().path };
+    const spend = (...children: readonly number[]): RequestOperation => ({
+      ...spendOf(first.key, fairShareOf(10), leaf(...children)),
+      limit: shared,
+    });
+    const spends = [spend(7, 8), spend(7, 9), spend(7, 8)];
+    const peek: RequestOperation = { ...spend(7, 8), hits: 0, kind: 'peek' };
+    const { packed, trees, groups } = encodeBatch([request(...spends), request(peek), request(spend(7, 8))], 0);
+    expect([trees.map(({ numbers }) => numbers), groups.map((group) => group.first)]).toEqual([[[0, 1, 2]], [3, 4]]);
+    const [limits, , length = 0, ...rest] = unpack(packed);
+    const tree = [1, 3, 3, ...[7, 8, 9], ...[1, 1, 0, 1, 2, 0], ...[1, 1, 0, 1, 3, 0], ...[1, 1, 0, 1, 2, 0]];
+    expect([limits, rest.slice(length, length + 2 + tree.length)]).toEqual([1, [0, 1, ...tree]]);
   });
 
   test('join a run only once for calendar windows, since only the script knows the window', () => {

@@ -7,7 +7,7 @@ import type { Claim } from '../../../../src/engine/holds/claim.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
-import { lastingCounters } from '../../../helpers/lasting-counters.ts';
+import { lastingScript } from '../../../helpers/lasting-counters.ts';
 import { fixedWindowOf, inFlightOf, limitsOfEach, reservationOf } from '../../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
@@ -22,7 +22,7 @@ let server: Redis;
 let redis: RedisBackend;
 beforeAll(async () => {
   server = await startRedis();
-  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: 60_000, foreign: lastingCounters });
+  redis = new RedisBackend(await openReady(server), clock, { replay: true, slowMs: 60_000, script: lastingScript });
 });
 afterAll(async () => {
   await redis.close();

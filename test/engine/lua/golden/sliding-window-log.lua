@@ -1,5 +1,6 @@
 local sliding_window_log, sliding_window_log_refund
 do
+local math_min = math.min
 local finishStep, append, takeNewest, takeOldest, fitsAtMs
 function finishStep(limit, log, nowMs, before, accepted, hits)
     local used = log.used
@@ -91,7 +92,7 @@ local function step(limit, log, nowMs, hits, charge)
     local accepted = hits < 0 or before + (hits == 0 and 1 or hits) <= capacity
     local isRegardless = charge == "regardless"
     local counts = isRegardless or charge and (accepted or limit[3] == 1)
-    local counted = counts and math.min(hits, isRegardless and 1000 or capacity) or 0
+    local counted = counts and math_min(hits, isRegardless and 1000 or capacity) or 0
     if counted > 0 then
         append(log, nowMs, counted)
     end
@@ -113,7 +114,7 @@ local function refund(limit, log, nowMs, hits, chargedAtMs)
     local length = #log
     for at = log.dropped, length - 1, 2 do
         if log[at + 1] == chargedAtMs then
-            local taken = math.min(log[at + 2] or 0, hits)
+            local taken = math_min(log[at + 2] or 0, hits)
             log.used = before - taken
             log[at + 2] = (log[at + 2] or 0) - taken
             if log[at + 2] == 0 then

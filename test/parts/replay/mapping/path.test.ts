@@ -1,8 +1,8 @@
 import '../../../helpers/realm.ts';
 import { connect } from 'node:net';
 import fc from 'fast-check';
-import { normalizePath } from '../../../../src/lab/mapping/path.ts';
 import { httpListener } from '../../../../src/parts/envoy/whole-envoy.ts';
+import { normalizePath } from '../../../../src/parts/lab/mapping/path.ts';
 import { runEnvoy } from '../../../helpers/envoy.ts';
 import { freePort } from '../../../helpers/process.ts';
 

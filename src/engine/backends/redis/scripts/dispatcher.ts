@@ -1,0 +1,275 @@
+import type { State, Step } from '../../../algorithms/limit.ts';
+import type { ShareNode } from '../../../holds/processor-sharing.ts';
+import { ARGV, KEYS, table, tonumber, unpack } from '../../../lua/redis.ts';
+import { usedHits } from '../../requests.ts';
+import {
+  call,
+  logUsage,
+  pack,
+  packNumbers,
+  readState,
+  type ScriptAlgorithm,
+  type ScriptLimit,
+  serverMs,
+  unpackNumbers,
+  writeState,
+} from './counters.ts';
+import { batchArguments, limitNumbers, outcomes, runNumbers, treeNumbers, treeSpendNumbers } from './format.ts';
+import { readNodes, writeNodes } from './nodes.ts';
+
+/**
+ * Runs the operations of a batch of requests: reads every counter once, steps, writes every changed counter. script.ts
+ * assembles the script. Nearly all operations are independent spends, which are packed in runs. All others follow as
+ * requests: see requests.ts. No earlier operation of the batch uses a counter of a run.
+ *
+ * The clock stands still in a script, so an algorithm with long states reads one once: its first step on a counter
+ * prepares the state, and all of them change it in place. A step without a charge changes no outcome of later ones.
+ */
+
+/** By their places; script.ts defines each when a limit first needs it. */
+declare const algorithms: readonly ScriptAlgorithm[];
+/** Decides the requests that begin at a place of the input: see requests.ts. */
+declare const decideRequests: (this: void, at: number) => void;
+
+const CLOCK = batchArguments.indexOf('clock');
+const SETTLEMENT = batchArguments.indexOf('settlement');
+const KEPT_MS = batchArguments.indexOf('keptMs');
+const IS_METERED = batchArguments.indexOf('usage');
+
+/** A caller's clock may be behind the server's, on which keys expire. */
+const MAX_BEHIND_MS = 10_000;
+
+/** The caller decides on a clock of its own, on which nothing expires: windows are stored as any other state. */
+const hasGivenClock = (ARGV[CLOCK] ?? '') !== '';
+export const nowMs: number = hasGivenClock ? (tonumber(ARGV[CLOCK]) ?? 0) : serverMs();
+export const graceMs: number = hasGivenClock ? MAX_BEHIND_MS : 0;
+
+/** The number of counters, with that of a settlement. */
+const keyCount = ARGV[IS_METERED] !== undefined ? KEYS.length - 2 : KEYS.length;
+export const input: readonly number[] = unpackNumbers(ARGV[0] ?? '');
+/** The values of counters. */
+export const stored: (string | false)[] = call<(string | false)[]>('MGET', ...unpack(KEYS, 1, keyCount));
+export const limits: ScriptLimit[] = [];
+
+const ALGORITHM = limitNumbers.indexOf('algorithm');
+const LENGTH = limitNumbers.indexOf('length');
+const LIMIT_NUMBERS = limitNumbers.length;
+
+/** Returns the place after the limits. */
+function readLimits(): number {
+  const count = input[0] ?? 0;
+  let at = 1;
+  for (let place = 0; place < count; place++) {
+    const first = at + LIMIT_NUMBERS;
+    const algorithm = algorithms[(input[at + ALGORITHM] ?? 0) - 1] as ScriptAlgorithm;
+    at = first + (input[at + LENGTH] ?? 0);
+    limits[place] = { algorithm, numbers: [...unpack(input, first + 1, at)] };
+  }
+  return at;
+}
+
+export function stateOf(key: number, limit: ScriptLimit, isSpent: boolean): State | undefined {
+  return readState(KEYS[key - 1] ?? '', stored[key - 1] as string | false, limit, nowMs, isSpent);
+}
+
+/** Stores the new state. Returns it packed. */
+export function keepState(
+  key: number,
+  before: State | undefined,
+  state: State,
+  ttlMs: number,
+  limit: ScriptLimit,
+): string {
+  const packed = packNumbers(state);
+  const keptMs = ttlMs > 0 ? ttlMs + graceMs : 0;
+  const name = KEYS[key - 1] ?? '';
+  stored[key - 1] = writeState(name, stored[key - 1] as string | false, before, state, packed, limit, nowMs, keptMs);
+  return packed;
+}
+
+/** The reply: packed numbers. */
+const reply: string[] = [pack('<d', nowMs)];
+let parts = 1;
+
+const REFUSED_CHARGED = outcomes.indexOf('refused_charged');
+const ACCEPTED_CHARGED = outcomes.indexOf('accepted_charged');
+const STATE_BEFORE = outcomes.indexOf('state_before');
+
+/** Packed outcomes and lengths, by the lengths of reports. */
+const acceptedHeads: string[] = [];
+const refusedHeads: string[] = [];
+
+function addReply(accepted: boolean, length: number, packed: string): void {
+  const heads = accepted ? acceptedHeads : refusedHeads;
+  let head = heads[length];
+  if (head === undefined) {
+    head = pack('<dd', accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, length);
+    heads[length] = head;
+  }
+  reply[parts] = head;
+  reply[parts + 1] = packed;
+  parts = parts + 2;
+}
+
+/** Usage, by the places of counters in KEYS, which are also listed. */
+const used: number[] = [];
+const usedPlaces: number[] = [];
+
+export function meter(key: number, hits: number): void {
+  const known = used[key - 1];
+  if (known === undefined) usedPlaces[usedPlaces.length] = key;
+  used[key - 1] = (known ?? 0) + hits;
+}
+
+function spendOnce(key: number, limit: ScriptLimit, hits: number, isMetered: boolean): void {
+  const algorithm = limit.algorithm;
+  const before = stateOf(key, limit, true);
+  const next: Step = algorithm.step(limit.numbers, before, nowMs, hits, true);
+  const packed = keepState(key, before, next.state, next.ttlMs, limit);
+  const report = next.report;
+  if (isMetered) meter(key, usedHits(algorithm.reserves, hits, next.accepted, report ?? next.state));
+  if (report === undefined) addReply(next.accepted, next.state.length, packed);
+  else addReply(next.accepted, report.length, packNumbers(report));
+}
+
+/** Numbers; sending and stepping a longer state costs more than the replies. */
+const SHORT_STATE = 16;
+
+/** The caller repeats the steps from the state before to learn the outcome of each, unless the state is long. */
+function spendRepeatedly(key: number, limit: ScriptLimit, hits: number, count: number, isMetered: boolean): void {
+  const algorithm = limit.algorithm;
+  const before = stateOf(key, limit, true);
+  const length = before === undefined ? 0 : before.length;
+  const isLong = length > SHORT_STATE;
+  if (!isLong) {
+    reply[parts] = pack('<dd', STATE_BEFORE, length);
+    reply[parts + 1] = before === undefined ? '' : packNumbers(before);
+    parts = parts + 2;
+  }
+  let state = before;
+  let ttlMs = 0;
+  for (let spent = 0; spent < count; spent++) {
+    const next: Step = algorithm.step(limit.numbers, state, nowMs, hits, true);
+    const report = next.report ?? next.state;
+    state = next.state;
+    ttlMs = next.ttlMs;
+    if (isMetered) meter(key, usedHits(algorithm.reserves, hits, next.accepted, report));
+    if (isLong) addReply(next.accepted, report.length, packNumbers(report));
+  }
+  keepState(key, before, state as State, ttlMs, limit);
+}
+
+const LIMIT = runNumbers.indexOf('limit');
+const HITS = runNumbers.indexOf('hits');
+const RUN_METERED = runNumbers.indexOf('isMetered');
+const ONCE = runNumbers.indexOf('once');
+const REPEATED = runNumbers.indexOf('repeated');
+const RUN_NUMBERS = runNumbers.length;
+
+/** Spends on the counters of a run, which begins at a place of the input. Returns the place after it. */
+function spendRun(from: number): number {
+  const limit = limits[(input[from + LIMIT] ?? 0) - 1] as ScriptLimit;
+  const hits = input[from + HITS] ?? 0;
+  const isMetered = input[from + RUN_METERED] === 1;
+  const first = from + RUN_NUMBERS;
+  const repeated = first + (input[from + ONCE] ?? 0);
+  const end = repeated + 2 * (input[from + REPEATED] ?? 0);
+  for (let at = first; at < repeated; at++) spendOnce(input[at] ?? 0, limit, hits, isMetered);
+  for (let at = repeated; at < end; at += 2)
+    spendRepeatedly(input[at] ?? 0, limit, hits, input[at + 1] ?? 0, isMetered);
+  return end;
+}
+
+/** Returns the place after the runs. */
+function spendRuns(from: number): number {
+  const runs = input[from] ?? 0;
+  let at = from + 1;
+  for (let run = 0; run < runs; run++) at = spendRun(at);
+  return at;
+}
+
+/** Outcomes and reports that are packed together. */
+const answers: number[] = [];
+
+export function addAnswer(outcome: number, report: State): void {
+  const length = report.length;
+  const first = answers.length;
+  answers[first] = outcome;
+  answers[first + 1] = length;
+  for (let at = 0; at < length; at++) answers[first + 2 + at] = report[at] ?? 0;
+}
+
+const TREE_KEY = treeNumbers.indexOf('key');
+const CHILDREN = treeNumbers.indexOf('children');
+const SPENDS = treeNumbers.indexOf('spends');
+const TREE_NUMBERS = treeNumbers.length;
+const TREE_LIMIT = treeSpendNumbers.indexOf('limit');
+const TREE_HITS = treeSpendNumbers.indexOf('hits');
+const TREE_USAGE = treeSpendNumbers.indexOf('usage');
+const FIRST_CHILD = treeSpendNumbers.indexOf('first');
+const SECOND_CHILD = treeSpendNumbers.indexOf('second');
+const THIRD_CHILD = treeSpendNumbers.indexOf('third');
+const TREE_SPEND_NUMBERS = treeSpendNumbers.length;
+
+/** Spends on a shared limit, whose nodes are read and written once. Returns the place after the tree. */
+function spendTree(from: number): number {
+  const key = KEYS[(input[from + TREE_KEY] ?? 0) - 1] ?? '';
+  const children = from + TREE_NUMBERS;
+  const spends = children + (input[from + CHILDREN] ?? 0);
+  const end = spends + (input[from + SPENDS] ?? 0) * TREE_SPEND_NUMBERS;
+  const names: string[] = ['p'];
+  for (let at = children; at < spends; at++) names[at - children + 1] = String(input[at] ?? 0);
+  const nodes = readNodes(key, names);
+  let ttlMs = 0;
+  for (let at = spends; at < end; at += TREE_SPEND_NUMBERS) {
+    const limit = limits[(input[at + TREE_LIMIT] ?? 0) - 1] as ScriptLimit;
+    const hits = input[at + TREE_HITS] ?? 0;
+    const usage = input[at + TREE_USAGE] ?? 0;
+    const path = [
+      nodes[0] as ShareNode, // there always is a limit
+      nodeAt(nodes, at + FIRST_CHILD),
+      nodeAt(nodes, at + SECOND_CHILD),
+      nodeAt(nodes, at + THIRD_CHILD),
+    ];
+    const next: Step = limit.algorithm.step(limit.numbers, path as unknown as State, nowMs, hits, true); // it takes nodes
+    ttlMs = next.ttlMs;
+    if (usage > 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
+    addAnswer(next.accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, next.report as State); // it has one
+  }
+  writeNodes(key, names, nodes, nowMs, ttlMs + graceMs);
+  return end;
+}
+
+/** The node whose place is in the input; that of the limit if there is none, which the step does not read. */
+const nodeAt = (nodes: readonly ShareNode[], at: number): ShareNode => nodes[input[at] ?? 0] as ShareNode;
+
+/** Returns the place after the trees. */
+function spendTrees(from: number): number {
+  const trees = input[from] ?? 0;
+  let at = from + 1;
+  for (let tree = 0; tree < trees; tree++) at = spendTree(at);
+  return at;
+}
+
+/** The number of a settlement, which is counted once; 0 if the call is none. */
+const settlement = tonumber(ARGV[SETTLEMENT] ?? '') ?? 0;
+
+function isSettled(): boolean {
+  if (settlement === 0) return false;
+  const last = stored[keyCount - 1] as string | false;
+  return last !== false && settlement <= (tonumber(last) ?? 0);
+}
+
+/**
+ * Returns little-endian doubles: the clock, and nothing else if the settlement was counted before; then per operation,
+ * in the packed order, what `outcomes` says.
+ */
+export function run(): string {
+  if (isSettled()) return packNumbers([nowMs]);
+  const at = spendTrees(spendRuns(readLimits()));
+  if (at < input.length) decideRequests(at);
+  if (answers.length > 0) reply[parts] = packNumbers(answers);
+  if (usedPlaces.length > 0) logUsage(nowMs, usedPlaces, used);
+  if (settlement > 0) call('SET', KEYS[keyCount - 1] ?? '', ARGV[SETTLEMENT] ?? '', 'PX', ARGV[KEPT_MS] ?? '');
+  return table.concat(reply);
+}

@@ -1,0 +1,168 @@
+import { readFileSync } from 'node:fs';
+import {
+  type ChannelCredentials,
+  Client,
+  credentials,
+  Metadata,
+  type MethodDefinition,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import type { Clock } from '../../base/clock.ts';
+import { printable, printableJson } from '../../base/printable.ts';
+import { renderSpared } from '../../cli/commands/render.ts';
+import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
+import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
+import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { responseToJson } from '../../engine/wire/json.ts';
+import {
+  codeNumbers,
+  findName,
+  unitNumbers,
+  type WireRequest,
+  type WireResponse,
+  type WireStatus,
+} from '../../engine/wire/wire.ts';
+import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
+import { systemCas } from '../../h2/identity/system-cas.ts';
+import { fromStruct } from '../../protobuf/struct.ts';
+
+/** A request to a running service. */
+interface Question {
+  readonly domain: string;
+  /** Descriptors, each as `key=value[,key=value…]`. */
+  readonly descriptors: readonly string[];
+  readonly hits: number;
+  /** `host:port` of its gRPC server, or the path of its unix socket. */
+  readonly target: string;
+  /** Whether to print the answer as JSON. */
+  readonly json: boolean;
+  /** TLS options. Default: plain text. */
+  readonly tls?: AskTls | undefined;
+}
+
+/** Certificate files; without `ca`, the system's certificates are used. */
+interface AskTls {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  /** Name that the server's certificate must have. Default: the target's host. */
+  readonly serverName?: string | undefined;
+}
+
+/** Maximum wait for an answer. */
+const DEADLINE_MS = 5_000;
+
+/** A request on the command line that cannot be sent, since a file is unreadable or missing. */
+export class InvalidQuestion extends Error {
+  override readonly name = 'InvalidQuestion';
+}
+
+/**
+ * Sends one request to a running service, and queries the service for the rules behind the answer.
+ *
+ * @param clock  clock of the deadline
+ * @returns      the answer as text
+ * @throws InvalidQuestion, InvalidDescriptor, or the gRPC error if there is no answer
+ */
+export async function ask(question: Question, clock: Clock): Promise<string> {
+  const { domain, descriptors, hits, target, json, tls } = question;
+  const entries = descriptors.map(parseDescriptor);
+  const request: WireRequest = {
+    domain,
+    descriptors: entries.map((found) => ({
+      entries: found,
+      limit: null,
+      hits_addend: hits === 0 ? { value: 0 } : null, // 0 for the whole request would mean 1
+      is_negative_hits: false,
+    })),
+    hits_addend: hits,
+  };
+  const identity = serverIdentity(target, tls?.serverName);
+  const address = target.startsWith('/') ? `unix:${target}` : target;
+  const client = new Client(address, createCredentials(tls, identity), identity.channel);
+  try {
+    const deadlineMs = clock() + DEADLINE_MS;
+    const headers = new Metadata();
+    if (!json) headers.set(DETAIL_HEADER, '1');
+    const response = await call(client, shouldRateLimit, request, { deadlineMs, headers });
+    if (json) return printableJson(responseToJson(response));
+    // services other than Weir do not have the method
+    const rules = await call(client, findRules, request, { deadlineMs, headers }).catch(() => undefined);
+    return describeResponse(response, descriptors, rules?.found ?? []);
+  } finally {
+    client.close();
+  }
+}
+
+function createCredentials(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
+  if (!tls) return credentials.createInsecure();
+  if ((tls.cert === undefined) !== (tls.key === undefined))
+    throw new InvalidQuestion('--cert and --key must be set together');
+  const roots = read('--ca', tls.ca) ?? systemCas() ?? null;
+  return credentials.createSsl(roots, read('--key', tls.key), read('--cert', tls.cert), verify);
+}
+
+function read(flag: string, file: string | undefined): Buffer | null {
+  if (file === undefined) return null;
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new InvalidQuestion(`${flag} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function call<R>(
+  client: Client,
+  { path, requestSerialize, responseDeserialize }: MethodDefinition<WireRequest, R>,
+  request: WireRequest,
+  { deadlineMs, headers }: { readonly deadlineMs: number; readonly headers: Metadata },
+): Promise<R> {
+  return new Promise((resolve, reject) => {
+    const answered = (error: ServiceError | null, response?: R) =>
+      response ? resolve(response) : reject(error ?? new Error('the service gave no answer'));
+    const options = { deadline: deadlineMs };
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, headers, options, answered);
+  });
+}
+
+function describeResponse(
+  response: WireResponse,
+  descriptors: readonly string[],
+  rules: FindResponse['found'],
+): string {
+  const { overall_code, statuses, response_headers_to_add } = response;
+  const width = Math.max(...descriptors.map(({ length }) => length));
+  return [
+    codeName(overall_code),
+    ...statuses.map((status, at) => {
+      const descriptor = (descriptors[at] ?? '').padEnd(width);
+      return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
+    }),
+    ...readSpared(response).map((line) => `  ${line}`),
+    ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
+  ]
+    .map(printable)
+    .join('\n');
+}
+
+/** Lines for the limits that would have refused. */
+function readSpared({ dynamic_metadata }: WireResponse): readonly string[] {
+  if (!dynamic_metadata) return [];
+  const { weir } = fromStruct(dynamic_metadata) as { readonly weir?: { readonly would_refuse?: [] } }; // only Weir sends it
+  return renderSpared(weir?.would_refuse);
+}
+
+function describeStatus(
+  { current_limit, limit_remaining, duration_until_reset }: WireStatus,
+  found?: FindResponse['found'][number],
+): string {
+  const why = found ? `; ${found.explanation}` : '';
+  if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;
+  const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
+  const unitName = findName(unitNumbers, unit) ?? String(unit);
+  const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
+  const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
+  return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}${why}`;
+}
+
+const codeName = (code: number): string => findName(codeNumbers, code) ?? String(code);

@@ -1,0 +1,63 @@
+import { hashRules } from '../../engine/rules/compile/packed.ts';
+import { requestFromJson } from '../../engine/wire/json.ts';
+import { InvalidJson } from '../../engine/wire/json-reader.ts';
+import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { NamedReply } from '../../operate/admin/agent.ts';
+import { operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { parseJson } from '../../operate/admin/schema.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
+import type { Explanation } from '../../operate/answers/explain.ts';
+import type { OpenOperatorPart } from '../../serve/control/part.ts';
+
+type Explains = Parameters<OpenOperatorPart>[2]['explains'];
+
+/** The operation that explains the answer to a request. */
+export const explainOperations: OpenOperatorPart = (options, _settings, { explains }) => ({
+  operations: [
+    operation('POST /api/v1/explain', {
+      summary: 'the current answer to a request, and the reason; nothing is charged',
+      need: 'read',
+      domains: 'selected',
+      body: 'any',
+      answers: 'The answer in the format of /json, and its explanation.',
+      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
+    }),
+  ],
+});
+
+async function explainRequest(
+  body: Buffer,
+  scope: Scope,
+  options: AdminOptions,
+  explains: Explains,
+): Promise<Explanation> {
+  let request: WireRequest;
+  try {
+    request = requestFromJson(body);
+  } catch (error) {
+    if (!(error instanceof InvalidJson)) throw error;
+    parseJson(body); // refuses a body that is not JSON at all
+    return { status: 400, error: error.message, descriptors: [] };
+  }
+  scope.require({ domain: request.domain });
+  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request } });
+  const replies = asked as readonly NamedReply<Explanation>[]; // by the same capability
+  const [first] = replies;
+  if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
+  const own = options.sourced.book.packed();
+  const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
+  let explanation: Explanation = { ...first.reply, rules };
+  for (const explain of explains()) explanation = await explain(explanation, request.domain);
+  return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
+}
+
+/** What one of several processes answers. */
+const ofWorker = ({ process, reply: explanation }: NamedReply<Explanation>) => ({
+  process,
+  status: explanation.status,
+  ...(explanation.answer && { answer: explanation.answer }),
+  ...(explanation.error !== undefined && { error: explanation.error }),
+  sources: [...new Set(explanation.descriptors.flatMap(({ limits }) => limits.flatMap((limit) => limit.source ?? [])))],
+});

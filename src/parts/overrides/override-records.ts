@@ -1,0 +1,133 @@
+import type { Clock } from '../../base/clock.ts';
+import { shareRuns } from '../../base/later.ts';
+import { fields, flag, listOf, oneOf, text, whole } from '../../base/shape.ts';
+import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
+import { type Records, removeExpired } from '../../engine/backends/records.ts';
+import {
+  type OverrideName,
+  type Overrides,
+  overrideKey,
+  type StandingOverride,
+} from '../../engine/decide/overrides.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { valid } from '../../operate/admin/schema.ts';
+
+const MAP = 'overrides';
+
+/** The most overrides at a time. */
+const MAX_OVERRIDES = 10_000;
+/** The most with wildcards: requests are compared with each that has their keys. */
+const MAX_WILDCARDS = 100;
+
+/** The interval at which the records are read: other instances may have changed them. */
+export const FOLLOW_INTERVAL_MS = 500;
+
+interface OverrideRecordsOptions {
+  readonly records: Records;
+  /** The overrides that this process follows. */
+  readonly overrides: Overrides;
+  readonly clock: Clock;
+  /** Has every process that answers requests follow these overrides. */
+  readonly spread: (overrides: readonly StandingOverride[]) => Promise<unknown>;
+  /** Called once for a record that is not an override, which has no effect. */
+  readonly onForeign: (key: string, reason: string) => void;
+  /** Those processes follow none yet. */
+  readonly isEmpty: boolean;
+}
+
+/** Stores overrides in the records, and has every process of this instance follow them. */
+export class OverrideRecords {
+  readonly #options: OverrideRecordsOptions;
+  #isEmpty: boolean;
+  /** The records that are no overrides, which are named once. */
+  #foreign: ReadonlyMap<string, string> = new Map();
+
+  constructor(options: OverrideRecordsOptions) {
+    this.#options = options;
+    this.#isEmpty = options.isEmpty;
+  }
+
+  /** Reads the records and follows them. While they cannot be read, the overrides read last apply. */
+  readonly follow = shareRuns(() => this.#read());
+
+  /** Stores overrides that the deciders already follow. */
+  async restore(standing: readonly StandingOverride[]): Promise<void> {
+    for (const override of standing) {
+      const key = overrideKey(override);
+      await this.#options.records.put(MAP, key, JSON.stringify(override));
+    }
+    await this.follow();
+  }
+
+  async put(override: StandingOverride): Promise<void> {
+    const known = await this.follow();
+    const key = overrideKey(override);
+    const others = known.filter((one) => overrideKey(one) !== key);
+    if (others.length >= MAX_OVERRIDES)
+      throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
+    if (override.wildcard && others.filter(({ wildcard }) => wildcard).length >= MAX_WILDCARDS)
+      throw new ApiProblem(409, `at most ${MAX_WILDCARDS} overrides may have wildcards: remove one first`);
+    await this.#options.records.put(MAP, key, JSON.stringify(override));
+    await this.follow();
+  }
+
+  async remove(override: OverrideName): Promise<void> {
+    await this.#options.records.remove(MAP, overrideKey(override));
+    await this.follow();
+  }
+
+  async #read(): Promise<readonly StandingOverride[]> {
+    const { records, overrides, clock, spread } = this.#options;
+    const nowMs = clock();
+    const found: StandingOverride[] = [];
+    const foreign = new Map<string, string>();
+    const expired = new Map<string, number>();
+    for (const [key, written] of await records.all(MAP)) {
+      const override = parseOverride(written);
+      if (typeof override === 'string') foreign.set(key, override);
+      else if (override.untilMs > nowMs) found.push(override);
+      else expired.set(key, override.untilMs);
+    }
+    await removeExpired(records, MAP, expired);
+    this.#name(foreign);
+    overrides.replace(found);
+    if (found.length > 0 || !this.#isEmpty) await spread(found);
+    this.#isEmpty = found.length === 0;
+    return found;
+  }
+
+  #name(foreign: ReadonlyMap<string, string>): void {
+    const known = this.#foreign;
+    this.#foreign = foreign;
+    for (const [key, reason] of foreign) if (known.get(key) !== reason) this.#options.onForeign(key, reason);
+  }
+}
+
+const record = fields(
+  {
+    domain: text,
+    entries: listOf(fields({ key: text, value: text })),
+    effect: fields(
+      { kind: oneOf('limit', 'block', 'exempt') },
+      { requestsPerUnit: whole, unit: oneOf(...(Object.keys(unitMs) as Unit[])) }, // unitMs has only units as keys
+    ),
+    untilMs: whole,
+    by: text,
+    reason: text,
+  },
+  { wildcard: flag },
+);
+
+/** An override, or the reason why a record is none: another program may have written it. */
+function parseOverride(written: string): StandingOverride | string {
+  try {
+    const { wildcard, effect, ...named } = valid(record, JSON.parse(written), 'the record');
+    const { kind, requestsPerUnit, unit } = effect;
+    const override = { ...named, ...(wildcard && { wildcard }) };
+    if (kind !== 'limit') return { ...override, effect: { kind } };
+    if (requestsPerUnit === undefined || unit === undefined) return 'expected requestsPerUnit and unit, got no limit';
+    return { ...override, effect: { kind, requestsPerUnit, unit } };
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,249 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
+import { createOfflineDecider } from '../../engine/decide/offline.ts';
+import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
+import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { explain } from '../../engine/rules/match/stop.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { formatProblem } from '../../engine/rules/read/problem.ts';
+import { missingName } from '../../engine/rules/read/requirement.ts';
+import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/rules/read/yaml.ts';
+import { loadSource } from '../../engine/rules/reload/book.ts';
+import { plainPath } from '../../engine/rules/reload/files.ts';
+import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
+import type { Environment } from '../../settings/near-misses.ts';
+import { readSettings, type Settings } from '../../settings/settings.ts';
+
+/** A test of a rule file, with a request that is sent `times` times on new counters, and the expected last answer. */
+interface RuleTest {
+  readonly line: number;
+  readonly name: string;
+  readonly domain: string;
+  readonly descriptors: readonly RequestDescriptor[];
+  readonly times: number;
+  readonly atMs: number;
+  readonly expected: {
+    readonly code: string | undefined;
+    /** Path of the rule of each descriptor, or `none`. */
+    readonly rules: readonly string[] | undefined;
+    readonly remaining: readonly string[] | undefined;
+    /** The required keys that the request lacks, or `none`. */
+    readonly missing: string | undefined;
+    /** Paths of the rules whose limits would have refused, in order, or `none`. */
+    readonly wouldRefuse: readonly string[] | undefined;
+  };
+}
+
+class InvalidTests extends Error {
+  readonly line: number;
+  constructor(line: number, message: string) {
+    super(message);
+    this.line = line;
+  }
+}
+
+const MAX_TIMES = 1_000_000;
+/** Default time of tests, at the start of a day so that fixed windows are new. */
+const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
+
+/**
+ * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come
+ * from the environment.
+ *
+ * @param files  YAML files with `rules`, a path relative to the file, and `tests`
+ * @param rules  rule file or directory, instead of those that the files name
+ * @returns a line for each test, and for each file without tests
+ */
+export async function runRuleTests(files: readonly string[], rules: string | undefined, env: Environment) {
+  const settings = await readSettings(env);
+  const lines: string[] = [];
+  let failed = 0;
+  const fail = (file: string, line: number, message: string): void => {
+    failed++;
+    lines.push(`FAILED ${file}:${line}: ${message}`);
+  };
+  for (const file of files) {
+    try {
+      const { path, tests } = readTests(file, rules);
+      const loaded = await loadSource(plainPath(path), { mergeDomains: settings.rules.mergeDomains });
+      if (!loaded.ok) throw new InvalidTests(1, loaded.problems.map(formatProblem).join('\n  '));
+      for (const test of tests) {
+        const differences = await run(test, loaded.rules, settings);
+        if (differences.length === 0) lines.push(`ok     ${file}:${test.line}: ${test.name}`);
+        else fail(file, test.line, `${test.name}\n${differences.map((one) => `         ${one}`).join('\n')}`);
+      }
+    } catch (error) {
+      if (!(error instanceof InvalidTests || error instanceof YamlError)) throw error;
+      fail(file, error.line, error.message);
+    }
+  }
+  return { lines, failed };
+}
+
+async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise<readonly string[]> {
+  const clock = (): number => test.atMs;
+  const offline = createOfflineDecider(clock, settings.decisions, { maxCounters: MAX_TIMES });
+  const decider = { ...offline, rules: () => rules };
+  let answer: Answer | undefined;
+  for (let sent = 0; sent < test.times; sent++) answer = await decide(test, decider, Number.POSITIVE_INFINITY);
+  await offline.ledger.close();
+  return answer ? differences(test, answer, rules) : [];
+}
+
+function differences({ domain, descriptors, expected }: RuleTest, answer: Answer, rules: RuleTree): readonly string[] {
+  const { code, rules: expectedRules, remaining, missing, wouldRefuse: expectedSpared } = expected;
+  const found: string[] = [];
+  const lacks = answer.unmet?.missing.map(({ requirement }) => missingName(requirement)).join(', ') ?? 'none';
+  if (missing !== undefined && missing !== lacks) found.push(`expected missing ${missing}, got ${lacks}`);
+  const spared = [...new Set(wouldRefuse(answer).map(({ rule }) => rule.path))].join(', ') || 'none';
+  if (expectedSpared && expectedSpared.join(', ') !== spared)
+    found.push(`expected would_refuse ${expectedSpared.join(', ')}, got ${spared}`);
+  if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
+  for (const [at, verdict] of answer.verdicts.entries()) {
+    const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
+    const shown = descriptor && descriptorText(descriptor.entries);
+    const why = descriptor ? explain(rules, domain, descriptor).text : '';
+    const expectedRule = expectedRules?.[at];
+    const rule = 'rule' in verdict ? verdict.rule.path : 'none';
+    if (expectedRule !== undefined && expectedRule !== rule)
+      found.push(`${shown}: expected rule ${expectedRule}, got ${rule}: ${why}`);
+    const expectedLeft = remaining?.[at];
+    const left = remainingText(verdict);
+    if (expectedLeft !== undefined && expectedLeft !== left)
+      found.push(`${shown}: expected ${expectedLeft} remaining, got ${left}: ${why}`);
+  }
+  return found;
+}
+
+const remainingText = (verdict: Verdict): string =>
+  verdict.kind === 'limited' ? String(verdict.decision.limitRemaining) : verdict.kind === 'unlimited' ? 'any' : 'none';
+
+function readTests(file: string, rules: string | undefined): { readonly path: string; readonly tests: RuleTest[] } {
+  const root = readMap(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
+  const named = root.get('rules');
+  if (rules === undefined && !named) throw new InvalidTests(1, 'rules must name a rule file or directory, got nothing');
+  const tests = readItems(root.get('tests'), 1, 'tests').map(readTest);
+  if (tests.length === 0) throw new InvalidTests(1, 'tests must contain at least one test, got none');
+  return { path: rules ?? resolve(dirname(file), named ? toText(named, 'rules') : ''), tests };
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new InvalidTests(1, `cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function readTest(node: YamlNode): RuleTest {
+  const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
+  const test = readMap(node, node.line, 'a test', keys);
+  const expect = readMap(test.get('expect'), node.line, 'expect', [
+    'code',
+    'rules',
+    'remaining',
+    'missing',
+    'would_refuse',
+  ]);
+  const hits = readCount(test.get('hits'), 'hits', 1);
+  const descriptors = readItems(test.get('descriptors'), node.line, 'descriptors').map((one) =>
+    readDescriptor(one, hits),
+  );
+  if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must contain at least one, got none');
+  const texts = (key: string): readonly string[] | undefined => {
+    const found = expect.get(key);
+    return found && (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
+  };
+  const list = (key: string): readonly string[] | undefined => {
+    const found = texts(key);
+    if (!found || found.length === descriptors.length) return found;
+    throw new InvalidTests(
+      expect.get(key)?.line ?? node.line,
+      `${key} must hold one for each of ${descriptors.length} descriptors, got ${found.length}`,
+    );
+  };
+  const [code, missing] = [expect.get('code'), expect.get('missing')];
+  if (code && !['OK', 'OVER_LIMIT'].includes(toText(code, 'code')))
+    throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${toText(code, 'code')}'`);
+  const expected = {
+    code: code && toText(code, 'code'),
+    rules: list('rules'),
+    remaining: list('remaining'),
+    missing: missing && toText(missing, 'missing'),
+    wouldRefuse: texts('would_refuse'),
+  };
+  const domain = toText(test.get('domain') ?? node, 'domain');
+  const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');
+  const name = test.get('name');
+  return {
+    line: node.line,
+    name: name ? toText(name, 'name') : `${domain} ${written}`,
+    domain,
+    descriptors,
+    times: Math.min(readCount(test.get('times'), 'times', 1), MAX_TIMES),
+    atMs: readAt(test.get('at')),
+    expected,
+  };
+}
+
+/** `user=alice,path=/login`, or a mapping of keys and values. */
+function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
+  if (node.kind === 'map') {
+    const entries = node.entries.map(({ key, value }) => ({
+      key: toText(key, 'a key'),
+      value: toText(value, 'a value'),
+    }));
+    return { entries, hits, requestLimit: undefined };
+  }
+  try {
+    return { entries: parseDescriptor(toText(node, 'a descriptor')), hits, requestLimit: undefined };
+  } catch (error) {
+    throw error instanceof InvalidTests
+      ? error
+      : new InvalidTests(node.line, error instanceof Error ? error.message : '');
+  }
+}
+
+function readMap(
+  node: YamlNode | undefined,
+  line: number,
+  what: string,
+  keys: readonly string[],
+): ReadonlyMap<string, YamlNode> {
+  if (node?.kind !== 'map')
+    throw new InvalidTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
+  return new Map(
+    (node satisfies YamlMap).entries.map(({ key, value }) => {
+      const name = toText(key, 'a key');
+      if (!keys.includes(name))
+        throw new InvalidTests(key.line, `unknown key '${name}' of ${what}; expected one of ${keys.join(', ')}`);
+      return [name, value];
+    }),
+  );
+}
+
+function readItems(node: YamlNode | undefined, line: number, what: string): readonly YamlNode[] {
+  if (node?.kind === 'list') return node.items;
+  throw new InvalidTests(node?.line ?? line, `${what} must be a list`);
+}
+
+function toText(node: YamlNode, what: string): string {
+  if (node.kind === 'scalar') return node.text;
+  throw new InvalidTests(node.line, `${what} must be text`);
+}
+
+function readAt(node: YamlNode | undefined): number {
+  if (!node) return START_MS;
+  const written = toText(node, 'at');
+  const read = readTime(written, wallClock('UTC'));
+  if (read) return read.atMs;
+  throw new InvalidTests(node.line, `at must be a time such as 2026-11-27T00:00 or …T01:00+01:00, got '${written}'`);
+}
+
+function readCount(node: YamlNode | undefined, what: string, fallback: number): number {
+  if (!node) return fallback;
+  const written = toText(node, what);
+  if (/^\d+$/.test(written)) return Number(written);
+  throw new InvalidTests(node.line, `${what} must be a whole number, got '${written}'`);
+}
