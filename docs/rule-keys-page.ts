@@ -11,6 +11,8 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   child: ['A child of a shared limit', 'The value of `share` in a node ([Fair shares](fair-shares.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],
   require: ['Required keys', 'The value of `require` ([Requests without a key](rules.md#requests-without-a-key)).'],
+  response: ['A response', 'The value of `response` ([Responses to refused requests](responses.md)).'],
+  replicas: ['Replicas', 'The value of `replicas` ([A limit for each replica](rules.md#a-limit-for-each-replica)).'],
   sites: ['Shared by sites', 'The value of `sites` ([Several sites](sites.md)).'],
   scheduled: ['A scheduled limit', 'An element of `schedule` ([Schedules](schedules.md)): what differs at its times.'],
   active: ['Times', 'The value of `active` ([Schedules](schedules.md)).'],

@@ -75,6 +75,8 @@ export interface Decision extends LimitState {
   readonly wouldRefuse: readonly SparedLimit[];
   /** Headers that the service wants added to the response. */
   readonly headers: readonly ResponseHeader[];
+  /** The body of the response to a refused request, if its rule has one; `headers` have its content type. */
+  readonly body?: string | undefined;
   /** Why there is no answer from the service; `ok` is then determined by `onError`. */
   readonly error: Error | undefined;
 }
@@ -105,7 +107,7 @@ export const noLimit: LimitState = {
 };
 
 /** Converts a reply. An unknown code is not a refusal, as in Envoy. @internal */
-export function toDecision({ code, statuses, headers, detail }: Reply): Decision {
+export function toDecision({ code, statuses, headers, body, detail }: Reply): Decision {
   const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
   const descriptors = statuses.map((status, at) => toState(status, details[at]));
   const decisive = descriptors[findDecisive(statuses)] ?? noLimit;
@@ -128,6 +130,7 @@ export function toDecision({ code, statuses, headers, detail }: Reply): Decision
     descriptors,
     wouldRefuse: toSpared(detail?.would_refuse),
     headers,
+    ...(body !== undefined && { body }),
     error: undefined,
   };
 }

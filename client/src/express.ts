@@ -1,5 +1,5 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd } from './middleware/settle.ts';
 
@@ -25,7 +25,7 @@ export function rateLimit(options: ExpressLimitOptions): RequestHandler {
     if (!passage.ok) {
       response.status(passage.status);
       if (onRefused) await onRefused(passage, request, response);
-      else response.type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
+      else response.type(passage.contentType).send(passage.body);
       return false;
     }
     if (costAfter) settleAtEnd(response, passage, () => costAfter(request, response));

@@ -1,5 +1,5 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify';
-import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd } from './middleware/settle.ts';
 
@@ -40,7 +40,7 @@ function createHook(options: FastifyLimitOptions) {
     for (const [name, value] of passage.fields) reply.header(name, value);
     if (!passage.ok) {
       reply.code(passage.status);
-      if (!onRefused) return reply.type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
+      if (!onRefused) return reply.type(passage.contentType).send(passage.body);
       const body = await onRefused(passage, request, reply);
       return reply.sent ? reply : reply.send(body);
     }

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { keyByAddress } from './middleware/address.ts';
-import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd, settleAtEndOfBody } from './middleware/settle.ts';
 
@@ -31,7 +31,7 @@ export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
       addFields();
       // Hono's type requires specific numbers, which include 400, 429 and 503.
       const status = passage.status as 400 | 429 | 503;
-      return context.body(JSON.stringify(passage.problem), status, { 'content-type': PROBLEM_TYPE });
+      return context.body(passage.body, status, { 'content-type': passage.contentType });
     }
     await next();
     addFields(); // added here, since a response that a handler creates itself lacks them

@@ -25,5 +25,12 @@ export type { Reservation, ReserveOutcome } from './reservations.ts';
 export type { ServerStats } from './server.ts';
 export type { Slot, SlotOptions, SlotOutcome } from './slots.ts';
 export type { OpenTelemetryApi, OpenTelemetrySpan } from './telemetry.ts';
-export type { DecisionEngine, EngineAnswer, EngineRequest, EngineVerdict, LimitedVerdict } from './transport/engine.ts';
+export type {
+  DecisionEngine,
+  EngineAnswer,
+  EngineRefusal,
+  EngineRequest,
+  EngineVerdict,
+  LimitedVerdict,
+} from './transport/engine.ts';
 export type { Commit, CommitOutcome, ResponseHeader } from './wire/messages.ts';

@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa';
-import { createGuard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd } from './middleware/settle.ts';
 
@@ -21,8 +21,8 @@ export function rateLimit(options: KoaLimitOptions): Middleware {
     if (!passage.ok) {
       context.status = passage.status;
       if (onRefused) return void (await onRefused(passage, context));
-      context.body = JSON.stringify(passage.problem);
-      context.type = PROBLEM_TYPE;
+      context.body = passage.body;
+      context.type = passage.contentType;
       return;
     }
     if (costAfter) settleAtEnd(context.res, passage, () => costAfter(context, context));

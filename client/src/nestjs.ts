@@ -8,7 +8,7 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { createGuard, type Guard, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Guard, type Refused } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
 import { settleAtEnd } from './middleware/settle.ts';
 
@@ -36,6 +36,7 @@ export interface NestAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
 /** The common parts of both platforms' responses; Fastify's has Node's response as `raw`. */
 interface NestResponse {
   header(name: string, value: string): unknown;
+  status(code: number): { send(body: string): unknown };
   readonly raw?: ServerResponse;
 }
 
@@ -106,8 +107,9 @@ export class RateLimitGuard implements CanActivate {
     const { costAfter, onRefused } = this.#options;
     if (!passage.ok) {
       if (onRefused) throw onRefused(passage, request);
-      response.header('content-type', PROBLEM_TYPE);
-      throw new HttpException(passage.problem, passage.status);
+      response.header('content-type', passage.contentType);
+      if (passage.decision.body !== undefined) response.status(passage.status).send(passage.body);
+      throw new HttpException(passage.problem, passage.status); // Nest sends it unless a response has been sent
     }
     // Express passes Node's response itself.
     const raw = response.raw ?? (response as unknown as ServerResponse);

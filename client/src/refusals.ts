@@ -1,7 +1,7 @@
 import { BoundedMap } from './bounded-map.ts';
 import type { Decision } from './decision.ts';
 import type { RefusalOptions } from './options.ts';
-import type { LimitRequest } from './wire/messages.ts';
+import type { LimitRequest, ResponseHeader } from './wire/messages.ts';
 
 const DEFAULT_MAX = 10_000;
 const DEFAULT_MAX_MS = 1_000;
@@ -53,7 +53,7 @@ export class Refusals {
       unspentMs: left(decision.unspentMs),
       source: 'client_refusal',
       wouldRefuse: [],
-      headers: [], // their times are outdated
+      headers: decision.body === undefined ? [] : decision.headers.filter(hasNoTime), // others are outdated
     };
   }
 
@@ -70,6 +70,9 @@ export class Refusals {
     this.#byRequest.delete(key);
   }
 }
+
+/** Whether a header is about something else than limits, such as the type of the body. */
+const hasNoTime = ({ key }: ResponseHeader): boolean => !/^retry-after$|ratelimit/i.test(key);
 
 /**
  * How long the refusal is certain. A limit whose window matches no unit may be a limit of requests in flight, which end

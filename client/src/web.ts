@@ -1,5 +1,5 @@
 import { keyByAddress } from './middleware/address.ts';
-import { createGuard, type Passed, PROBLEM_TYPE, type Refused } from './middleware/guard.ts';
+import { createGuard, type Passed, type Refused } from './middleware/guard.ts';
 import type { LimitOptions } from './middleware/options.ts';
 
 export { type AddressOf, createAddressOf, type Origin } from './middleware/address.ts';
@@ -41,11 +41,11 @@ export function rateLimit(options: WebLimitOptions): (request: Request) => Promi
     const headers = new Headers();
     for (const [name, value] of passage.fields) headers.append(name, value);
     if (passage.ok) return { response: undefined, headers, settle: passage.settle };
-    const response = onRefused ? await onRefused(passage, request) : toProblem(passage);
+    const response = onRefused ? await onRefused(passage, request) : toResponse(passage);
     for (const [name, value] of headers) response.headers.set(name, value);
     return { response, headers, settle: async () => {} };
   };
 }
 
-const toProblem = ({ status, problem }: Refused): Response =>
-  new Response(JSON.stringify(problem), { status, headers: { 'content-type': PROBLEM_TYPE } });
+const toResponse = ({ status, body, contentType }: Refused): Response =>
+  new Response(body, { status, headers: { 'content-type': contentType } });

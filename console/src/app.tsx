@@ -9,6 +9,7 @@ import { Audit } from './views/audit.tsx';
 import { Candidate } from './views/candidate.tsx';
 import { Client } from './views/client.tsx';
 import { Health } from './views/health.tsx';
+import { Notifications } from './views/notifications.tsx';
 import { Overview } from './views/overview.tsx';
 import { Rule } from './views/rule.tsx';
 import { Rules } from './views/rules.tsx';
@@ -23,6 +24,7 @@ const views = {
   rules: { title: 'Rules', View: Rules },
   client: { title: 'Clients', View: Client },
   usage: { title: 'Usage', View: Usage },
+  notices: { title: 'Notices', View: Notifications },
   unmatched: { title: 'Unmatched', View: Unmatched },
   candidate: { title: 'Candidate', View: Candidate },
   health: { title: 'Health', View: Health },
@@ -55,8 +57,8 @@ const NoSuchPage = () => (
 
 export function App() {
   const { title, View, under } = viewOf(route.value.view);
-  const { hasSites, keepsUsage } = session.value ?? {};
-  const hidden = [...(hasSites ? [] : ['sites']), ...(keepsUsage ? [] : ['usage'])];
+  const { hasSites, keepsUsage, notifies } = session.value ?? {};
+  const hidden = [...(hasSites ? [] : ['sites']), ...(keepsUsage ? [] : ['usage']), ...(notifies ? [] : ['notices'])];
   const listed = Object.entries(views).filter(([name]) => !hidden.includes(name));
   const main = useRef<HTMLElement>(null);
   const shown = useRef<string | undefined>(undefined);

@@ -19,6 +19,7 @@ import { awaitStore, type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
 import { shownDecision } from './wire/codec.ts';
+import { createRefusal, type Refusal } from './wire/refusal.ts';
 
 /** The options of an engine. Only `rules` is required. */
 export interface EngineOptions extends CounterOptions {
@@ -78,6 +79,8 @@ export interface Engine {
   decide(request: EngineRequest, options?: DecideOptions): Promise<Answer>;
   /** The limits that would have refused a request, such as those in shadow mode, and why they did not; at most 32. */
   wouldRefuse(answer: Answer): readonly DescribedSpared[];
+  /** The response that the rule which refuses a request has for it; undefined if there is none, or it passed. */
+  refusal(answer: Answer): Refusal | undefined;
   /**
    * Replaces the rules in one step. Limits that are unchanged keep their counters. On failure the rules stay.
    *
@@ -148,6 +151,7 @@ function createEngineFrom(options: TimedOptions, { store, rules, traits }: Engin
       return after(decide(toRequest(request), decider, timeoutMs), shown); // `await` would cost a turn
     },
     wouldRefuse: (answer) => describeWouldRefuse(answer) ?? [],
+    refusal: (answer) => createRefusal(answer),
     replaceRules: (other) => next(() => replace(other)),
     health: () => store.ledger.health(),
     close() {

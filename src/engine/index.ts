@@ -26,3 +26,4 @@ export { InvalidOptions } from './open/options.ts';
 export type { RuleFiles, RuleOptions, RulesLoaded, RuleTexts } from './open/rule-options.ts';
 export { InvalidRules } from './open/rule-options.ts';
 export type { Problem } from './rules/read/problem.ts';
+export type { Refusal } from './wire/refusal.ts';

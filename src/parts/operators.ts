@@ -7,6 +7,7 @@ import { explainOperations } from './explain/operations.ts';
 import { findingOperations } from './findings/operations.ts';
 import { offenderOperations } from './guard/operations.ts';
 import { openHistory } from './history/open.ts';
+import { notifyOperations } from './notify/operations.ts';
 import { openOverrides } from './overrides/open.ts';
 import type { Parts } from './parts.ts';
 import { profilePages } from './profile/pages.ts';
@@ -28,6 +29,7 @@ export const operatorParts: Parts<OpenOperatorPart> = {
   advise: adviceOperations,
   guard: offenderOperations,
   usage: openUsageOperations,
+  notify: notifyOperations,
   overrides: openOverrides,
   findings: findingOperations,
   refusals: refusalOperations,

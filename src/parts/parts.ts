@@ -5,16 +5,18 @@ import type { Route } from '../edge/http/server.ts';
 import type { Extras, RlsService } from '../edge/rls/service.ts';
 import type { Reservations } from '../engine/decide/reservations.ts';
 import type { SlotsDecider } from '../engine/decide/slots.ts';
-import type { RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
+import type { ReplicaSource, RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
+import type { ProcessContext } from '../serve/parts/process-context.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
 import { openEvidence } from './findings/open.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
+import { Replicas } from './replicas/source.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
@@ -35,6 +37,11 @@ interface OtherRules {
 /** Functions that find other sources of rules in the settings. */
 export const ruleSources: Parts<(rules: Settings['rules'], log: Logger) => OtherRules | undefined> = {
   xds: discoveredRules,
+};
+
+/** Functions that open what counts the replicas of services, for rules. */
+export const replicaSources: Parts<(context: ProcessContext) => ReplicaSource> = {
+  replicas: (context) => new Replicas(context),
 };
 
 /** What services decide with. */
@@ -80,6 +87,7 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   candidate: async () => (await import('./candidate/open.ts')).openCandidate,
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
+  notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
   explain: async () => openExplain,
   counters: async () => openCounterQuestions,
   refusals: async ({ agent: { refusals } }) =>

@@ -62,6 +62,13 @@ export class ProtoWriter {
     this.end(start);
   }
 
+  bytesField(field: number, bytes: Buffer): void {
+    const start = this.begin(field);
+    this.#room(bytes.length);
+    this.length += bytes.copy(this.bytes, this.length);
+    this.end(start);
+  }
+
   /** Begins a nested message. @returns its start, for `end` */
   begin(field: number): number {
     this.#room(2);

@@ -119,6 +119,19 @@ const usageRows = {
   USAGE_INTERVAL: setting(someDurationMs, '10s', 'how often usage is collected; reports are up to twice as late'),
 } as const satisfies Rows;
 
+const notifyRows = {
+  NOTIFY: setting(
+    flag,
+    'false',
+    'watch the limits of rules with notify, and log, list and count when counters pass a share of them; implied by NOTIFY_WEBHOOK_URL',
+  ),
+  NOTIFY_WEBHOOK_URL: secret(httpUrl, 'http or https URL that these events are sent to, by POST (docs/notify.md)'),
+  NOTIFY_WEBHOOK_SECRET: secret(
+    textNotEmpty,
+    'secret of the signatures in webhook-signature, in the format of Standard Webhooks: whsec_ and base64, or any text; unset: requests are not signed',
+  ),
+} as const satisfies Rows;
+
 /** Rules that are tried on live traffic. */
 const candidateRows = {
   CANDIDATE_RULES_PATH: setting(
@@ -157,6 +170,7 @@ export const operatorGroups = {
   'History of the console': historyRows,
   Recording: recordRows,
   Usage: usageRows,
+  Notifications: notifyRows,
   'Candidate rules': candidateRows,
   Traces: tracingRows,
 };

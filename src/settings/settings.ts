@@ -73,6 +73,7 @@ export async function readSettings(env: Environment, rules?: string) {
     recording: values.RECORD_TO === '' ? undefined : readRecording(values),
     /** Where usage is kept; undefined: not by this instance. */
     usage: readUsage(values),
+    notify: readNotify(values),
     /** Rules that are tried on live traffic. */
     candidate: readCandidate(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
@@ -330,6 +331,12 @@ function readUsage({
     /** A store that fails over may bring back what was taken shortly before. */
     settleMs: store.kind === 'redis' ? intervalMs : 0,
   };
+}
+
+/** Who is told when counters pass a share of their limit; undefined: nobody. */
+function readNotify({ NOTIFY: isOn, NOTIFY_WEBHOOK_URL: url, NOTIFY_WEBHOOK_SECRET: secret }: CheckedValues) {
+  if (!isOn && url === undefined) return undefined;
+  return { webhook: url === undefined ? undefined : { url, secret } };
 }
 
 /** Maximum number of requests of a process that are being tried or queued for it; further ones are dropped. */

@@ -72,6 +72,13 @@ describe.each(frameworks)('the middleware for %s', (name) => {
     });
   });
 
+  test('answers with the body, the content type and the headers of the rule that refuses', async () => {
+    const refused = await get({ 'x-user': 'told' });
+    expect([refused.status, await refused.text()]).toEqual([429, 'slow down, per-user']);
+    expect(refused.headers.get('content-type')).toMatch(/^text\/plain/);
+    expect(refused.headers.get('x-plan')).toBe('free');
+  });
+
   test('does not limit skipped requests', async () => {
     const headers = { 'x-user': `${name}-2`, 'x-cost': '6' };
     expect((await get(headers, '/health')).status).toBe(200);

@@ -62,6 +62,10 @@ spend: all_or_nothing
 descriptors:
   - key: user
     rate_limit: { name: per-user, unit: day, requests_per_unit: 5 }
+  - key: user
+    value: told
+    rate_limit: { unit: day, requests_per_unit: 0 }
+    response: { body: 'slow down, per-user', headers: { X-Plan: free } }
   - key: api_key
     rate_limit: { unit: day, requests_per_unit: 100 }
   - key: bucket

@@ -32,6 +32,29 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the partner's hour began a minute after the full hour
     [3_660_000, 'partner=acme', 1, 'OK'],
   ],
+  'responses.yaml': [
+    [20_000, 'user=ann', 10, 'OK'],
+    [20_000, 'user=ann', 1, 'refused for 40000 ms'],
+    [20_000, 'api_key=k', 1_000, 'OK'],
+  ],
+  'any-order.yaml': [
+    [0, 'method=POST,path=/a', 3, 'OK'],
+    [0, 'path=/a,method=POST', 2, 'OK'],
+    [0, 'method=POST,path=/a', 1, 'refused for 60000 ms'], // one counter
+    [0, 'path=/b,method=POST', 5, 'OK'],
+    [0, 'remote_address=10.9.9.9', 60, 'OK'],
+    [0, 'remote_address=2001:db8::1', 40, 'OK'],
+    [0, 'remote_address=192.0.2.1', 1, 'refused for 60000 ms'], // one counter
+    [0, 'remote_address=10.1.2.3', 1_000, 'OK'],
+  ],
+  'notify.yaml': [
+    [0, 'customer=acme', 10_000, 'OK'],
+    [0, 'customer=acme', 1, 'refused for 262800000 ms'],
+  ],
+  'per-replica.yaml': [
+    [0, 'generic_key=checkout', 200, 'OK'], // 100 for each of 2
+    [0, 'generic_key=checkout', 1, 'refused for 5 ms'],
+  ],
   'fair-shares.yaml': [
     [0, 'generic_key=api,tenant=other', 400, 'OK'],
     [0, 'generic_key=api,tenant=other', 150, 'refused for 143 ms'], // what is left is reserved

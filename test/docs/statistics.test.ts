@@ -1,6 +1,7 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMetrics } from '../../src/operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/operate/observe/reference-names.ts';
 import { noPeerCounts } from '../../src/operate/observe/site-counts.ts';
@@ -43,6 +44,10 @@ function everything(): Statistics {
     ),
   ];
   statistics.answered('d', answerOf([...verdicts, { kind: 'no_domain' }], { shadowed: true }));
+  const [passed] = verdicts;
+  if (passed?.kind !== 'limited') throw new Error('a verdict without a limit');
+  const key = 'k' as CounterKey; // no store reads it
+  statistics.notified({ ...passed, domain: 'd', key, entries: [], limit: passed });
   statistics.answered('d', answerOf([], { overallCode: 'OVER_LIMIT' }));
   statistics.failed(new Error('a bug'));
   statistics.rulesLoaded(true);

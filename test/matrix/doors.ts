@@ -19,11 +19,13 @@ export interface Ask {
 /** Whether a request passes. */
 export type Door = (ask: Ask) => Promise<boolean>;
 
-const entriesOf = (key: string, { kind, value, id }: Ask) => [
-  { key, value },
-  ...(hasId(kind) ? [{ key: 'id', value: id }] : []),
-  ...(kind.isShared ? [{ key: 'tenant', value: 'a' }] : []),
-];
+function entriesOf(key: string, { kind, value, id }: Ask) {
+  const others = [
+    ...(hasId(kind) ? [{ key: 'id', value: id }] : []),
+    ...(kind.isShared ? [{ key: 'tenant', value: 'a' }] : []),
+  ];
+  return [{ key, value }, ...(kind.isReordered ? others.toReversed() : others)];
+}
 
 /** The entries of each descriptor of a request. */
 const listOf = (ask: Ask) =>
@@ -65,7 +67,8 @@ export function mappingOf(kinds: readonly Kind[]): string {
   const action = (key: string): string => `{ request_headers: { header_name: x-${key}, descriptor_key: ${key} } }`;
   const lines = kinds.flatMap((kind) =>
     [kind.name, ...(kind.beside ? [kind.beside] : [])].map((name) => {
-      const more = [...(hasId(kind) ? ['id'] : []), ...(kind.isShared ? ['tenant'] : [])];
+      const others = [...(hasId(kind) ? ['id'] : []), ...(kind.isShared ? ['tenant'] : [])];
+      const more = kind.isReordered ? others.toReversed() : others;
       return `  - actions: [${[name, ...more].map((key) => action(key)).join(', ')}]`;
     }),
   );

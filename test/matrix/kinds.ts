@@ -15,6 +15,8 @@ export interface Kind {
   readonly isAnonymous?: true;
   /** The values of the entry `tenant` share it. */
   readonly isShared?: true;
+  /** Callers send the entries after the first one in another order than the rules have them. */
+  readonly isReordered?: true;
   /** Each request asks this node, too, which has room for more. */
   readonly beside?: string;
   /** An operator gives this descriptor the limit. */
@@ -115,6 +117,9 @@ export const kinds: readonly Kind[] = [
     used: 5e9,
     usage: 3e9,
   },
+  { ...windowed, name: 'responding', node: 'response: {}', limit: `{ ${DAY} }` },
+  { ...windowed, name: 'notifying', limit: `{ ${DAY}, notify: [50%, 100%] }` },
+  { ...windowed, name: 'per_replica', limit: '{ unit: day, per_replica: 3, replicas: { file: /dev/null } }' },
   { ...windowed, name: 'overridden', limit: '{ unit: day, requests_per_unit: 100 }', isOverridden: true },
   { ...windowed, name: 'stated', limit: '{ unit: day, requests_per_unit: 100 }', isStated: true },
   {
@@ -144,6 +149,13 @@ export const kinds: readonly Kind[] = [
     policy: 'q=2;qu="concurrent-requests"',
   },
   { ...slots, name: 'shared_slots', isShared: true, limit: `{ ${SLOTS}, share: { by: tenant, spare: 0% } }` },
+  {
+    ...slots,
+    name: 'any_order_slots',
+    isShared: true,
+    isReordered: true,
+    limit: `{ ${SLOTS}, share: { by: tenant, spare: 0% } }`,
+  },
   { ...adaptive, name: 'adaptive', limit: `{ ${ADAPT} }` },
   { ...adaptive, name: 'shared_adaptive', isShared: true, limit: `{ ${ADAPT}, share: { by: tenant, spare: 0% } }` },
   { ...reserved, name: 'reservation', limit: `{ ${RESERVE} }` },
@@ -190,7 +202,7 @@ export function rulesOf(all: readonly Kind[]): string {
     ];
     const own = leaf.filter((text) => text).join(', ');
     return hasId(kind)
-      ? `  - { key: ${key}, descriptors: [{ key: id, not_counted: hold, ${own} }] }`
+      ? `  - { key: ${key}, ${kind.isReordered ? 'match: any_order, ' : ''}descriptors: [{ key: id, not_counted: hold, ${own} }] }`
       : `  - { key: ${key}, ${own} }`;
   };
   const nodes = all.flatMap((kind) => [

@@ -472,7 +472,8 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    ...['ADMIN_TOKEN', 'HASH_KEY', 'PROMETHEUS_URL', 'RECORD_HASH_KEY', 'USAGE_URL', 'CANDIDATE_REDIS_URL'],
+    ...['ADMIN_TOKEN', 'HASH_KEY', 'PROMETHEUS_URL', 'RECORD_HASH_KEY', 'USAGE_URL'],
+    ...['NOTIFY_WEBHOOK_URL', 'NOTIFY_WEBHOOK_SECRET', 'CANDIDATE_REDIS_URL'],
   ]);
 });
 

@@ -26,6 +26,9 @@ export interface Refused {
   readonly status: number;
   /** application/problem+json */
   readonly problem: Readonly<Record<string, unknown>>;
+  /** The body of the response, and its content type: those of the rule that refuses, else the problem document. */
+  readonly body: string;
+  readonly contentType: string;
   readonly decision: Decision;
 }
 
@@ -51,7 +54,7 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
     if (descriptors === undefined) return unlimited;
     const hits = cost ? await cost(request) : 1;
     const decision = await client.limit(domain, descriptors, { hits, ...callOptions }).catch(refuseOversized);
-    if (isInvalid(decision)) return { ok: false, fields: [], status: 400, problem: badRequest, decision };
+    if (isInvalid(decision)) return refused({ fields: [], status: 400, problem: badRequest, decision });
     if (hasNoRule(decision)) warn(descriptors, decision);
     const fields = fieldsOf(decision, headers);
     if (!decision.ok) return refusal(decision, fields);
@@ -114,5 +117,15 @@ function refusal(decision: Decision, fields: readonly Field[]): Refused {
         status,
         'violated-policies': violatedPolicies(decision),
       };
-  return { ok: false, fields, status, problem, decision };
+  return refused({ fields, status, problem, decision });
+}
+
+/** With the rule's response, if it has one. */
+function refused(refusal: Pick<Refused, 'fields' | 'status' | 'problem' | 'decision'>): Refused {
+  const { fields, problem, decision } = refusal;
+  const { body } = decision;
+  if (body === undefined) return { ok: false, ...refusal, body: JSON.stringify(problem), contentType: PROBLEM_TYPE };
+  const isType = ([name]: Field): boolean => name.toLowerCase() === 'content-type';
+  const [, contentType = 'text/plain; charset=utf-8'] = fields.find(isType) ?? [];
+  return { ok: false, ...refusal, fields: fields.filter((field) => !isType(field)), body, contentType };
 }

@@ -15,9 +15,18 @@ export interface DecisionEngine {
   decide(request: EngineRequest, options: { readonly timeoutMs: number }): Promise<EngineAnswer>;
   /** The limits that would have refused; absent: unknown. */
   wouldRefuse?(answer: EngineAnswer): readonly object[];
+  /** The response that a rule has for requests that it refuses; absent: none. */
+  refusal?(answer: EngineAnswer): EngineRefusal | undefined;
   /** Whether the store can be reached. */
   health(): { readonly ready: boolean };
   close(): Promise<void>;
+}
+
+/** The response to a refused request. */
+export interface EngineRefusal {
+  readonly contentType: string;
+  readonly body: string;
+  readonly headers: readonly { readonly key: string; readonly value: string }[];
 }
 
 /** A request to an engine. */
@@ -79,7 +88,8 @@ export function sendToEngine(
   };
   engine.decide(request, { timeoutMs }).then(
     (answer) => {
-      const decision = { ...toDecision(answer), wouldRefuse: toSpared(engine.wouldRefuse?.(answer)) };
+      const wouldRefuse = toSpared(engine.wouldRefuse?.(answer));
+      const decision = { ...toDecision(answer), wouldRefuse, ...toResponse(engine.refusal?.(answer)) };
       if (answer.delayMs > 0) timer = setTimeout(() => done(decision), answer.delayMs);
       else done(decision);
     },
@@ -87,6 +97,11 @@ export function sendToEngine(
   );
   return () => clearTimeout(timer);
 }
+
+const toResponse = (refusal: EngineRefusal | undefined): Partial<Pick<Decision, 'headers' | 'body'>> =>
+  refusal
+    ? { headers: [{ key: 'content-type', value: refusal.contentType }, ...refusal.headers], body: refusal.body }
+    : {};
 
 /** The kind of failure by the name of the engine's error; others are `unavailable`. */
 const kinds: Readonly<Record<string, FailureKind>> = { InvalidRequest: 'invalid', TooCostly: 'rejected' };

@@ -75,16 +75,18 @@ function readReply(end: number): Reply {
   let code: ReplyCode = 'UNKNOWN';
   const statuses: Status[] = [];
   const headers: ResponseHeader[] = [];
+  let body: string | undefined;
   let detail: Reply['detail'];
   while (reader.at < end) {
     const tag = reader.tag();
     if (tag === fieldTag(1, VARINT)) code = readCode();
     else if (tag === fieldTag(2, LENGTH)) statuses.push(readStatus());
     else if (tag === fieldTag(3, LENGTH)) headers.push(readHeader());
+    else if (tag === fieldTag(5, LENGTH)) body = readText();
     else if (tag === fieldTag(6, LENGTH)) detail = readDetail(readStruct(reader));
     else reader.skip(tag);
   }
-  return { code, statuses, headers, detail };
+  return { code, statuses, headers, body, detail };
 }
 
 /** Weir's part of the dynamic metadata. */

@@ -40,6 +40,7 @@ export function replyFromJson(text: string): Reply {
     code: readCode(body.overallCode),
     statuses: readList(body.statuses).map(readStatus),
     headers: readList(body.responseHeadersToAdd).map(({ key, value }) => ({ key: String(key), value: String(value) })),
+    body: typeof body.rawBody === 'string' ? Buffer.from(body.rawBody, 'base64').toString() : undefined,
     detail: isObject(body.dynamicMetadata) ? readDetail(body.dynamicMetadata) : undefined,
   };
 }

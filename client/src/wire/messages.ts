@@ -12,6 +12,8 @@ export interface Reply {
   readonly code: ReplyCode;
   readonly statuses: readonly Status[];
   readonly headers: readonly ResponseHeader[];
+  /** The body for a refused client. */
+  readonly body?: string | undefined;
   /** `dynamic_metadata.weir`. */
   readonly detail: Readonly<Record<string, unknown>> | undefined;
 }

@@ -160,6 +160,7 @@ export function writeResponse(response: WireResponse): void {
     writer.textField(2, value);
     writer.end(start);
   }
+  if (response.raw_body) writer.bytesField(5, response.raw_body);
   if (response.dynamic_metadata) writeStruct(6, response.dynamic_metadata);
 }
 

@@ -12,10 +12,12 @@ import {
   RulesNotLoaded,
 } from '../../engine/decide/decide.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { createRefusal, type Refusal } from '../../engine/wire/refusal.ts';
 import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import type { Failure } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
+import type { WireStruct } from '../../protobuf/struct.ts';
 import { createDetail } from './detail.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
@@ -92,6 +94,8 @@ export interface Extras {
   readonly headers: (answer: Answer) => readonly WireHeader[];
   /** Computes an answer's `dynamic_metadata` for the proxy, if any. */
   readonly metadata: (request: WireRequest, answer: Answer) => JsonObject | undefined;
+  /** The most that a rule's response tells clients to wait. Default: unlimited. */
+  readonly maxWaitMs?: number;
 }
 
 /** Number of answers that are delayed. */
@@ -107,7 +111,7 @@ interface OpenCall extends FailedCall {
 
 export function createRlsService(
   decider: Decider,
-  { headers, metadata }: Extras,
+  extras: Extras,
   observer: Observer,
   delayed: Delayed = { count: 0 },
 ): RlsService {
@@ -125,7 +129,7 @@ export function createRlsService(
     let response: WireResponse;
     try {
       const detail = caller.needsDetail ? createDetail(answer) : undefined;
-      response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+      response = createResponse(request, answer, extras, detail);
     } catch (cause) {
       return fail(cause, call);
     }
@@ -163,18 +167,39 @@ export function createRlsService(
 export type AnswerKnown = (request: WireRequest, caller: Caller) => WireResponse | undefined;
 
 export const createAnswerKnown =
-  (decider: Decider, { headers, metadata }: Extras, observer: Pick<Observer, 'answered'>): AnswerKnown =>
+  (decider: Decider, extras: Extras, observer: Pick<Observer, 'answered'>): AnswerKnown =>
   (request, caller) => {
     try {
       const answer = decideKnown(decodeRequest(request), decider, caller.work);
       if (!answer) return undefined;
-      const response = encodeAnswer(answer, headers(answer), metadata(request, answer));
+      const response = createResponse(request, answer, extras);
       observer.answered(request, answer, caller);
       return response;
     } catch {
       return undefined; // the request is invalid or too costly, and is answered as any late call
     }
   };
+
+/** The response to a request, with its headers and metadata, and the body that the refusing rule has for clients. */
+export function createResponse(
+  request: WireRequest,
+  answer: Answer,
+  { headers, metadata, maxWaitMs }: Extras,
+  detail?: WireStruct,
+): WireResponse {
+  const response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+  if (answer.overallCode === 'OK') return response;
+  const refusal = createRefusal(answer, maxWaitMs);
+  return refusal ? withRefusal(response, refusal) : response;
+}
+
+/** The rule's headers replace others of the same name. */
+function withRefusal(response: WireResponse, { contentType, body, headers }: Refusal): WireResponse {
+  const own = [{ key: 'content-type', value: contentType }, ...headers];
+  const names = new Set(own.map(({ key }) => key.toLowerCase()));
+  const others = response.response_headers_to_add.filter(({ key }) => !names.has(key.toLowerCase()));
+  return { ...response, response_headers_to_add: [...others, ...own], raw_body: Buffer.from(body) };
+}
 
 /** Time that the store took. */
 const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;

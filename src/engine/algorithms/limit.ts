@@ -70,6 +70,8 @@ export interface LimitLabel {
   readonly unit: Unit | 'UNKNOWN';
   /** Units in a window: 30 with SECOND is half a minute. */
   readonly unitMultiplier: number;
+  /** Its hits are those of each replica, times their number. */
+  readonly replicas?: { readonly each: number; readonly count: number };
 }
 
 /** The policy of a rule for a limit. */
@@ -95,6 +97,8 @@ export interface LimitPolicy {
   readonly quota?: true;
   /** What happens to counters if the limit's numbers change. Default: they are kept. */
   readonly onChange?: 'reset';
+  /** Percentages of the limit, in order, whose use operators want to know of. Default: none. */
+  readonly notify?: readonly number[];
 }
 
 /**

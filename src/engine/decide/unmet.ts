@@ -1,5 +1,5 @@
 import type { RequestWork } from '../../base/request-work.ts';
-import { type Descriptor, type Entry, findNode, match } from '../rules/match/match.ts';
+import { type Descriptor, type Entry, findNode, inRuleOrder, match } from '../rules/match/match.ts';
 import type { RequiredKeys } from '../rules/match/required-keys.ts';
 import type { Domain, Level, RuleTree } from '../rules/match/tree.ts';
 import type { Requirement } from '../rules/read/node-source.ts';
@@ -63,11 +63,12 @@ export function findUnmet(
 const isInvalid = ({ requestLimit }: Counting): boolean => requestLimit !== undefined && 'problem' in requestLimit;
 
 function findMissing(
-  { root, requirements = [] }: Domain,
+  domain: Domain,
   descriptors: readonly Counting[],
   { isOpaque }: RuleTree,
   work: RequestWork | undefined,
 ): readonly MissingKeys[] | undefined {
+  const { root, requirements = [] } = domain;
   let missing: MissingKeys[] | undefined;
   const add = (required: RequiredKeys, above: readonly Entry[]): void => {
     const { requirement } = required;
@@ -76,7 +77,8 @@ function findMissing(
   };
   if (root.required) add(root.required, []);
   if (requirements.length === 1 && root.required) return missing;
-  for (const { entries } of descriptors) {
+  for (const { entries: sent } of descriptors) {
+    const entries = inRuleOrder(domain, sent, work, isOpaque);
     let level: Level | undefined = root;
     for (let depth = 0; level && depth < entries.length; depth++) {
       level = findNode(level, entries[depth] as Entry, work, isOpaque)?.children; // in range

@@ -165,6 +165,7 @@ export function responseToJson({
   overall_code,
   statuses,
   response_headers_to_add,
+  raw_body,
   dynamic_metadata,
 }: WireResponse): RateLimitResponseJson {
   return {
@@ -185,6 +186,7 @@ export function responseToJson({
     ...(response_headers_to_add.length > 0 && {
       responseHeadersToAdd: response_headers_to_add.map(({ key, value }) => ({ key, value })),
     }),
+    ...(raw_body && { rawBody: raw_body.toString('base64') }),
     ...(dynamic_metadata && { dynamicMetadata: fromStruct(dynamic_metadata) }),
   };
 }

@@ -47,7 +47,7 @@ const descriptorStatus = fields(
 /** The answer of `/json`: defaults are left out. */
 export const rateLimitResponse = fields(
   { overallCode: code, statuses: listOf(descriptorStatus) },
-  { responseHeadersToAdd: listOf(header), dynamicMetadata: anyObject },
+  { responseHeadersToAdd: listOf(header), rawBody: { ...text, description: 'In base64.' }, dynamicMetadata: anyObject },
 );
 export type RateLimitResponseJson = ValueOf<typeof rateLimitResponse>;
 

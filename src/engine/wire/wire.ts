@@ -25,6 +25,8 @@ export interface WireResponse {
   readonly overall_code: number;
   readonly statuses: readonly WireStatus[];
   readonly response_headers_to_add: readonly WireHeader[];
+  /** The body of the response to a refused request. */
+  readonly raw_body?: Buffer;
   readonly dynamic_metadata?: WireStruct | null;
 }
 /** A google.protobuf.Duration. */

@@ -84,6 +84,7 @@ interface ShownSettings {
   readonly agent: { readonly refusals: number; readonly topKeysBytes: number };
   readonly prometheus: object | undefined;
   readonly usage: { readonly intervalMs: number } | undefined;
+  readonly notify?: object | undefined;
   readonly grpc: { readonly address: { readonly port?: number } };
 }
 

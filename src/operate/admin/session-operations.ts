@@ -60,7 +60,7 @@ export function sessionOperations(options: AdminOptions): readonly ApiOperation[
 
 /** What the console must know of the service to show its pages. */
 function describeService({ version, hash, settings }: AdminOptions) {
-  const { rlqs, sites, agent, prometheus, usage, grpc } = settings;
+  const { rlqs, sites, agent, prometheus, usage, notify, grpc } = settings;
   const { port } = grpc.address;
   return {
     version,
@@ -72,6 +72,7 @@ function describeService({ version, hash, settings }: AdminOptions) {
     ...(agent.topKeysBytes > 0 && { countsClients: true }),
     ...(prometheus && { hasPrometheus: true }),
     ...(usage && { keepsUsage: true }),
+    ...(notify && { notifies: true }),
   };
 }
 

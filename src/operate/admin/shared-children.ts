@@ -10,7 +10,7 @@ import {
 import type { ShareReport } from '../../engine/holds/reports.ts';
 import { createDebit, type Debit, sharedBy } from '../../engine/ledger/debit.ts';
 import type { LedgerFork } from '../../engine/ledger/ledger.ts';
-import { type Entry, followEntries, type Match, withIds } from '../../engine/rules/match/match.ts';
+import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
 import { currentReserve } from './counter-state.ts';
@@ -39,9 +39,11 @@ export function namedChildren(
 ): readonly NamedChild[] {
   const shared = match?.kind === 'limited' ? match.limits[0]?.limit : undefined;
   if (match?.kind !== 'limited' || !shared || !isShared(shared)) return [];
-  const root = tree.domains.get(domain)?.root;
+  const of = tree.domains.get(domain);
+  const root = of?.root;
   const isWhole = (sent: readonly Entry[]): boolean => followEntries(sent, root).length === sent.length;
-  const entries = [given, ...withIds(tree, domain, given)].find(isWhole) ?? given;
+  const ordered = of ? inRuleOrder(of, given) : given;
+  const entries = [ordered, ...withIds(tree, domain, ordered)].find(isWhole) ?? given;
   const top = match.rule.sharedBelow ?? entries.length;
   const counter = counters(shared, domain, match.entries);
   const nodes = followEntries(entries, root);

@@ -2,6 +2,7 @@ import type { ValueOf } from '../../base/shape.ts';
 import { counterAnswers } from './counters.ts';
 import { explainAnswers } from './explain.ts';
 import { findingAnswers } from './findings.ts';
+import { notificationAnswers } from './notifications.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
 import { statusAnswers } from './status.ts';
@@ -18,6 +19,7 @@ export const answers = {
   ...counterAnswers,
   ...ruleAnswers,
   ...usageAnswers,
+  ...notificationAnswers,
 };
 
 /** The answer of each operation, such as `GET /api/v1/top`. */

@@ -66,6 +66,7 @@ const session = fields(
     countsClients: flag,
     /** Usage is kept by this instance: USAGE_DIR, USAGE_URL. */
     keepsUsage: flag,
+    notifies: flag,
     /** Series go back further: PROMETHEUS_URL. */
     hasPrometheus: flag,
     csrf: text,

@@ -35,6 +35,8 @@ const workName = oneOf(
   'traces',
   'findings',
   'sites',
+  'notifications',
+  'replicas',
 );
 export type WorkName = ValueOf<typeof workName>;
 

@@ -54,6 +54,8 @@ export interface Statistics extends Counts {
   storeCalled(operations: readonly Operation[], elapsedMs: number, calls: number): void;
   /** Hits of reservations have lapsed, and no request has noticed it. */
   lapsed(counter: KnownCounter, hits: number): void;
+  /** The use of a counter has passed a share of its limit. */
+  notified(counter: KnownCounter): void;
   /** Adds the counts of another process. */
   merge(counted: Counted): void;
   /** Every rule that was hit. */
@@ -112,10 +114,8 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     missed: (by, calls = 1) => increase(tallies.undecided, by, calls),
     decisionsNotLogged: (decisions) => increase(sums, 'decisionsNotLogged', decisions),
     lapsed: (counter, hits) => countLapsed(rules, counter, hits),
-    recorded(recorded, notRecorded) {
-      sums.recorded += recorded;
-      sums.notRecorded += notRecorded;
-    },
+    notified: (counter) => countNotified(rules, counter),
+    recorded: (recorded, notRecorded) => addCounts(sums, { recorded, notRecorded }),
     connectionFailed: (code) => increase(tallies.connectionErrors, code, 1),
     storeCalled(operations, elapsedMs, calls) {
       increase(tallies.storeCalls, storeCallBucket(elapsedMs), calls);
@@ -168,6 +168,9 @@ function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): 
   for (const { limit, decision } of verdict.shadowRefusals ?? [])
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
+
+const countNotified = (rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter): number =>
+  rules.ofLimit(domain, found, limit).notified++;
 
 function countLapsed(rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter, lapsed: number): void {
   noteReservations(rules.ofLimit(domain, found, limit), { ...NO_RESERVATIONS, lapsed });

@@ -138,9 +138,13 @@ function undecided({ error }: Extract<CallOutcome, { error: unknown }>): Page {
 
 function decisionPage(response: WireResponse, refusal: number): Page {
   const isOver = response.overall_code === codeNumbers.OVER_LIMIT;
-  const page = isOver ? plain(refusal, 'Too Many Requests\n') : plain(200, '');
+  const page = isOver ? plain(refusal, response.raw_body ?? 'Too Many Requests\n') : plain(200, '');
   const sent = response.response_headers_to_add.map(({ key, value }) => [key.toLowerCase(), value] as const);
-  return { ...page, headers: Object.fromEntries([...limitHeaders(response), ...sent]) };
+  const { 'content-type': contentType = page.contentType, ...headers } = Object.fromEntries([
+    ...limitHeaders(response),
+    ...sent,
+  ]);
+  return { ...page, contentType, headers };
 }
 
 /** The default of LIMIT_MAX_WAIT, 24 days. */

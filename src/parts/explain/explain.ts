@@ -1,5 +1,4 @@
-import type { Extras } from '../../edge/rls/service.ts';
-import { toStatus } from '../../edge/rls/service.ts';
+import { createResponse, type Extras, toStatus } from '../../edge/rls/service.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../engine/decide/decide.ts';
 import { matchDescriptors } from '../../engine/decide/plan.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
@@ -7,7 +6,7 @@ import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refu
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
-import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
+import { decodeRequest } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
 import { type NamedChild, namedChildren, readChildren } from '../../operate/admin/shared-children.ts';
@@ -68,7 +67,7 @@ async function decideOn(
   try {
     const estimates = decider.estimates && { estimates: { of: decider.estimates.of, note: () => {} } };
     const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
-    const response = responseToJson(encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer)));
+    const response = responseToJson(createResponse(wire, answer, extras));
     return { answer, response };
   } catch (cause) {
     return { error: toStatus(cause).details };

@@ -2,10 +2,9 @@ import type { ServiceDefinition } from '@grpc/proto-loader';
 import { hostedMethods } from '../../edge/grpc/proto-services.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import { decodeBounded, toOutcome } from '../../edge/rls/holds.ts';
-import type { Extras } from '../../edge/rls/service.ts';
+import { createResponse, type Extras } from '../../edge/rls/service.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { TimedCaller } from '../../engine/decide/slots.ts';
-import { encodeAnswer } from '../../engine/wire/codec.ts';
 import {
   codeNumbers,
   type WireDescriptor,
@@ -27,11 +26,11 @@ export const kuadrantMethods = (kuadrant: KuadrantService, overload: Overload): 
 /** `kuadrant.service.ratelimit.v1.RateLimitService`, independent of the transport. Its methods never reject. */
 export type KuadrantService = ReturnType<typeof createKuadrantService>;
 
-export const createKuadrantService = (limits: KuadrantLimits, { headers, metadata }: Extras) => ({
+export const createKuadrantService = (limits: KuadrantLimits, extras: Extras) => ({
   checkRateLimit: (request: WireRequest, caller: TimedCaller) =>
     toOutcome(async () => {
       const answer = await limits.check(decodeBounded(request), caller);
-      return encodeAnswer(answer, headers(answer), metadata(request, answer));
+      return createResponse(request, answer, extras);
     }),
   report: (request: WireRequest, caller: TimedCaller) =>
     toOutcome(async (): Promise<WireResponse> => {

@@ -8,7 +8,7 @@ import {
   overrideKey,
   type StandingOverride,
 } from '../../engine/decide/overrides.ts';
-import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
+import { type Entry, inRuleOrder, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
@@ -94,7 +94,7 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
-    entries: body.descriptor,
+    entries: inOrderOfRules(options, body.domain, body.descriptor),
     ...(body.wildcard && { wildcard: true }),
     effect: parseEffect(body),
     untilMs: parseUntil(body.until, options.clock()),
@@ -108,6 +108,12 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   );
   const warning = noEffect(options, override);
   return { ...shown(override), ...(warning !== undefined && { warning }) };
+}
+
+/** The entries in the order in which they are counted. */
+function inOrderOfRules({ rules }: OverrideOptions, name: string, entries: readonly Entry[]): readonly Entry[] {
+  const found = rules()?.domains.get(name);
+  return found ? inRuleOrder(found, entries) : entries;
 }
 
 /** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
@@ -131,7 +137,8 @@ async function remove(
   by: string,
   { domain: name, descriptor: entries, wildcard, reason: why }: ChangeBody & { readonly wildcard?: boolean },
 ): Promise<ListedOverride> {
-  const named: OverrideName = { domain: name, entries, ...(wildcard && { wildcard }) };
+  const own = inOrderOfRules(options, name, entries);
+  const named: OverrideName = { domain: name, entries: own, ...(wildcard && { wildcard }) };
   const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');

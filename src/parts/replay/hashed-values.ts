@@ -1,6 +1,6 @@
 import { isHash } from '../../base/hashed.ts';
-import { type Entry, findNode } from '../../engine/rules/match/match.ts';
-import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
+import { type Entry, findNode, inRuleOrder } from '../../engine/rules/match/match.ts';
+import type { Domain, Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import { matchDigest } from '../lab/record/hashing.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
@@ -38,8 +38,8 @@ export class HashedValues implements ReplayObserver {
     for (const [at, { rules, isAsRecorded }] of this.#sides.entries()) {
       if (isAsRecorded) isMismatched ||= meetsOthers(request, hashedBy, answers[at]);
       else {
-        const root = rules.domains.get(request.domain)?.root;
-        isUnmatchable ||= root !== undefined && request.descriptors.some(({ entries }) => meetsHash(root, entries));
+        const domain = rules.domains.get(request.domain);
+        isUnmatchable ||= domain !== undefined && request.descriptors.some(({ entries }) => meetsHash(domain, entries));
       }
     }
     if (isUnmatchable) this.unmatchable++;
@@ -60,9 +60,9 @@ function meetsOthers(
 }
 
 /** Whether the path through the rules has a hash where nodes for specific values exist. */
-function meetsHash(root: Level, entries: readonly Entry[]): boolean {
-  let level: Level | undefined = root;
-  for (const entry of entries) {
+function meetsHash(domain: Domain, entries: readonly Entry[]): boolean {
+  let level: Level | undefined = domain.root;
+  for (const entry of inRuleOrder(domain, entries)) {
     if (!level) return false;
     if (isHash(entry.value) && namesValues(level, entry.key)) return true;
     level = findNode(level, entry, undefined, isHash)?.children;

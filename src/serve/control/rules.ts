@@ -2,7 +2,7 @@ import { every } from '../../base/clock.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
-import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
+import { openRuleBook, type ReplicaSource, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import { checkRuleFiles, type LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
@@ -11,7 +11,7 @@ import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { RulesInForceFacts } from '../../operate/observe/table.ts';
-import { ruleSources } from '../../parts/parts.ts';
+import { replicaSources, ruleSources } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
@@ -31,6 +31,7 @@ export async function openRules(
   const { origin, overlayPath, mergeDomains } = options;
   const { clock, log } = context;
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
+  const [replicas] = Object.values(replicaSources).map((openSource) => openSource(context));
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesInForceFacts, 'isNewest'> | undefined;
@@ -39,7 +40,7 @@ export async function openRules(
     book,
     description: overlaid(from),
     notes,
-    candidate: openCandidateBook(options, { store, overlay }, context),
+    candidate: openCandidateBook(options, { store, overlay, replicas }, context),
     lastLoad: () => last,
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
@@ -48,6 +49,7 @@ export async function openRules(
     mergeDomains,
     store,
     overlay,
+    replicaSource: replicas,
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();
@@ -84,7 +86,15 @@ async function openOverlay(path: string, log: Logger): Promise<Overlay> {
 /** Opens the book that loads candidates. The service starts without waiting for one. */
 function openCandidateBook(
   { candidate: { path }, mergeDomains }: Settings['rules'],
-  { store, overlay }: { readonly store: StoreTraits; readonly overlay: Overlay | undefined },
+  {
+    store,
+    overlay,
+    replicas,
+  }: {
+    readonly store: StoreTraits;
+    readonly overlay: Overlay | undefined;
+    readonly replicas: ReplicaSource | undefined;
+  },
   { clock, log }: ProcessContext,
 ): CandidateBook {
   const book = new CandidateBook({
@@ -92,7 +102,7 @@ function openCandidateBook(
     every,
     pollIntervalMs: POLL_INTERVAL_MS,
     onState: (facts) => logCandidate(facts, log),
-    check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over }),
+    check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over, replicas: replicas?.count }),
     source: path === undefined ? undefined : plainPath(path),
     overlay: () => overlay?.files ?? [],
   });

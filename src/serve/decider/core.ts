@@ -47,6 +47,7 @@ export async function openDeciderCore(
       extras: {
         headers: createResponseHeaders(answers.headers),
         metadata: createDynamicMetadata(answers.metadata),
+        maxWaitMs: answers.headers.maxWaitMs,
       },
       /** Close it before all other parts. */
       readiness: new ReadinessCheck(readiness, { rules: rules.book.rules, store, clock: context.clock }),

@@ -18,7 +18,7 @@ import type { ServiceObserver } from './reporter.ts';
 /** What an optional capability adds to a process that answers requests. */
 export interface DeciderPart extends Partial<Part> {
   /** Spends hits in place of the store's ledger. */
-  readonly ledger?: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+  readonly ledger?: Pick<Ledger, 'debit' | 'refund' | 'atomic'> & Partial<Pick<Ledger, 'recall'>>;
   /** Decides requests in place of the decider that it was given. */
   readonly decider?: Decider;
   /** Wraps the service that answers requests. */
@@ -71,6 +71,8 @@ interface Running {
 interface Sources {
   readonly core: DeciderCore;
   readonly decider: Decider;
+  /** What `decider` spends hits in. */
+  readonly ledger: NonNullable<DeciderPart['ledger']>;
   readonly serviceObserver: ServiceObserver;
 }
 

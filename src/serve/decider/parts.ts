@@ -26,7 +26,7 @@ export function openDeciderParts(settings: Settings, { core, serviceObserver }: 
     for (const [name, load] of Object.entries(deciderParts)) {
       const open = await load(settings);
       if (!open) continue;
-      const part = await open({ core, decider, serviceObserver }, settings, context);
+      const part = await open({ core, decider, ledger: watched.ledger, serviceObserver }, settings, context);
       add({ close: () => part.close?.() });
       opened.set(name, part);
       if (part.ledger || part.watch) {

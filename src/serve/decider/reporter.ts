@@ -12,7 +12,15 @@ import type { CallTimes, Report } from '../link/messages.ts';
 /** Notified of the outcome of requests. */
 export type ServiceObserver = Pick<
   Statistics,
-  'answered' | 'failed' | 'connectionFailed' | 'missed' | 'lapsed' | 'recorded' | 'storeCalled' | 'decisionsNotLogged'
+  | 'answered'
+  | 'failed'
+  | 'connectionFailed'
+  | 'missed'
+  | 'lapsed'
+  | 'notified'
+  | 'recorded'
+  | 'storeCalled'
+  | 'decisionsNotLogged'
 > & {
   /** Forgets what happens during the work. */
   ignore(work: () => Promise<void>): Promise<void>;
@@ -58,6 +66,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
     failed: (cause) => statistics.failed(cause),
     missed: (by) => statistics.missed(by),
     lapsed: (counter, hits) => statistics.lapsed(counter, hits),
+    notified: (counter) => statistics.notified(counter),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     storeCalled: (operations, elapsedMs, calls) => statistics.storeCalled(operations, elapsedMs, calls),

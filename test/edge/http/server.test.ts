@@ -483,6 +483,7 @@ descriptors:
         'ratelimit.service.config_load_success: 0\n',
         'ratelimit.service.global_shadow_mode: 0\n',
         'ratelimit.service.rate_limit.demo.user.near_limit: 1\n',
+        'ratelimit.service.rate_limit.demo.user.notified: 0\n',
         'ratelimit.service.rate_limit.demo.user.over_limit: 1\n',
         'ratelimit.service.rate_limit.demo.user.over_limit_with_local_cache: 0\n',
         'ratelimit.service.rate_limit.demo.user.shadow_mode: 0\n',

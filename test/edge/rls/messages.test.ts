@@ -301,6 +301,7 @@ describe('a response', () => {
       ),
     ),
     response_headers_to_add: fc.array(fc.record({ key: anyText, value: anyText })),
+    raw_body: fc.uint8Array({ maxLength: 300 }).map((octets) => Buffer.from(octets)),
   });
 
   /** A copy of a message's octets, since the next one is written into the same buffer. */
@@ -313,7 +314,8 @@ describe('a response', () => {
     fc.assert(
       fc.property(anyResponse, fc.nat(10), (response, headroom) => {
         const message = write(response, headroom);
-        expect(shouldRateLimit.responseDeserialize(message)).toMatchObject(plain(response));
+        const { raw_body: body, ...others } = response;
+        expect(shouldRateLimit.responseDeserialize(message)).toMatchObject({ ...plain(others), raw_body: body });
         expect(shouldRateLimit.responseDeserialize(message)).toEqual(
           shouldRateLimit.responseDeserialize(shouldRateLimit.responseSerialize(response)),
         );

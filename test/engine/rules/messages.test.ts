@@ -39,6 +39,12 @@ const ofLimits: Readonly<Record<string, string>> = {
   'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, penalty: { block: 10m }':
     'penalty: penalty cannot be used with in_flight, only with fixed_window or sliding_window_log or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'unit: minute, requests_per_unit: 5, algorithm: leaky_bucket, burst: 0': 'burst: burst must be at least 1, got 0',
+  'unit: minute, requests_per_unit: 5, notify: [0%]':
+    "notify: notify must list percentages of the limit from 1% to 100%, got '0%'",
+  'unit: minute, requests_per_unit: 5, notify: [80%, 80%]':
+    'notify: notify must list at most 8 different percentages, got 80%, 80%',
+  'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, notify: 80%':
+    'notify: notify cannot be used with in_flight, only with fixed_window or sliding_window_log or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'unit: minute, requests_per_unit: 5, burst: 10':
     'burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket',
   'window: 1500ms, requests_per_unit: 5, alignment: calendar':
@@ -343,7 +349,7 @@ const ofFiles: Readonly<Record<string, string>> = {
     '4: error loading config file: yaml: line 4: name of an alias node must contain at least one character; put a value that begins with * in quotes: "*"',
   'domain: demo\ndescriptors:\n  - key: user\n    rate_limit: *per_minute\n': `4: error loading config file: yaml: unknown anchor 'per_minute' referenced; if the text is meant, put it in quotes: "*per_minute"`,
   'x-limits: &per_minute { unit: minute, requests_per_unit: 5 }\ndomain: demo\ndescriptors:\n  - key: user\n    rate_limit: *per_minute\n':
-    "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, spend, require",
+    "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, match, spend, require",
   'domain: demo\nspend: nothing\ndescriptors:\n  - key: user\n    rate_limit: { unit: day, requests_per_unit: 5 }\n':
     "2: spend: spend must be one of each, all_or_nothing, spare_others, got 'nothing'",
   'domain: demo\ndescriptors:\n  - key: user\n    rate_limit: { unit: minute, requests_per_unit: 5 }\n---\ndomain: other\n':

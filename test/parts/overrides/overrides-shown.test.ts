@@ -6,6 +6,7 @@ const RULES = `
 domain: demo
 descriptors:
   - {key: user, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: method, match: any_order, descriptors: [{key: path, descriptors: [{key: app, rate_limit: {unit: year, requests_per_unit: 2}}]}]}
   - {key: file, value: public/*, share_threshold: true, rate_limit: {unit: year, requests_per_unit: 2}}
 `;
 
@@ -55,6 +56,20 @@ test('overrides are shown with the rules and in metrics, with values only for cl
   expect(metrics).toContain('weir_overrides{domain="demo",effect="limit"} 1\n');
   expect(metrics).toContain('weir_overrides{domain="demo",effect="block"} 1\n');
   expect(metrics).toContain('weir_overrides{domain="(other)",effect="block"} 1\n');
+});
+
+test('an override of entries in any order applies to all orders, and is removed by any', async () => {
+  const entriesOf = (...keys: readonly string[]) => keys.map((key) => ({ key, value: 'x' }));
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const body = { domain: 'demo', reason: 'a test', descriptor: entriesOf('method', 'app', 'path') };
+  await service.call('PUT', '/api/v1/overrides', { ...body, effect: 'block', until });
+  const askFor = (...keys: readonly string[]) =>
+    service.ask({ domain: 'demo', descriptors: [{ entries: entriesOf(...keys) }] });
+  expect([await askFor('method', 'path', 'app'), await askFor('method', 'app', 'path')]).toEqual([429, 429]);
+  const other = { ...body, descriptor: entriesOf('method', 'path', 'app') };
+  expect(await service.call('DELETE', '/api/v1/overrides', other)).toMatchObject({ status: 200 });
+  expect([await askFor('method', 'path', 'app'), await askFor('method', 'app', 'path')]).toEqual([200, 200]);
+  expect(await askFor('method', 'app', 'path')).toBe(429); // the third hit of one counter
 });
 
 test("an override of a counter's listed name applies to all values that share the counter", async () => {

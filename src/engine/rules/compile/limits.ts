@@ -31,7 +31,7 @@ import { lapses, overruns, type ReservationLimit } from '../../holds/reservation
 import type { RuleLimit } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { dividing, type Field, format, referenceKeys } from '../read/format.ts';
-import type { Problems } from '../read/problem.ts';
+import { type Problems, shown } from '../read/problem.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
 import { readShare } from './share.ts';
@@ -113,8 +113,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     if (limit && values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
   if (!limit || !policy || problems.all.length > before) return undefined;
-  const { windowMs: _, ...shown } = window;
-  return { limit, label: { name: values.name ?? '', ...shown }, policy };
+  const { windowMs: _, ...ofWindow } = window;
+  const { name = '', per_replica: each, requests_per_unit: all = 0 } = values;
+  const replicas = each === undefined ? undefined : { each, count: all / each };
+  return { limit, label: { name, ...ofWindow, ...(replicas && { replicas }) }, policy };
 }
 
 /** Largest limit of algorithms whose products grow with the number of children or sites. */
@@ -221,6 +223,7 @@ function readPolicy(
   if (isLeased && charge === 'always')
     report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
   const onChange = read('on_change', fields.on_change.choices);
+  const notify = values.notify && readNotify(values.notify, report);
   if (!onStoreFailure || !onOverload || !consistency || !charge || !onChange) return undefined;
   return {
     ...(onStoreFailure !== 'error' && { onStoreFailure }),
@@ -229,9 +232,22 @@ function readPolicy(
     ...(isLeased && { consistency }),
     ...(charge === 'always' && { charge }),
     ...(onChange === 'reset' && { onChange }),
+    ...(notify && { notify }),
     ...(shadow && { shadow }),
     ...(quota && { quota }),
   };
+}
+
+const MAX_SHARES = 8;
+
+/** Percentages of the limit, in order. */
+function readNotify(written: readonly string[], report: LimitProblem): readonly number[] | undefined {
+  const wrong = written.find((text) => !new RegExp(fields.notify.pattern).test(text));
+  if (wrong !== undefined)
+    return report('notify', `notify must list percentages of the limit from 1% to 100%, got '${shown(wrong)}'`);
+  const percentages = [...new Set(written.map((text) => Number.parseInt(text, 10)))].sort((one, other) => one - other);
+  if (percentages.length === written.length && written.length <= MAX_SHARES) return percentages;
+  return report('notify', `notify must list at most ${MAX_SHARES} different percentages, got ${written.join(', ')}`);
 }
 
 /** @param common  the numbers that every limit has, except its counter */

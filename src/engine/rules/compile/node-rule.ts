@@ -10,6 +10,7 @@ import type { Problems } from '../read/problem.ts';
 import { withBlocks } from './blocked-by.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
+import { buildResponse } from './response.ts';
 import { buildChild, mayHaveChildren, withReserved } from './share.ts';
 import { readStatuses } from './statuses.ts';
 
@@ -23,6 +24,9 @@ export interface Above {
   readonly isNamedByRequest: boolean;
   readonly ids: readonly IdEntry[];
   readonly pools: NonNullable<Rule['pools']>;
+  readonly keys: readonly string[];
+  /** The number of entries whose order matters: the others may be sent in any; absent: all. */
+  readonly orderedUpTo: number | undefined;
   /** The lists of ids on all paths of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
   readonly requirements: Requirement[];
@@ -43,6 +47,8 @@ export const topContext = (domain: string, split: SiteSplit | undefined, problem
   isNamedByRequest: false,
   ids: [],
   pools: [],
+  keys: [],
+  orderedUpTo: undefined,
   idsOfDomain: new Map(),
   requirements: [],
   node: undefined,
@@ -74,6 +80,8 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || chooseNaming(block.values) !== 'rule',
     ids: readIds(block, above),
+    keys: [...above.keys, block.values.key ?? ''],
+    orderedUpTo: above.orderedUpTo ?? ((block.values as NodeHead).anyOrder ? at : undefined),
     pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
@@ -112,6 +120,8 @@ function buildChildRule(
 function describeNode(block: Block<'node'>, here: Above) {
   const { detailed_metric: isDetailed = false, charged_later: chargedLater = false, metadata } = block.values;
   const { file, line } = block.place();
+  const response = buildResponse(block, here.problems);
+  const { orderedUpTo = here.keys.length } = here;
   return {
     domain: here.domain,
     path: here.path,
@@ -121,7 +131,11 @@ function describeNode(block: Block<'node'>, here: Above) {
     metadata,
     ...(here.ids.length > 0 && { ids: here.ids }),
     ...(here.pools.length > 0 && { pools: here.pools }),
+    ...(orderedUpTo < here.keys.length - 1 && {
+      anyOrder: { from: orderedUpTo, order: new Map(here.keys.map((key, at) => [key, at])) },
+    }),
     ...(chargedLater && { chargedLater }),
+    ...(response && { response }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   } as const;
 }

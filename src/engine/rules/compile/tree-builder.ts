@@ -7,6 +7,7 @@ import { childBlocks, compositeName, type NodeHead } from '../read/node-source.t
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import { checkedBefore, type Place, type Problems, shown } from '../read/problem.ts';
 import type { WrittenDomain } from './by-domain.ts';
+import { KeyOrderBuilder } from './key-order.ts';
 import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from './node-rule.ts';
 import { checkReserves } from './share.ts';
 import { finish, type Steps } from './steps.ts';
@@ -98,7 +99,7 @@ export function* buildDomain(
 ): Steps<Domain> {
   const above = topContext(name, split, problems);
   const { idsOfDomain, requirements } = above;
-  const count = { rules: 0 };
+  const count: Count = { rules: 0, reorders: false };
   const root = yield* buildLevel(nodes, above, count);
   return {
     name,
@@ -107,8 +108,16 @@ export function* buildDomain(
     ruleCount: count.rules,
     ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
     ...(requirements.length > 0 && { requirements }),
+    ...(count.reorders && { reorders: true }),
     ...(overlaid && { overlaid }),
   };
+}
+
+/** What was found in the levels of a domain so far. */
+interface Count {
+  rules: number;
+  /** Whether some level matches entries in any order. */
+  reorders: boolean;
 }
 
 /** The cost of building a rule, relative to that of adding a node. */
@@ -116,14 +125,19 @@ const RULE_WORK = 4;
 /** The first rules of a domain, which are built with the tree: they take about a millisecond. */
 const MADE_RULES = 100;
 
-function* buildLevel(nodes: NodeSource, above: Above, count: { rules: number }): Steps<Level> {
+/** @param order  of the keys of a level above that matches entries in any order, and of those below it */
+function* buildLevel(nodes: NodeSource, above: Above, count: Count, order?: KeyOrderBuilder): Steps<Level> {
   const isCheck = above.problems !== checkedBefore;
   const level = new LevelBuilder();
   const places = new Map<string, Place>();
   let first: Block<'node'> | undefined;
+  let own: KeyOrderBuilder | undefined;
   for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
     const { written, below } = sourced;
     const { head } = written;
+    if (head.anyOrder && !order) own ??= new KeyOrderBuilder();
+    const keys = order ?? (head.anyOrder ? own : undefined);
+    keys?.add(head.key ?? '', order && above.keys.at(-1));
     const isPlaced = !isCheck || checkHead(written.block, { level, places }, above);
     if (isCheck) for (const name of namesOf(head)) places.set(name, places.get(name) ?? written.block.place());
     first ??= isCheck ? written.block : undefined;
@@ -141,9 +155,20 @@ function* buildLevel(nodes: NodeSource, above: Above, count: { rules: number }):
       yield RULE_WORK;
     }
     if (isCheck) checkRule(written.block, node.rule, above.problems);
-    if (below && here) node.children = yield* buildLevel(below, { ...here, node }, count);
+    if (below && here) node.children = yield* buildLevel(below, { ...here, node }, count, keys);
+  }
+  if (own) {
+    const built = own.build();
+    count.reorders = true;
+    if ('order' in built) level.order = built.order;
+    else if (first) reportConflict(built.conflict, first, above.problems);
   }
   return yield* first && hasTooManyPatterns(level, first, above.problems) ? new LevelBuilder().build() : level.build();
+}
+
+function reportConflict([one, other]: readonly [string, string], first: Block<'node'>, problems: Problems): void {
+  const message = `match: any_order requires one order of the keys in the rules below, got '${shown(one)}' above '${shown(other)}' and below it`;
+  problems.error(first.place(), message);
 }
 
 function hasTooManyPatterns({ patternKeys }: LevelBuilder, first: Block<'node'>, problems: Problems): boolean {
@@ -164,7 +189,7 @@ const namesOf = ({ key = '', value = '', addresses }: NodeHead): readonly string
   (addresses ?? [value]).map((one) => compositeName({ key, value: one }));
 
 /** Checks what places a node among those before it. @returns  whether it has a place */
-function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, problems }: Above): boolean {
+function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, orderedUpTo, problems }: Above): boolean {
   const { key = '', value = '', required }: NodeHead = block.values;
   const isValid = key !== '' && !(['key', 'value', 'addresses'] as const).some((one) => block.invalid.has(one));
   const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
@@ -179,6 +204,8 @@ function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, pr
   }
   if (required && level.required)
     problems.error(block.place(), 'require must be given once for all files of a domain, got a second one');
+  if ((orderedUpTo !== undefined || (block.values as NodeHead).anyOrder) && !isFixed(key))
+    problems.error(block.place('key'), `match: any_order requires keys without '*' below it, got '${shown(key)}'`);
   checkAddresses(block, problems);
   return value !== '' || isValid;
 }
@@ -200,6 +227,9 @@ function checkRule(block: Block<'node'>, rule: Rule | undefined, problems: Probl
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     problems.error(block.place('share_threshold'), message);
   }
+  const { response, rate_limit: only, rate_limits: several, share, not_counted: notCounted } = block.values;
+  if (response && (rule?.unlimited || notCounted === 'commit' || !(only || several || share)))
+    problems.error(block.place('response'), 'response goes with a limit of the same node that can refuse, got none');
   checkReserves(block, rule, problems);
 }
 

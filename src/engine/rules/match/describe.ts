@@ -4,18 +4,19 @@ import { algorithmFor, isRateLimit, isShared, namedAlgorithm, unitOf } from '../
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import { formatLine, shown } from '../read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
-import type { Domain, Rule, RuleLimit, ScheduleEntry, UnitCost } from './tree.ts';
+import type { Domain, Rule, RuleLimit, RuleResponse, ScheduleEntry, UnitCost } from './tree.ts';
 
 /** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
   const { requestsPerUnit, windowMs } = limit;
   const algorithm = namedAlgorithm(limit);
-  const { unit, unitMultiplier } = label;
+  const { unit, unitMultiplier, replicas } = label;
   const unitName = unit.toLowerCase();
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}`;
+  const parts = replicas ? ` (${replicas.each} for each of ${replicas.count} replicas)` : '';
+  const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}${parts}`;
   return `${algorithmFor(limit).words?.(limit, rate) ?? rate}${isShared(limit) ? ', shared' : ''}`;
 }
 
@@ -30,7 +31,20 @@ export const describeRule = (rule: Rule): string => describeLines(rule).join('\n
  * `unlimited`, metadata, file and line.
  */
 export function describeRuleFully(rule: Rule): string {
-  const { limits, unlimited, replaces, named, ids = [], unitCost, chargedLater, countWhen, metadata, place } = rule;
+  const {
+    limits,
+    unlimited,
+    replaces,
+    named,
+    ids = [],
+    unitCost,
+    chargedLater,
+    countWhen,
+    response,
+    anyOrder,
+    metadata,
+    place,
+  } = rule;
   const ofRule = [
     ...(unlimited ? ['unlimited: true'] : []),
     ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
@@ -40,6 +54,8 @@ export function describeRuleFully(rule: Rule): string {
     ...(unitCost ? [`unit_cost: ${showPrice(unitCost)}`] : []),
     ...(chargedLater ? ['charged_later: true'] : []),
     ...(countWhen ? [`count_when: ${countWhen.text}`] : []),
+    ...(anyOrder ? [`match: any_order from entry ${anyOrder.from + 1}`] : []),
+    ...(response ? [`response: ${response.contentType}`] : []),
     ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
   ];
@@ -94,12 +110,20 @@ export function ruleAsJson(rule: Rule): RuleJson {
     ...(rule.unitCost && { unit_cost: showPrice(rule.unitCost) }),
     ...(rule.chargedLater && { charged_later: rule.chargedLater }),
     ...(rule.countWhen && { count_when: rule.countWhen.text }),
+    ...(rule.anyOrder && { match: 'any_order' as const }),
+    ...(rule.response && { response: responseAsJson(rule.response) }),
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
     limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),
     ...(schedule && { times: schedule.toJSON().map((entries) => entries.map((one) => entryAsJson(one, limits))) }),
   };
 }
+
+const responseAsJson = ({ body, contentType, headers }: RuleResponse): NonNullable<RuleJson['response']> => ({
+  content_type: contentType,
+  ...(body !== undefined && { body }),
+  ...(headers.length > 0 && { headers: Object.fromEntries(headers.map(({ key, value }) => [key, value])) }),
+});
 
 /** A schedule entry; its limit is given by its index in the rule's list. */
 const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLimit[]): object => ({
@@ -131,9 +155,9 @@ export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<
 function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
   const { windowMs, requestsPerUnit, soft, currency } = limit;
   const algorithm = namedAlgorithm(limit);
-  const { name, unit, unitMultiplier } = label;
+  const { name, unit, unitMultiplier, replicas } = label;
   const { counts, list } = algorithmFor(limit);
-  const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange } = policy;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, shadow, quota, onChange, notify } = policy;
   return {
     ...(name !== '' && { name }),
     ...(times && { active: times.active.text, limit: times.of }),
@@ -142,6 +166,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
     ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
     window_ms: windowMs,
     requests_per_unit: requestsPerUnit,
+    ...(replicas && { per_replica: replicas.each, replicas: replicas.count }),
     ...(currency !== undefined && { budget: showMoney(requestsPerUnit, currency) }),
     soft,
     shadow_mode: shadow ?? false,
@@ -153,6 +178,7 @@ function limitAsJson({ limit, label, policy, times }: RuleLimit): LimitJson {
     consistency: consistency ?? 'strict',
     ...(charge && { charge }),
     ...(onChange && { on_change: onChange }),
+    ...(notify && { notify: notify.map((percent) => `${percent}%`) }),
   };
 }
 
@@ -166,12 +192,13 @@ const describeModes = ({
 
 /** The properties of a limit that differ from the defaults, as in rule files. */
 function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
-  const { unit, unitMultiplier } = label;
-  const { onStoreFailure, onOverload, localShare, consistency, charge, onChange } = policy;
+  const { unit, unitMultiplier, replicas } = label;
+  const { onStoreFailure, onOverload, localShare, consistency, charge, onChange, notify } = policy;
   const { windowMs, soft, requestsPerUnit, currency } = limit;
   const algorithm = namedAlgorithm(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
+    ...(replicas ? [`per_replica: ${replicas.each}, replicas: ${replicas.count}`] : []),
     ...(unit === 'UNKNOWN' && unitOf(limit) !== 'allocated' ? [`window: ${windowMs}ms`] : []),
     ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
     ...algorithmFor(limit).write(limit),
@@ -183,6 +210,7 @@ function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
     ...(consistency ? [`consistency: ${consistency}`] : []),
     ...(localShare ? [`local_share: ${localShare}`] : []),
     ...(onChange ? [`on_change: ${onChange}`] : []),
+    ...(notify ? [`notify: ${notify.join('% ')}%`] : []),
     ...(times ? [`active: { ${times.active.text} }`] : []),
   ];
 }

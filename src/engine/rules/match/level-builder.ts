@@ -3,7 +3,7 @@ import { addressNodes } from './addresses.ts';
 import { textMatcher, valueMatcher } from './matchers.ts';
 import { nodesByKey, nodesByValue } from './pattern-nodes.ts';
 import { RequiredKeys } from './required-keys.ts';
-import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
+import type { Branch, KeyOrder, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
 /** Maximum number of keys of a level that are patterns, each of which is compared with each key of the level. */
 export const MAX_PATTERN_KEYS = 1_000;
@@ -31,6 +31,7 @@ export class LevelBuilder {
   readonly #byKey = new Map<string, Branching>();
   readonly #keyPatterns: RankedNode[] = [];
   #nodes = 0;
+  order: KeyOrder | undefined;
   #required: RequiredKeys | undefined;
 
   get required(): RequiredKeys | undefined {
@@ -85,6 +86,6 @@ export class LevelBuilder {
       // indexing a key takes far less time than compiling a node, and trying a pattern even less
       yield 0.1 + this.#keyPatterns.length / 64;
     }
-    return { byKey, keyPatterns, required: this.#required };
+    return { byKey, keyPatterns, required: this.#required, order: this.order };
   }
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../../base/clock.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
 import { statedThreshold } from '../../holds/fair-share.ts';
 import { countedAddress } from './addresses.ts';
-import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+import type { Domain, IdEntry, KeyOrder, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of a descriptor, as the caller sent it. Either text may be anything. */
 export interface Entry {
@@ -128,7 +128,7 @@ interface Search {
  * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the last
  * node applies. On each level, the exact value takes precedence, then the longest block of addresses that contains the
  * value, then the first `*` that matches, then the key alone. There is no backtracking, even if the chosen node leads
- * nowhere. The result has the limits of all times: see `atTime`.
+ * nowhere. Below `match: any_order`, the entries are sorted first. The result has the limits of all times: see `atTime`.
  */
 export function match(rules: RuleTree, domainName: string, descriptor: Descriptor, search: Search = {}): Match {
   const domain = rules.domains.get(domainName);
@@ -138,14 +138,15 @@ export function match(rules: RuleTree, domainName: string, descriptor: Descripto
 function matchIn(
   domain: Domain,
   rules: RuleTree,
-  { entries, requestLimit }: Descriptor,
+  { entries: given, requestLimit }: Descriptor,
   { onLevel, work }: Search,
 ): Match {
   if (requestLimit && 'problem' in requestLimit)
     return { kind: 'invalid_request_limit', problem: requestLimit.problem };
   if (requestLimit)
-    return limited(createRequestRule(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
+    return limited(createRequestRule(domain, namedEntries(given, rules), requestLimit.limit), given, given);
 
+  const entries = inRuleOrder(domain, given, work, rules.isOpaque);
   let level: Level | undefined = domain.root;
   let last: Node | undefined;
   let shared: Entry[] | undefined;
@@ -163,6 +164,38 @@ function matchIn(
   }
   const rule = last?.rule; // the rules of the nodes above are not needed, and may not have been built
   return rule ? limited(rule, shared ?? entries, entries, rules, work) : PATH_TOO_SHORT;
+}
+
+/** The entries in the order of the rules, of which some match them in any order. */
+export function inRuleOrder(
+  { root, reorders }: Domain,
+  entries: readonly Entry[],
+  work?: RequestWork,
+  isOpaque?: RuleTree['isOpaque'],
+): readonly Entry[] {
+  if (!reorders) return entries;
+  let level: Level | undefined = root;
+  for (let depth = 0; level && depth < entries.length - 1; depth++) {
+    if (level.order) return sorted(entries, depth, level.order);
+    level = findNode(level, entries[depth] as Entry, work, isOpaque)?.children; // in range
+  }
+  return entries;
+}
+
+/** The entries from a place on in this order; those with other keys come last. */
+function sorted(entries: readonly Entry[], from: number, order: KeyOrder): readonly Entry[] {
+  const placeOf = ({ key }: Entry): number => order.get(key) ?? order.size;
+  let last = 0;
+  for (let at = from; at < entries.length; at++) {
+    const place = placeOf(entries[at] as Entry); // in range
+    if (place < last)
+      return [
+        ...entries.slice(0, from),
+        ...entries.slice(from).sort((one, other) => placeOf(one) - placeOf(other)), // which is stable
+      ];
+    last = place;
+  }
+  return entries;
 }
 
 /** Why no node of a level was found for an entry. */
@@ -231,9 +264,10 @@ function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: r
  * one value for all that share a counter.
  */
 export function countedEntries(
-  { ids, pools }: Pick<Rule, 'ids' | 'pools'>,
-  entries: readonly Entry[],
+  { ids, pools, anyOrder }: Pick<Rule, 'ids' | 'pools' | 'anyOrder'>,
+  sent: readonly Entry[],
 ): readonly Entry[] {
+  const entries = anyOrder ? sorted(sent, anyOrder.from, anyOrder.order) : sent;
   const pooled = pools
     ? entries.map(({ key, value }, at) => ({ key, value: pools.find((one) => one.at === at)?.value ?? value }))
     : entries;

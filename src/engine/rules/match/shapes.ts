@@ -131,6 +131,8 @@ const ruleOptions = {
   unit_cost: text,
   charged_later: onlyTrue,
   count_when: text,
+  match: oneOf('any_order'),
+  response: fields({ content_type: text }, { body: text, headers: mapOf(text) }),
   metadata: anything,
   overlaid,
   times: listOf(listOf(anyObject)),

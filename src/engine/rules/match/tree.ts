@@ -40,7 +40,12 @@ export interface Domain extends MayBeOverlaid {
   readonly ids?: readonly (readonly IdEntry[])[];
   /** What its levels require, if any does. */
   readonly requirements?: readonly Requirement[];
+  /** Whether some of its levels match entries in any order. */
+  readonly reorders?: true;
 }
+
+/** The places of keys in the one order that rules have. */
+export type KeyOrder = ReadonlyMap<string, number>;
 
 /** An entry that is an id of the request: `not_counted`. */
 export interface IdEntry {
@@ -56,6 +61,8 @@ export interface Level {
   readonly keyPatterns: PatternNodes | undefined;
   /** The keys that requests must carry if one of their descriptors reaches the level. */
   readonly required?: RequiredKeys | undefined;
+  /** The order in which the entries from here on are matched, however they were sent. Default: as they were sent. */
+  readonly order?: KeyOrder | undefined;
 }
 
 /** The nodes for one key, in the order of precedence. Patterns are also in `byValue`: they match their own text. */
@@ -194,6 +201,8 @@ export interface Rule extends MayBeOverlaid {
   readonly replaces: readonly string[];
   /** The entries that are ids of the request instead of parts of the counter, in order, if any. */
   readonly ids?: readonly IdEntry[];
+  /** Its entries from this place on may be sent in any order, and are counted in this one. */
+  readonly anyOrder?: { readonly from: number; readonly order: KeyOrder };
   /** The entries whose values share one counter (`share_threshold`), and what is counted instead, if any. */
   readonly pools?: readonly { readonly at: number; readonly value: string }[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
@@ -206,6 +215,16 @@ export interface Rule extends MayBeOverlaid {
   /** The number of entries of the node whose limit this rule's children share; absent if its limits are its own. */
   readonly sharedBelow?: number;
   readonly metadata: JsonObject | undefined;
+  /** The response to requests that it refuses; absent: as the proxy makes it. */
+  readonly response?: RuleResponse;
+}
+
+/** The response to a refused request. */
+export interface RuleResponse {
+  /** With placeholders: see `createRefusal`; absent: a problem document. */
+  readonly body?: string;
+  readonly contentType: string;
+  readonly headers: readonly { readonly key: string; readonly value: string }[];
 }
 
 /** Statuses of responses, as `count_when` has them: `401|5xx`. */

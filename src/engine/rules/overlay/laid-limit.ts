@@ -27,7 +27,7 @@ export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
  * @param isNamed  the limit's alignment is a name, which not every algorithm that takes an anchor accepts
  */
 function goneWith(values: LimitBlock['values'], isNamed: boolean) {
-  const { algorithm, unit, window, ttl, alignment, requests_per_unit: requests, budget } = values;
+  const { algorithm, unit, window, ttl, alignment, requests_per_unit: requests, budget, per_replica: each } = values;
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
     ...(unit === undefined ? [] : (['window', 'unit_multiplier'] as const)),
@@ -35,6 +35,8 @@ function goneWith(values: LimitBlock['values'], isNamed: boolean) {
     ...(ttl === undefined ? [] : (['unit', 'unit_multiplier', 'window'] as const)),
     ...(requests === undefined ? [] : (['budget'] as const)),
     ...(budget === undefined ? [] : (['requests_per_unit', 'soft', 'burst'] as const)),
+    ...(each === undefined ? [] : (['requests_per_unit', 'budget', 'soft', 'burst'] as const)),
+    ...(requests === undefined && budget === undefined ? [] : (['per_replica', 'replicas'] as const)),
     ...(alignment === undefined ? [] : (['timezone'] as const)),
   ]);
   return (key: LimitKey): boolean => {

@@ -249,16 +249,17 @@ const nodeKeys = [
   'detailed_metric',
   'value_to_metric',
   'metadata',
+  'response',
 ] as const;
 
 /** Keys that only rules may set, since they determine which limits and counters exist. */
 const keysOfRules = {
-  node: ['share_threshold', 'not_counted', 'blocked_by', 'count_when', 'require', 'share'],
+  node: ['share_threshold', 'not_counted', 'match', 'blocked_by', 'count_when', 'require', 'share'],
   rate_limit: ['unlimited', 'replaces', 'share'],
 } as const;
 
 /** Keys that set a rate. */
-const setsRate = ['requests_per_unit', 'budget'] as const;
+const setsRate = ['requests_per_unit', 'budget', 'per_replica'] as const;
 
 /** Keys that belong to the rate, in addition to those. */
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
@@ -293,7 +294,7 @@ class Builder {
         this.#give(known, 'spend', place('spend'));
         known.spend = { values, invalid, place };
       }
-      if (values.require !== undefined) this.#refuse(place('require'), 'require');
+      for (const key of ['match', 'require'] as const) if (values[key] !== undefined) this.#refuse(place(key), key);
       this.#addLevel(known.nodes, descriptors);
     }
     return domains;

@@ -30,6 +30,9 @@ const STATUS = '([1-5][0-9][0-9]|[1-5]xx)';
 /** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
+/** A media type, with parameters or without. */
+export const MEDIA_TYPE = '^[\\w!#$&^.+-]+/[\\w!#$&^.+-]+(; *[\\w.-]+=[\\w.-]+)*$';
+
 /** About a block of IP addresses; `parseAddressBlock` is exact. */
 export const ADDRESS_BLOCK = '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$';
 
@@ -58,6 +61,18 @@ const rateLimit = {
     goesWith: rateNames.filter(canOwe),
     pattern: MONEY,
     meaning: 'money that may be spent in one unit, in place of requests_per_unit: 500.00 USD; requires unit_cost',
+  },
+  per_replica: {
+    type: 'count',
+    insteadOf: ['requests_per_unit', 'budget'],
+    minimum: 1,
+    maximum: MAX_LIMIT,
+    meaning: 'hits that pass in one unit for each replica of a service, in place of requests_per_unit',
+  },
+  replicas: {
+    type: 'block',
+    of: 'replicas',
+    meaning: 'with per_replica: where the number of replicas comes from',
   },
   unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
   name: { type: 'text', meaning: 'shown to callers; `replaces` refers to it' },
@@ -192,6 +207,12 @@ const rateLimit = {
     meaning:
       'strict (the default, unless CONSISTENCY says otherwise): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
   },
+  notify: {
+    type: 'texts',
+    goesWith: rateNames,
+    pattern: '^([1-9][0-9]?|100)%$',
+    meaning: 'tells operators when a counter has used these shares of the limit: [80%, 100%]; requires NOTIFY',
+  },
   active: {
     type: 'block',
     of: 'active',
@@ -212,6 +233,13 @@ const rateLimit = {
   },
 } as const satisfies Record<string, Field>;
 
+const match = {
+  type: 'text',
+  choices: ['in_order', 'any_order'],
+  meaning:
+    'in_order (the default): the entries of a descriptor match the nodes below in this order; any_order: in any order',
+} as const satisfies Field;
+
 /**
  * The rule file format in one place: the blocks of a file, their keys, and the type and meaning of each key. The reader
  * checks files against it, and the schema for editors is generated from it.
@@ -220,6 +248,7 @@ export const format = {
   file: {
     domain: { type: 'text', required: true, meaning: 'domain of these rules, which callers send as `domain`' },
     descriptors: { type: 'list', of: 'node', meaning: 'the first level of the rule tree' },
+    match,
     spend: {
       type: 'text',
       choices: spends,
@@ -260,6 +289,7 @@ export const format = {
       meaning: 'several limits, instead of rate_limit; all must let a request pass',
     },
     descriptors: { type: 'list', of: 'node', meaning: 'the next level of the rule tree' },
+    match,
     shadow_mode: { type: 'flag', meaning: 'counts, but answers OK when over the limit' },
     quota_mode: { type: 'flag', meaning: 'refuses only when all quota rules of a request are over their limits' },
     share_threshold: { type: 'flag', meaning: 'all values that the `*` or the addresses match share one counter' },
@@ -296,6 +326,12 @@ export const format = {
       of: 'child',
       insteadOf: ['rate_limit', 'rate_limits'],
       meaning: 'the part of these values in the shared limit of the node above; without a value: of those not listed',
+    },
+    response: {
+      type: 'block',
+      of: 'response',
+      meaning:
+        'body, content type and headers of the response to requests that limits of this node refuse; {}: a problem document of RFC 9457',
     },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
@@ -373,6 +409,20 @@ export const format = {
     },
     by: { type: 'text', meaning: 'the key of the next level, whose values share the part of this node' },
   },
+  replicas: {
+    dns: {
+      type: 'text',
+      pattern: '^[\\w.-]{1,253}$',
+      meaning: 'host name with an address for each replica, such as that of a headless service: checkout.shop.svc',
+    },
+    file: {
+      type: 'text',
+      insteadOf: ['dns'],
+      meaning: 'path of a file on the host of Weir that has their number, or a line for each',
+    },
+    min: { type: 'count', minimum: 1, maximum: 100_000, meaning: 'counts while fewer are known, or none; absent: 1' },
+    max: { type: 'count', minimum: 1, maximum: 100_000, meaning: 'counts while there are more; absent: 1000' },
+  },
   ...otherBlocks,
   scheduled: {
     active: { type: 'block', of: 'active', required: true, meaning: 'when these numbers apply' },
@@ -418,6 +468,23 @@ export const format = {
       meaning: 'a moment at which a window begins: 2026-11-27T00:00',
     },
     timezone: { type: 'text', meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
+  },
+  response: {
+    body: {
+      type: 'text',
+      meaning:
+        'text or JSON, at most 8192 characters, with {retry_after} (seconds, as Retry-After), {limit} (5 per minute) and {rule}; absent: a problem document',
+    },
+    content_type: {
+      type: 'text',
+      pattern: MEDIA_TYPE,
+      meaning:
+        'media type of the body; absent: application/problem+json without a body, application/json if it is JSON, else text/plain; charset=utf-8',
+    },
+    headers: {
+      type: 'struct',
+      meaning: 'further headers of the response: { Location: https://example.com/slow-down }',
+    },
   },
   require: {
     keys: {

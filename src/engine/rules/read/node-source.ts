@@ -12,6 +12,8 @@ export interface NodeHead {
   readonly rate_limits?: readonly unknown[];
   readonly share?: unknown;
   readonly blocked_by?: readonly string[];
+  /** The block above has `match: any_order`. */
+  readonly anyOrder?: boolean;
   /** What `require` of the block above demands, if the node counts the requests that lack it. */
   readonly required?: Requirement;
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { every } from '../../../base/clock.ts';
 import type { PackedRules } from '../compile/packed.ts';
+import type { CountReplicas } from '../compile/replicas.ts';
 import type { RuleTree } from '../match/tree.ts';
 import type { OverlayFile } from '../overlay/overlay.ts';
 import { formatProblem, type Problem } from '../read/problem.ts';
@@ -26,7 +27,19 @@ export interface RuleBook {
   close(): void;
 }
 
-export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+/** Counts the replicas that rules ask for. */
+export interface ReplicaSource {
+  readonly count: CountReplicas;
+  /** Changes with each number. */
+  readonly revision: number;
+  /** Counts those that were asked for since the last call. Returns whether any was counted. */
+  learn(): Promise<boolean>;
+  close(): void;
+}
+
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay' | 'replicas'> {
+  /** Closed with the book. */
+  readonly replicaSource?: ReplicaSource | undefined;
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   readonly pollIntervalMs: number;
@@ -51,17 +64,18 @@ const MOST_RETRY_POLLS = 30;
  * 100 files, those in unchanged folders are examined in turn, or at once if the system reports a write.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
-  const { pollIntervalMs, onLoad, overlay, mergeDomains, store } = options;
-  const createChecker = () => new RuleChecker({ mergeDomains, ...(store && { store }) });
+  const { pollIntervalMs, onLoad, overlay, replicaSource: replicas, mergeDomains, store } = options;
+  const createChecker = () => new RuleChecker({ mergeDomains, replicas: replicas?.count, ...(store && { store }) });
   let checker = createChecker();
   const inForce = new RulesInForce(store?.split);
   const history = new LoadHistory();
+  let counted = replicas?.revision;
   let isPolling = false;
   let isClosed = false;
 
   const list = async () => {
     const { files, state } = await listFiles(source);
-    return { files, state: `${state}\n${overlay?.revision}` };
+    return { files, state: `${state}\n${overlay?.revision}\n${replicas?.revision}` };
   };
   const check = (files: readonly RuleFileState[] | string, over: readonly OverlayFile[]): CheckedRules => {
     if (typeof files === 'string') return unread(source, `cannot be read: ${files}`);
@@ -74,8 +88,11 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
   const checkAll = (files: readonly RuleFileState[] | string) => checkOverlaid(overlay, (over) => check(files, over));
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
+    if (counted !== replicas?.revision) checker = createChecker();
+    counted = replicas?.revision;
     let checked = checkAll(files);
-    if (await store?.limitation?.learn()) {
+    const isLimited = await store?.limitation?.learn();
+    if ((await replicas?.learn()) || isLimited) {
       checker = createChecker(); // which forgets what was valid
       checked = checkAll(files);
     }
@@ -111,6 +128,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
       stop();
       source.close?.();
       overlay?.close();
+      replicas?.close();
     },
   };
 }

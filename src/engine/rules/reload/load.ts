@@ -2,9 +2,11 @@ import { ruleChecks } from '../../../parts/rule-checks.ts';
 import { groupByDomain, type WrittenDomain } from '../compile/by-domain.ts';
 import { checkFit, leaseByDefault, type StoreTraits } from '../compile/fit.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
+import { type CountReplicas, multiplyByReplicas } from '../compile/replicas.ts';
 import { compile, countPathCharacters } from '../compile/tree-builder.ts';
 import type { RuleTree } from '../match/tree.ts';
 import { layOver, type OverlayFile } from '../overlay/overlay.ts';
+import { markAnyOrder } from '../read/any-order.ts';
 import type { Block } from '../read/block.ts';
 import { decodeText, NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
@@ -37,6 +39,8 @@ export interface LoadOptions {
   /** Capabilities of the counters' store; rules that require more are invalid. Default: not checked. */
   readonly store?: StoreTraits;
   readonly overlay?: readonly OverlayFile[];
+  /** Counts the replicas that limits with `per_replica` are about. Default: their number is not known. */
+  readonly replicas?: CountReplicas | undefined;
 }
 
 /**
@@ -101,10 +105,10 @@ export function checkBlocks(
 function compileBlocks(
   blocks: readonly Block<'file'>[],
   found: readonly Problem[],
-  { mergeDomains, store, overlay = [] }: LoadOptions,
+  { mergeDomains, store, overlay = [], replicas }: LoadOptions,
 ): { readonly loaded: LoadedRules; readonly domains: ReadonlyMap<string, WrittenDomain> } {
   const problems = new Problems(found);
-  const laid = leaseByDefault(layOver(blocks, overlay, problems), store);
+  const laid = leaseByDefault(multiplyByReplicas(layOver(blocks, overlay, problems), replicas, problems), store);
   const domains = groupByDomain(laid, mergeDomains, problems);
   const rules = compile(domains, store?.split, problems);
   if (store) checkFit(laid, store, problems);
@@ -125,7 +129,9 @@ export function readBlocks(
   };
   try {
     const written = text ?? decodeText(readBounded(path, MAX_FILE_BYTES, isAnyKindRead));
-    return readText(file, written, problems).map((block) => replaceRequirements(block, problems));
+    return readText(file, written, problems).map((block) =>
+      markAnyOrder(replaceRequirements(block, problems), problems),
+    );
   } catch (thrown) {
     if (thrown instanceof TooManyBytes) return error(1, `error loading config file: ${thrown.message}`);
     if (!(isSystemError(thrown) || thrown instanceof NotAFile)) throw thrown;

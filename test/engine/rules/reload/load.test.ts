@@ -108,7 +108,7 @@ describe('other ways to the same messages', () => {
     ],
     [
       `domain: d\nunit: day\n${USER}`,
-      "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, spend, require",
+      "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, match, spend, require",
     ],
   ])('file %j', (text, message) => {
     expect(told(loadRules([file('rules.yaml', text)], apart))).toEqual([`rules.yaml:${message}`]);

@@ -1,0 +1,104 @@
+import { MAX_LIMIT } from '../../algorithms/limit.ts';
+import type { Block } from '../read/block.ts';
+import { dividing } from '../read/format.ts';
+import { type Problems, shown } from '../read/problem.ts';
+
+/** Where the number of replicas comes from. */
+export interface ReplicaPlace {
+  readonly kind: 'dns' | 'file';
+  /** A host name, or a path. */
+  readonly name: string;
+}
+
+/** The number of replicas now; undefined if it is not known (yet). */
+export type CountReplicas = (place: ReplicaPlace) => number | undefined;
+
+const UNKNOWN: CountReplicas = () => undefined;
+
+/** Replicas count as at most this many, unless `max` says otherwise. */
+const DEFAULT_MAX = 1_000;
+const MAX_REPLICAS = 100_000;
+
+/** Writes `requests_per_unit` into all limits with `per_replica`: times the number of replicas, or `min` without one. */
+export function multiplyByReplicas(
+  files: readonly Block<'file'>[],
+  count: CountReplicas = UNKNOWN,
+  problems: Problems,
+): readonly Block<'file'>[] {
+  const ofLimit = <B extends Block<'rate_limit'>>(limit: B): B => multiplyLimit(limit, count, problems);
+  const ofNode = (node: Block<'node'>): Block<'node'> => {
+    const { descriptors, rate_limit: limit, rate_limits: limits } = node.values;
+    const own = limit && ofLimit(limit);
+    const several = limits?.map(ofLimit);
+    const below = descriptors?.map(ofNode);
+    const isSame = own === limit && areSame(several, limits) && areSame(below, descriptors);
+    return isSame
+      ? node
+      : {
+          ...node,
+          values: {
+            ...node.values,
+            ...(own && { rate_limit: own }),
+            ...(several && { rate_limits: several }),
+            ...(below && { descriptors: below }),
+          },
+        };
+  };
+  return files.map((file) => {
+    const { descriptors } = file.values;
+    const below = descriptors?.map(ofNode);
+    return below && !areSame(below, descriptors) ? { ...file, values: { ...file.values, descriptors: below } } : file;
+  });
+}
+
+const areSame = <T>(some: readonly T[] | undefined, others: readonly T[] | undefined): boolean =>
+  some === others || (some?.every((one, at) => one === others?.[at]) ?? false);
+
+function multiplyLimit<B extends Block<'rate_limit'>>(limit: B, count: CountReplicas, problems: Problems): B {
+  const { values, place } = limit;
+  const { per_replica: each, replicas } = values;
+  if (each === undefined && !replicas) return limit;
+  const report = (key: keyof typeof values, message: string): B => {
+    problems.error(place(key), message);
+    return limit;
+  };
+  const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', ...dividing] as const;
+  const other = excluded.find((key) => values[key] !== undefined);
+  if (other) return report(other, `${other} and per_replica are mutually exclusive: remove one of them`);
+  if (values.on_change === 'reset')
+    return report(
+      'on_change',
+      'on_change: reset and per_replica are mutually exclusive: replicas that come and go would reset counters',
+    );
+  if (each === undefined) return report('replicas', 'replicas goes with per_replica, got none');
+  if (!replicas)
+    return limit.invalid.has('replicas')
+      ? limit
+      : report('per_replica', 'per_replica requires replicas: { dns: host } or { file: path }, got none');
+  const read = readReplicas(replicas, problems);
+  if (!read) return limit;
+  const { from, min, max } = read;
+  if (each < 1 || each * max > MAX_LIMIT)
+    return report(
+      'per_replica',
+      `per_replica must be at least 1, and ${MAX_LIMIT} at most for ${max} replicas, got ${each}`,
+    );
+  const replicasNow = Math.min(Math.max(count(from) ?? min, min), max);
+  return { ...limit, values: { ...values, requests_per_unit: each * replicasNow } };
+}
+
+function readReplicas({ values, invalid, place }: Block<'replicas'>, problems: Problems) {
+  const { dns, file, min = 1, max = Math.max(DEFAULT_MAX, min) } = values;
+  if (invalid.size > 0) return undefined; // reported already
+  const name = dns ?? file ?? '';
+  if ((dns === undefined) === (file === undefined) || name === '')
+    return problems.error(place(), 'replicas must have either dns, a host name, or file, a path');
+  if (dns !== undefined && !/^[\w.-]{1,253}$/.test(dns))
+    return problems.error(place('dns'), `dns must be a host name such as checkout.shop.svc, got '${shown(dns)}'`);
+  if (min < 1 || min > MAX_REPLICAS)
+    return problems.error(place('min'), `min must be 1 to ${MAX_REPLICAS}, got ${min}`);
+  if (max < min || max > MAX_REPLICAS)
+    return problems.error(place('max'), `max must be ${min} (min) to ${MAX_REPLICAS}, got ${max}`);
+  const from: ReplicaPlace = { kind: dns === undefined ? 'file' : 'dns', name };
+  return { from, min, max };
+}

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { every } from '../../base/clock.ts';
+import { shareRuns } from '../../base/later.ts';
+import { rfc3339 } from '../../base/times.ts';
+import { operation } from '../../operate/admin/api.ts';
+import { askPart } from '../../operate/admin/ask-part.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import type { ListedNotification, NotificationList } from '../../operate/answers/notifications.ts';
+import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { ProcessContext } from '../../serve/parts/process-context.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Found, Notified } from './open.ts';
+import { Webhook } from './webhook.ts';
+
+const COLLECT_INTERVAL_MS = 1_000;
+const MAX_LISTED = 100;
+/** Maximum number of lines in the log for one collection. */
+const MAX_LOGGED = 10;
+
+/** Delivers what deciders find: to the log, to operators, and to a webhook if there is one. */
+export const notifyOperations: OpenOperatorPart = (options, { notify }, context) => {
+  if (!notify) return { operations: [listOperation(undefined)] };
+  const notifications = new Notifications(options, notify, context);
+  const collect = shareRuns(() => notifications.collect());
+  return {
+    operations: [listOperation(notifications)],
+    close: every(COLLECT_INTERVAL_MS, () => void collect().catch(() => {})), // deciders that do not reply keep what they found
+  };
+};
+
+const listOperation = (notifications: Notifications | undefined) =>
+  operation('GET /api/v1/notifications', {
+    summary: 'counters that passed a share of their limit (notify), the last 100',
+    need: 'read',
+    domains: 'selected',
+    answers:
+      'The last ones first. `percent` is the share of the limit, `used` what was used of it when it passed. `dropped` counts those that were too many to be delivered, `waiting` those that the webhook has not taken yet.',
+    answer: ({ scope }) => {
+      if (!notifications) throw new ApiProblem(404, 'nobody is notified: set NOTIFY or NOTIFY_WEBHOOK_URL');
+      const all = notifications.list();
+      return { ...all, notifications: all.notifications.filter(({ domain }) => scope.hasDomain(domain)) };
+    },
+  });
+
+class Notifications {
+  readonly #options: Pick<AdminOptions, 'ask'>;
+  readonly #log: ProcessContext['log'];
+  readonly #webhook: Webhook | undefined;
+  readonly #listed: ListedNotification[] = [];
+  #dropped = 0;
+
+  constructor(
+    options: Pick<AdminOptions, 'ask'>,
+    { webhook }: NonNullable<Settings['notify']>,
+    context: ProcessContext,
+  ) {
+    this.#options = options;
+    this.#log = context.log;
+    if (!webhook) return;
+    const state = context.background.add('notifications', `sending notifications to ${new URL(webhook.url).host}`);
+    this.#webhook = new Webhook({
+      ...webhook,
+      state,
+      clock: context.clock,
+      sleep: (ms) => sleep(ms, undefined, { ref: false }),
+    });
+  }
+
+  async collect(): Promise<void> {
+    const replies = await askPart<Found>(this.#options, 'notify', {});
+    this.#dropped += replies.reduce((sum, { dropped }) => sum + dropped, 0);
+    const known = new Set(this.#listed.map(({ id }) => id));
+    const added = replies.flatMap(({ notified }) => notified.filter(({ id }) => !known.has(id) && known.add(id)));
+    const events = added.sort((one, other) => one.atMs - other.atMs).map(toListed);
+    for (const event of events.slice(0, MAX_LOGGED)) this.#log.warn(textOf(event));
+    if (events.length > MAX_LOGGED) this.#log.warn(`${events.length - MAX_LOGGED} more limits passed a share (notify)`);
+    this.#webhook?.add(events);
+    this.#listed.unshift(...events.toReversed());
+    this.#listed.splice(MAX_LISTED);
+  }
+
+  list(): NotificationList {
+    const { waiting = 0, dropped = 0 } = this.#webhook ?? {};
+    return { notifications: [...this.#listed], waiting, dropped: this.#dropped + dropped };
+  }
+}
+
+const toListed = ({ atMs, untilMs, ...event }: Notified): ListedNotification => ({
+  ...event,
+  at: rfc3339(atMs),
+  until: rfc3339(untilMs),
+});
+
+const textOf = ({ rule, descriptor, percent, limit }: ListedNotification): string =>
+  `${descriptor} has used ${percent} % of ${limit} (${rule})`;
