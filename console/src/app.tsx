@@ -127,12 +127,13 @@ function Silence() {
 }
 
 function Access() {
-  const { name, role, needsToken, csrf } = session.value ?? {};
+  const { name, role, domains, needsToken, csrf } = session.value ?? {};
+  const scope = domains ? `${role} ${domains.join(', ')}` : role;
   if (csrf !== undefined)
     return (
       <span>
         <span class="dim">
-          {name} ({role}){' '}
+          {name} ({scope}){' '}
         </span>
         <button type="button" class="quiet" onClick={() => void signOut()}>
           Sign out

@@ -13,6 +13,9 @@ export function count(value: number): string {
 
 export const exact = (value: number): string => whole.format(value);
 
+/** A text whose long numbers have separators: `10,000 per minute`. */
+export const grouped = (text: string): string => text.replace(/\d{4,}/g, (digits) => exact(Number(digits)));
+
 /** A count, or an amount in billionths of a budget's currency. */
 export const amount = (value: number, currency: string | undefined): string =>
   currency === undefined ? exact(value) : showMoney(value, currency);

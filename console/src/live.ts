@@ -26,6 +26,20 @@ export const ruleHistory = signal<ReadonlyMap<string, Columns>>(new Map());
 
 export const rules = signal<Answers['GET /api/v1/rules'] | undefined>(undefined);
 
+/** The folder that has all rule files, with a slash at its end. */
+const ruleFolder = computed(() => {
+  const files = (rules.value?.rules ?? []).flatMap(({ file }) => file ?? []);
+  const [first = '', ...others] = new Set(files);
+  let end = first.lastIndexOf('/') + 1;
+  while (end > 0 && !others.every((file) => file.startsWith(first.slice(0, end))))
+    end = first.lastIndexOf('/', end - 2) + 1;
+  return first.slice(0, end);
+});
+
+/** The path of a rule file below the folder of all of them. */
+export const ruleFile = (file: string): string =>
+  file.startsWith(ruleFolder.value) ? file.slice(ruleFolder.value.length) : file;
+
 /** The browser's clock, updated each second. */
 export const nowMs = signal(Date.now());
 
@@ -48,21 +62,26 @@ export function startLive(): void {
     nowMs.value = Date.now();
   }, 1_000);
   let close = openStream(onMessage);
-  let role = session.peek()?.role;
-  session.subscribe((now) => {
-    if (now?.role === role) return;
-    role = now?.role; // another role sees other values
+  let kind = streamKind();
+  session.subscribe(() => {
+    if (streamKind() === kind) return;
+    kind = streamKind();
     close();
     close = openStream(onMessage);
   });
 }
 
+/** Clients of another role, or for other domains, see other values. */
+function streamKind(): string {
+  const { role = 'open', domains = [] } = session.peek() ?? {};
+  return [role, ...domains].join(' ');
+}
+
 /** Pages of one browser share a stream through a SharedWorker; if that is unsupported, each has its own. */
 function openStream(on: (message: StreamMessage) => void): () => void {
   const url = new URL('../api/v1/events', location.href).href;
-  const kind = session.peek()?.role ?? 'open';
   if (typeof SharedWorker === 'function') {
-    const worker = new SharedWorker('stream-worker.js', { name: `weir ${kind}` });
+    const worker = new SharedWorker('stream-worker.js', { name: `weir ${streamKind()}` });
     worker.port.onmessage = ({ data }: MessageEvent<StreamMessage>) => on(data);
     worker.port.postMessage({ url });
     const goodbye = (): void => worker.port.postMessage('bye');

@@ -111,7 +111,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'site-windows',
-    file: 'src/engine/holds/site-share.ts',
+    file: 'src/parts/sites/site-share.ts',
     changes: [
       [
         'const more = Math.max((limit.moved[2] ?? 0) - (share.table[row + 2] ?? 0), 0);',
@@ -126,7 +126,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'site-buckets',
-    file: 'src/engine/holds/site-share.ts',
+    file: 'src/parts/sites/site-share.ts',
     changes: [['if (limit.bucket === 1) share.used += hits * limit.windowMs;', '']],
   },
   {

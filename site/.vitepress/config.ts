@@ -1,6 +1,9 @@
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
 import { home } from '../home.ts';
+import { llmsText } from '../llms.ts';
 import { sidebarOf } from '../navigation.ts';
 import { repositoryLinks } from '../repository-links.ts';
 import { search } from '../search.ts';
@@ -34,6 +37,13 @@ export default defineConfig({
       markdown.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
       markdown.renderer.rules.table_close = () => '</table></div>\n';
     },
+  },
+  async buildEnd({ outDir, pages }) {
+    for (const page of pages) {
+      await mkdir(dirname(join(outDir, page)), { recursive: true });
+      await copyFile(`${ROOT}docs/${page}`, join(outDir, page));
+    }
+    await writeFile(join(outDir, 'llms.txt'), llmsText(`${ROOT}docs`));
   },
   transformPageData: (page) => {
     if (page.relativePath === 'index.md') Object.assign(page.frontmatter, home());

@@ -14,7 +14,7 @@ export interface OptionKind {
 }
 
 /** An option that cannot be used. */
-export interface WrongOption {
+interface WrongOption {
   /** Its name: `store.redis`. */
   readonly option: string;
   readonly problem: string;

@@ -22,7 +22,8 @@ export function createProgram(surroundings: Surroundings): Command {
     .command('version')
     .summary('print the version of this program')
     .description('Print the version of this program; weir status prints those of all instances of a service.')
-    .action(() => surroundings.print(version));
+    .option('--json', 'print it as JSON', false)
+    .action(({ json }: { readonly json: boolean }) => surroundings.print(json ? JSON.stringify({ version }) : version));
   groupCommands(program);
   return program;
 }

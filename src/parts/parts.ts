@@ -10,13 +10,17 @@ import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { Settings } from '../settings/settings.ts';
+import { openCounterQuestions } from './counters/open.ts';
+import { openExplain } from './explain/open.ts';
+import { openEvidence } from './findings/open.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
-// else of them: this one, `commands.ts`, `operators.ts` and `stores.ts`, which are apart since different processes load
-// them. A capability can be taken out by deleting its folder and the lines of these files that name it.
+// else of them: this one, `commands.ts` and `operators.ts`, which are apart since different processes load them, and for
+// the engine `stores.ts`, `limit-kinds.ts`, `rule-keys.ts`, `limit-readers.ts` and `rule-checks.ts`. A capability can be
+// taken out by deleting its folder and the lines of these files that name it.
 
 /** By the names of folders. */
 export type Parts<T> = Readonly<Record<string, T>>;
@@ -68,7 +72,7 @@ export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRo
  * first is the innermost.
  */
 export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
-  findings: async () => (await import('./findings/open.ts')).openEvidence,
+  findings: async () => openEvidence,
   usage: async ({ counters }) => (counters.usage ? (await import('./usage/source.ts')).openUsageSource : undefined),
   sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
   record: async ({ recording }) =>
@@ -76,8 +80,8 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   candidate: async () => (await import('./candidate/open.ts')).openCandidate,
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
-  explain: async () => (await import('./explain/open.ts')).openExplain,
-  counters: async () => (await import('./counters/open.ts')).openCounterQuestions,
+  explain: async () => openExplain,
+  counters: async () => openCounterQuestions,
   refusals: async ({ agent: { refusals } }) =>
     refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
   profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),

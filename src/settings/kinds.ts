@@ -1,3 +1,5 @@
+import { parseAddressBlock } from '../engine/rules/read/address-block.ts';
+
 /** Parses the text of one variable. */
 export type Parse<T> = (text: string) => T | Mismatch;
 
@@ -85,6 +87,18 @@ export const pairs =
     if (parts.some(({ length }) => length !== 2)) return new Mismatch(`comma-separated key${mark}value pairs`);
     return new Map(parts.map(([key = '', value = '']) => [key, value]));
   };
+
+/** The name of an HTTP header, in lower case. */
+export const headerName: Parse<string> = (written) =>
+  /^[\w-]*$/.test(written) ? written.toLowerCase() : new Mismatch('the name of a header such as x-auth-request-email');
+
+/** Comma-separated IP addresses, and blocks of them. */
+export const addressBlocks: Parse<readonly string[]> = (written) => {
+  const blocks = list(written).map((one) => one.trim());
+  return blocks.every((one) => parseAddressBlock(one) !== undefined)
+    ? blocks
+    : new Mismatch('comma-separated addresses such as 10.0.0.7,10.1.0.0/16');
+};
 
 export const httpUrl: Parse<string> = (written) =>
   /^https?:$/.test(URL.parse(written)?.protocol ?? '') ? written : new Mismatch('an http or https URL');

@@ -1,7 +1,9 @@
 import {
+  addressBlocks,
   cappedRatio,
   choice,
   flag,
+  headerName,
   httpUrl,
   integer,
   labels,
@@ -20,7 +22,17 @@ const tracingProtocol: Parse<'http' | 'grpc'> = (written) => choice('http', 'grp
 const adminRows = {
   ADMIN_TOKEN: secret(
     text,
-    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate; unset: changes and profiles are disabled, and values are for clients on this machine that know the token in the address of the console that is printed at the start",
+    "tokens for `Authorization: Bearer …`, required for changes, callers' values and profiles on the debug port: one secret, or comma-separated name:role:secret with role read or operate, for some domains alone role@domain+domain; unset: changes and profiles are disabled, and values are for clients on this machine that know the token in the address of the console that is printed at the start",
+  ),
+  ADMIN_IDENTITY_HEADER: setting(
+    headerName,
+    '',
+    'header in which an authenticating proxy before the debug port names the person behind a request, such as x-auth-request-email: that name is then in the audit log. The proxy also sends a token of ADMIN_TOKEN, which says what the person may do; empty: names are those of tokens',
+  ),
+  ADMIN_IDENTITY_ADDRESSES: setting(
+    addressBlocks,
+    '127.0.0.0/8,::1',
+    'comma-separated addresses and blocks of that proxy; the header of other clients is ignored',
   ),
   AUDIT_LOG: setting(
     text,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import { unitMs } from '../engine/algorithms/limit.ts';
-import type { SiteSplit } from '../engine/holds/site-share.ts';
+import type { SiteSplit } from '../engine/holds/claim.ts';
 import { defaultMemoryBytes } from '../engine/open/options.ts';
 import { loadPatterns } from '../operate/observe/mogrifier.ts';
 import { limitHeaderNames } from './headers.ts';
@@ -59,12 +59,7 @@ export async function readSettings(env: Environment, rules?: string) {
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
     /** Memory for `weir advise --live`; 0 to disable it. */
     advice: { maxBytes: values.ADVISE_BYTES },
-    admin: {
-      tokens: values.ADMIN_TOKEN,
-      auditLog: values.AUDIT_LOG,
-      hashKeys: values.HASH_KEYS,
-      hashKey: values.HASH_KEY,
-    },
+    admin: readAdmin(values),
     /** A Prometheus with the history of this service, if there is one. */
     prometheus:
       values.PROMETHEUS_URL === undefined
@@ -85,6 +80,18 @@ export async function readSettings(env: Environment, rules?: string) {
     tracing: values.TRACING_ENABLED ? readTracing(values) : undefined,
   };
 }
+
+const readAdmin = (values: CheckedValues) => ({
+  tokens: values.ADMIN_TOKEN,
+  /** The header in which a proxy at these addresses names people; undefined: none does. */
+  identity:
+    values.ADMIN_IDENTITY_HEADER === ''
+      ? undefined
+      : { header: values.ADMIN_IDENTITY_HEADER, addresses: values.ADMIN_IDENTITY_ADDRESSES },
+  auditLog: values.AUDIT_LOG,
+  hashKeys: values.HASH_KEYS,
+  hashKey: values.HASH_KEY,
+});
 
 const readOverload = ({ MAX_IN_FLIGHT_CALLS, CALLER_MEMORY_BYTES: memoryBytes, WORKERS }: CheckedValues) => ({
   maxInFlight: MAX_IN_FLIGHT_CALLS,

@@ -55,6 +55,17 @@ describe('check', () => {
     expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
   });
 
+  test('notes once what applies to several domains, and names them', async () => {
+    const spending = RULES.replace('domain: demo', 'domain: demo\nspend: all_or_nothing');
+    const { output } = await weir([
+      'check',
+      file('a.yaml', spending),
+      file('b.yaml', spending.replace('demo', 'other')),
+    ]);
+    const notes = output.split('\n').filter((line) => line.startsWith('note: '));
+    expect(notes).toEqual([expect.stringContaining("all_or_nothing (domains 'demo', 'other')")]);
+  });
+
   test('checks a directory at any depth, and reports an unreadable one', async () => {
     mkdirSync(join(folder, 'team'));
     file('demo.yaml', RULES);

@@ -51,3 +51,21 @@ test('the matrix of what was run has the versions that tests install', () => {
   expect(versions.length).toBeGreaterThan(18);
   expect(versions.filter((version) => !version || !page.includes(version))).toEqual([]);
 });
+
+test('each minor release of the changelog has a dated end of life, half a year after it at the earliest', () => {
+  const released = Array.from(
+    read('CHANGELOG.md').matchAll(/^## (\d+\.\d+)\.0 - (\S+)$/gm),
+    ([, minor = '', date = '']) => ({
+      minor,
+      date,
+    }),
+  );
+  expect(released.length).toBeGreaterThan(0);
+  for (const { minor, date } of released) {
+    const [, until = ''] =
+      new RegExp(`^\\| ${minor} \\| ${date} \\| (\\d{4}-\\d\\d-\\d\\d) \\|$`, 'm').exec(page) ?? [];
+    const halfYearLater = new Date(date);
+    halfYearLater.setUTCMonth(halfYearLater.getUTCMonth() + 6);
+    expect({ minor, isLater: until >= halfYearLater.toISOString().slice(0, 10) }).toEqual({ minor, isLater: true });
+  }
+});

@@ -42,6 +42,20 @@ test('every page of docs/ is in the sidebar, and on the site', () => {
   for (const link of links) expect(pages).toContain(link.endsWith('/') ? `${link}index.html` : `${link}.html`);
 });
 
+test('llms.txt lists every page with a sentence, and the pages are there as Markdown', () => {
+  const text = readFileSync(join(folder, 'llms.txt'), 'utf8');
+  const listed = Array.from(text.matchAll(/^- \[.+?\]\((.+?)\): (.*)$/gm), ([, path = '', sentence = '']) => ({
+    path,
+    sentence,
+  }));
+  expect(listed.length).toBeGreaterThan(60);
+  for (const { path, sentence } of listed) {
+    expect({ path, exists: existsSync(join(folder, path)) }).toEqual({ path, exists: true });
+    expect({ path, length: sentence.length > 10 }).toEqual({ path, length: true });
+  }
+  expect(text).toContain('--json');
+});
+
 /** The targets of the links and pictures on a page. */
 const targetsOf = (page: string): readonly string[] => {
   const html = readFileSync(join(folder, page), 'utf8');

@@ -1,10 +1,10 @@
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import type { AdaptiveLimit } from '../../src/engine/holds/concurrency.ts';
 import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
 import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
 import { createDebit, heldBy, sharedBy } from '../../src/engine/ledger/debit.ts';
+import type { AdaptiveLimit } from '../../src/parts/adaptive/estimate.ts';
 import { fakeClock } from './clock.ts';
 
 /** A limit that children share. By default 1,000 per second, and a bucket of as many. */

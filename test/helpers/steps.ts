@@ -6,12 +6,11 @@ import {
   fullCapacity,
   hasHolders,
   isShared,
-  isSiteShare,
   type Limit,
   limitsInFlight,
   type SharedLimit,
 } from '../../src/engine/holds/limits.ts';
-import type { SiteShareLimit } from '../../src/engine/holds/site-share.ts';
+import { isSiteShare, type SiteShareLimit } from '../../src/parts/sites/site-share.ts';
 import { randomOf } from './random.ts';
 
 /** One step on a counter: of its hits, or the refund of those that an earlier one charged. */

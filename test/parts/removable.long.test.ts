@@ -28,12 +28,16 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(copy, { recursive: true }));
 
-/** Without the lines that import its files, load them, or begin with its name. */
-const withoutPart = (list: string, name: string): string =>
-  list
-    .split('\n')
+/** Without the lines that import its files, load them, begin with its name, or name what is imported from it. */
+function withoutPart(list: string, name: string): string {
+  const lines = list.split('\n');
+  const imports = lines.filter((line) => line.includes(` from './${name}/`));
+  const imported = imports.flatMap((line) => /\{(.*)\}/.exec(line)?.[1]?.split(',') ?? []).map((one) => one.trim());
+  return lines
     .filter((line) => !line.includes(`'./${name}/`) && !new RegExp(`^  '?${name}'?:`).test(line))
+    .filter((line) => !imported.some((one) => new RegExp(`\\b${one}\\b`).test(line)))
     .join('\n');
+}
 
 /** The parts that import this one. */
 const extending = (name: string): readonly string[] =>

@@ -68,8 +68,9 @@ function Deciders() {
   return (
     <OneState name="Deciders" is={isMissing || isLate ? 'warn' : 'good'} word={word}>
       {workers.expected === 1 ? 'One process' : `${workers.expected} processes`}
-      {workers.restarts > 0 && `, ${exact(workers.restarts)} restarted`}; late by {millis(figures.latenessMs)} at most;
-      started {duration(atMs - startedAtMs)} ago, {bytes(figures.rssBytes)}
+      {workers.restarts > 0 && `, ${exact(workers.restarts)} restarted`}
+      {figures.latenessMs > 0 && `; late by ${millis(figures.latenessMs)} at most`}; started{' '}
+      {duration(atMs - startedAtMs)} ago, {bytes(figures.rssBytes)}
     </OneState>
   );
 }

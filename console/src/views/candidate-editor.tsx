@@ -7,6 +7,7 @@ import { exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { CodeField, countLines, showPlace } from '../parts/code-field.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
+import { save } from '../parts/save.ts';
 import { Problems } from '../parts/text-problems.tsx';
 import { Failure, Value } from '../parts/texts.tsx';
 import { type CheckState, useCheck } from '../parts/use-check.ts';
@@ -185,11 +186,8 @@ function markedLines(problems: RuleProblems['problems']): ReadonlyMap<number, 'e
 }
 
 /** Saves a text under the name of its domain. */
-function download(text: string, name = 'rules'): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'application/yaml' }));
-  Object.assign(document.createElement('a'), { href: url, download: `${name.replace(/[^\w.-]/g, '_')}.yaml` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1_000);
-}
+const download = (text: string, name = 'rules'): void =>
+  save(`${name.replace(/[^\w.-]/g, '_')}.yaml`, 'application/yaml', text);
 
 function PutInForce({ isOpen }: { readonly isOpen: boolean }) {
   const [only, ...others] = files.value;
@@ -200,7 +198,10 @@ function PutInForce({ isOpen }: { readonly isOpen: boolean }) {
         <li>
           Compare it with the rules in force: <code>npx weir candidate diff</code>
         </li>
-        <li>Copy or download the YAML.</li>
+        <li>
+          Download it as a patch above, once requests have been tried: its message says what was tried; or copy the
+          YAML.
+        </li>
         <li>
           Replace the rules at their source with it
           {only && others.length === 0 && (

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
 import { get } from '../api.ts';
 import { exact, percent } from '../format.ts';
+import { save } from '../parts/save.ts';
 import { Problems } from '../parts/text-problems.tsx';
 import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -62,8 +63,15 @@ const states = {
   wrong: ['bad', 'Invalid: not tried'],
 } as const;
 
+/** Saves the candidate as a patch of the rule file. */
+async function savePatch(): Promise<void> {
+  const { patch } = await get('candidate/patch');
+  save('candidate.patch', 'text/x-patch', patch);
+}
+
 function Facts({ candidate, onClear }: { readonly candidate: TriedCandidate; readonly onClear: () => void }) {
   const { state, from, by, reason, loadedAt, since, domains, ruleCount, sample } = candidate;
+  const [problem, setProblem] = useState<string>();
   const [is, text] = states[state];
   return (
     <section class="panel" aria-label="State">
@@ -72,9 +80,16 @@ function Facts({ candidate, onClear }: { readonly candidate: TriedCandidate; rea
           <State is={is}>{text}</State>
         </span>
         {state !== 'off' && (
-          <button type="button" disabled={!mayOperate.value} onClick={onClear}>
-            Clear…
-          </button>
+          <span class="row">
+            {by !== null && candidate.totals.requests > 0 && (
+              <button type="button" onClick={() => void savePatch().catch(({ message }: Error) => setProblem(message))}>
+                Download a patch
+              </button>
+            )}
+            <button type="button" disabled={!mayOperate.value} onClick={onClear}>
+              Clear…
+            </button>
+          </span>
         )}
       </div>
       {state === 'off' && (
@@ -111,6 +126,7 @@ function Facts({ candidate, onClear }: { readonly candidate: TriedCandidate; rea
           )}
         </dl>
       )}
+      <Failure message={problem} />
       <Problems found={candidate} />
       {noChangesReason.value !== undefined && <p class="dim">{noChangesReason.value}</p>}
     </section>

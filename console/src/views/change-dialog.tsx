@@ -1,7 +1,9 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { ShownOverride } from '../../../src/edge/http/shapes.ts';
+import { descriptorText } from '../../../src/engine/rules/match/descriptor-text.ts';
+import type { Answers } from '../../../src/operate/answers/all.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
-import { call } from '../api.ts';
+import { call, get } from '../api.ts';
 import { amount, exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
@@ -24,7 +26,7 @@ interface ChangeDialogProps {
   readonly domain: string;
   readonly entries: readonly Pair[];
   readonly limits: readonly ExplainedLimit[];
-  readonly override: Pick<ShownOverride, 'entries' | 'effect' | 'by'> | undefined;
+  readonly override: Pick<ShownOverride, 'entries' | 'effect' | 'by' | 'wildcard'> | undefined;
   /** Called with a description of the change; undefined: there was none. */
   readonly onClose: (done?: string) => void;
 }
@@ -46,6 +48,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
   const [requests, setRequests] = useState(100);
   const [unit, setUnit] = useState<string>('minute');
   const [forMs, setForMs] = useState<number>(untilChoices[0][1]);
+  const [isWild, setIsWild] = useState(false);
   const isOverride = name === 'block' || name === 'limit' || name === 'exempt';
   const make = async (reason: string): Promise<string> => {
     const body = { domain, descriptor: entries, reason };
@@ -62,13 +65,18 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         return `${exact(hits)} ${hits === 1 ? 'hit was' : 'hits were'} refunded, at most as many as were used.`;
       case 'remove':
         await call('DELETE /api/v1/overrides', {
-          body: { ...body, descriptor: override?.entries ?? entries },
+          body: {
+            ...body,
+            descriptor: override?.entries ?? entries,
+            ...(override?.wildcard && { wildcard: true }),
+          },
         });
         return 'The override is gone. The rules apply again within a second.';
       default: {
         const until = new Date(Date.now() + forMs).toISOString();
         const numbers = name === 'limit' ? { requestsPerUnit: requests, unit: unit.toUpperCase() } : {};
-        await call('PUT /api/v1/overrides', { body: { ...body, effect: name, until, ...numbers } });
+        const wildcard = isWild ? { wildcard: true } : {};
+        await call('PUT /api/v1/overrides', { body: { ...body, ...wildcard, effect: name, until, ...numbers } });
         return 'The override is set. Every instance follows it within a second.';
       }
     }
@@ -79,6 +87,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         <Descriptor entries={entries} />
       </p>
       <Touches name={name} limits={limits} override={override} />
+      {isOverride && <Wildcard domain={domain} entries={entries} isSet={isWild} onChange={setIsWild} />}
       {name === 'grant' && currency === undefined && <HitsField class="field" value={hits} onChange={setHits} />}
       {name === 'grant' && currency !== undefined && (
         <label class="field">
@@ -128,6 +137,29 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         </label>
       )}
     </ReasonDialog>
+  );
+}
+
+interface WildcardProps extends Pick<ChangeDialogProps, 'domain' | 'entries'> {
+  readonly isSet: boolean;
+  readonly onChange: (isSet: boolean) => void;
+}
+
+/** Whether values that end in `*` stand for all that begin so, and how many counters that touches. */
+function Wildcard({ domain, entries, isSet, onChange }: WildcardProps) {
+  const isPossible = entries.some(({ value }) => value.endsWith('*'));
+  const descriptor = descriptorText(entries);
+  const [found, setFound] = useState<Answers['GET /api/v1/overrides/preview']>();
+  useEffect(() => {
+    if (isPossible) void get('overrides/preview', { domain, descriptor }).then(setFound, () => setFound(undefined));
+  }, [domain, descriptor]);
+  if (!isPossible) return null;
+  return (
+    <label>
+      <input type="checkbox" checked={isSet} onChange={({ currentTarget }) => onChange(currentTarget.checked)} /> Also
+      all descriptors that begin so
+      {found && `: ${found.isAtLeast ? 'at least ' : ''}${exact(found.counters)} with counters now`}
+    </label>
   );
 }
 

@@ -8,11 +8,12 @@ import { usePoll } from '../parts/use-poll.ts';
 const columns: readonly Column<ListedOverride>[] = [
   {
     name: 'Client',
-    cell: ({ domain, entries }) => (
+    cell: ({ domain, entries, wildcard }) => (
       <>
         <a href={linkToClient(domain, entries)}>
           <Descriptor entries={entries} />
-        </a>
+        </a>{' '}
+        {wildcard && <span class="dim">(wildcard)</span>}
         <OfDomain domain={domain} />
       </>
     ),

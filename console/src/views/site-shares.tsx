@@ -1,6 +1,6 @@
 import type { ListedShare, SitePortion } from '../../../src/operate/answers/sites.ts';
 import { get } from '../api.ts';
-import { duration, exact } from '../format.ts';
+import { duration, exact, grouped } from '../format.ts';
 import { ShareBar } from '../parts/share-bar.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Descriptor, Empty, Failure, RuleLink, State, type StateName, Value } from '../parts/texts.tsx';
@@ -76,7 +76,7 @@ function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: st
         <ModeState one={one} />
       </div>
       <p class="dim">
-        {one.limit}; this site has {exact(left)} left, {isBucket ? 'moved hits expire' : 'the window ends'} in{' '}
+        {grouped(one.limit)}; this site has {exact(left)} left, {isBucket ? 'moved hits expire' : 'the window ends'} in{' '}
         {duration(leftMs)}
       </p>
       <Table rows={sites} columns={columns} keyOf={({ site }) => site} />

@@ -4,6 +4,7 @@ import { get } from '../api.ts';
 import { amount, exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';
 import { Plot } from '../parts/plot.tsx';
+import { save } from '../parts/save.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -242,13 +243,7 @@ function download(rows: readonly Row[], range: string): void {
       .join(',')
       .concat(`,${currency === '' ? hits : hits / BILLION}`),
   );
-  const file = new Blob([['domain,rule,key,currency,used', ...lines].join('\r\n')], { type: 'text/csv' });
-  const link = Object.assign(document.createElement('a'), {
-    href: URL.createObjectURL(file),
-    download: `usage-${range}.csv`,
-  });
-  link.click();
-  URL.revokeObjectURL(link.href);
+  save(`usage-${range}.csv`, 'text/csv', ['domain,rule,key,currency,used', ...lines].join('\r\n'));
 }
 
 const BILLION = 1e9;

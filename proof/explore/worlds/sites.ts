@@ -1,7 +1,7 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { SiteTransfer } from '../../../src/engine/holds/claim.ts';
 import type { SiteReport } from '../../../src/engine/holds/reports.ts';
-import { hitsPerSite, missingHits, type SiteShareLimit, siteShare } from '../../../src/engine/holds/site-share.ts';
+import { hitsPerSite, missingHits, type SiteShareLimit, siteShare } from '../../../src/parts/sites/site-share.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';
@@ -249,7 +249,7 @@ class SitesWorld extends DataWorld<Body, SitesState> {
 }
 
 const shared = {
-  code: 'engine/holds/site-share.ts, parts/sites/borrower.ts',
+  code: 'parts/sites/site-share.ts, parts/sites/borrower.ts',
   parties: ['north', 'south'],
   invariants: [
     'all sites together admit at most the limit',

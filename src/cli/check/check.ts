@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { durationMs } from '../../engine/algorithms/limit.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -8,7 +9,6 @@ import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import type { RuleFileState } from '../../engine/rules/reload/load.ts';
 import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
-import { durationMs } from '../../engine/rules/time/duration.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 import { counterOptions, spendProblem } from '../../settings/store-traits.ts';

@@ -27,6 +27,7 @@ export function addCheckCommand(program: Command, surroundings: Surroundings): v
         .choices(['text', 'json', 'github', 'sarif'])
         .default('text'),
     )
+    .addOption(new Option('--json', 'the same as --format json').implies({ format: 'json' }))
     .option(
       '--route-timeout <time>',
       "longest timeout of the proxy's routes, which the ttl of in_flight must exceed: 15s",

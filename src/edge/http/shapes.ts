@@ -1,4 +1,4 @@
-import { fields, text, time, type ValueOf } from '../../base/shape.ts';
+import { fields, flag, text, time, type ValueOf } from '../../base/shape.ts';
 import { entries } from '../../engine/rules/match/shapes.ts';
 
 const overrideFields = {
@@ -11,8 +11,13 @@ const overrideFields = {
   reason: text,
 };
 
+const wildcard = {
+  /** Each value that ends in `*` stands for all values that begin with what precedes the `*`. */
+  wildcard: flag,
+};
+
 /** An operator's override, for a descriptor to which it applies. */
-export const shownOverride = fields(overrideFields);
+export const shownOverride = fields(overrideFields, wildcard);
 export type ShownOverride = ValueOf<typeof shownOverride>;
 
 const listedFields = {
@@ -22,12 +27,13 @@ const listedFields = {
   ...overrideFields,
 };
 
-/** An operator's override of one descriptor. */
-export const listedOverride = fields(listedFields);
+/** An operator's override of one descriptor, or of several. */
+export const listedOverride = fields(listedFields, wildcard);
 export type ListedOverride = ValueOf<typeof listedOverride>;
 
 /** An override that has just been set. */
 export const setOverride = fields(listedFields, {
+  ...wildcard,
   /** Why it has no effect at present. */
   warning: text,
 });

@@ -14,6 +14,18 @@ export const unitMs = {
   YEAR: 31_536_000_000,
 } as const;
 
+/** A duration in rules: `30s`, `1h30m`. */
+export const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
+
+const durationUnitMs: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 };
+
+/** Milliseconds of a duration; undefined if it is invalid. */
+export function durationMs(written: string): number | undefined {
+  if (!new RegExp(DURATION).test(written)) return undefined;
+  const parts = [...written.matchAll(/(\d+)([a-z]+)/g)];
+  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
+}
+
 /** @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/service/ratelimit/v3/rls.proto */
 export type Unit = keyof typeof unitMs;
 
@@ -41,6 +53,8 @@ export interface LimitNumbers {
   readonly windowMs: number;
   /** Of a budget: its hits are billionths of this currency. */
   readonly currency?: string | undefined;
+  /** Of a limit of the node above, whose block applies here: the number of entries that name its counter. Default: all. */
+  readonly above?: number;
 }
 
 /** The numbers of one limit; each algorithm has more. */
@@ -73,6 +87,8 @@ export interface LimitPolicy {
   readonly consistency?: 'leased';
   /** Whether refused hits are charged, too, since they report past use. Default: the algorithm decides. */
   readonly charge?: 'always';
+  /** The limit is that of another rule, whose block applies here: hits are not counted. Default: false. */
+  readonly watches?: true;
   /** Counts, but never refuses. Default: false. */
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas. Default: false. */
@@ -320,7 +336,7 @@ export interface Arrivals {
 /** A rate-limiting algorithm, with what only limits on rates answer. */
 export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** The keys of a rule that this algorithm has, and others may not have. */
-  readonly keys: readonly (keyof AlgorithmValues | 'adapt' | 'share')[];
+  readonly keys: readonly (keyof AlgorithmValues | 'share')[];
   /** Reads these keys, and checks that every product of the algorithm is an exact integer. */
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
   heldAt(limit: L): HeldAt;

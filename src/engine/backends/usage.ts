@@ -13,7 +13,7 @@ export interface UsageEntry {
 }
 
 /** Usage that has been set aside, and does not change any more. */
-export interface UsageBatch {
+interface UsageBatch {
   /** Names the batch, for all times. */
   readonly id: string;
   /** Time since it was set aside. */

@@ -1,14 +1,17 @@
 import type { Clock } from '../../base/clock.ts';
+import { groupBy } from '../../base/group.ts';
 import { epochCounter } from '../algorithms/fixed-window.ts';
 import type { Unit } from '../algorithms/limit.ts';
 import { describeLimit } from '../rules/match/describe.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 
-/** An operator's override for one descriptor, until a given time. */
+/** An operator's override for one descriptor, or for all that fit its wildcards, until a given time. */
 export interface StandingOverride {
   readonly domain: string;
   readonly entries: readonly Entry[];
+  /** Each value that ends in `*` stands for all values that begin with what precedes the `*`. */
+  readonly wildcard?: true | undefined;
   readonly effect: OverrideEffect;
   /** Milliseconds since the epoch. */
   readonly untilMs: number;
@@ -38,12 +41,42 @@ export function descriptorKey(domain: string, entries: readonly Entry[]): string
   return key;
 }
 
+/** Identifies an override unambiguously. */
+export const overrideKey = ({ domain, entries, wildcard }: OverrideName): string =>
+  `${descriptorKey(domain, entries)}${wildcard ? '*' : ''}`;
+
+export type OverrideName = Pick<StandingOverride, 'domain' | 'entries' | 'wildcard'>;
+
+/** The descriptors among which an override with wildcards is looked for: those of its domain with its keys. */
+function shapeKey(domain: string, entries: readonly Entry[]): string {
+  let key = `${domain.length}:${domain}`;
+  for (const entry of entries) key += `|${entry.key.length}:${entry.key}`;
+  return key;
+}
+
+/** Whether a descriptor with the keys of an override fits its wildcards. */
+export const fitsWildcards = ({ entries }: Pick<StandingOverride, 'entries'>, given: readonly Entry[]): boolean =>
+  entries.every(({ value }, at) => {
+    const text = given[at]?.value ?? '';
+    return value.endsWith('*') ? text.startsWith(value.slice(0, -1)) : text === value;
+  });
+
+/** The number of characters that wildcards do not stand for. */
+const literalLength = ({ override: { entries } }: Followed): number =>
+  entries.reduce((sum, { value }) => sum + value.length, 0);
+
+interface Followed {
+  readonly override: StandingOverride;
+  readonly limit: RuleLimit | undefined;
+}
+
 /** The overrides that this process applies. */
 export class Overrides {
   readonly #clock: Clock;
   readonly #windowMs: (unit: Unit) => number;
-  #byKey: ReadonlyMap<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }> =
-    new Map();
+  #byKey: ReadonlyMap<string, Followed> = new Map();
+  /** Those with wildcards by domain and keys, the longest first. */
+  #byShape: ReadonlyMap<string, readonly Followed[]> = new Map();
   #revision = 0;
   readonly #listeners: (() => void)[] = [];
 
@@ -71,10 +104,10 @@ export class Overrides {
   replace(overrides: Iterable<StandingOverride>): void {
     const nowMs = this.#clock();
     const known = this.#byKey;
-    const next = new Map<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }>();
+    const next = new Map<string, Followed>();
     for (const override of overrides) {
       if (override.untilMs <= nowMs) continue;
-      const key = descriptorKey(override.domain, override.entries);
+      const key = overrideKey(override);
       const same = known.get(key);
       // an unchanged override keeps its limit object, for which caches exist
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
@@ -83,6 +116,11 @@ export class Overrides {
     const isChanged = next.size !== known.size || [...next].some(([key, one]) => known.get(key) !== one);
     this.#byKey = next;
     if (!isChanged) return;
+    const wild = [...next.values()].filter(({ override }) => override.wildcard);
+    this.#byShape = groupBy(
+      wild.sort((one, other) => literalLength(other) - literalLength(one)),
+      ({ override: { domain, entries } }) => shapeKey(domain, entries),
+    );
     this.#revision++;
     for (const listener of this.#listeners) listener();
   }
@@ -94,8 +132,18 @@ export class Overrides {
 
   /** The override of a descriptor; undefined if there is none, or it has expired. */
   find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
-    const found = this.#byKey.get(descriptorKey(domain, entries));
-    return found && found.override.untilMs > this.#clock() ? found.override : undefined;
+    return this.#find(domain, entries)?.override;
+  }
+
+  /** The override of exactly this descriptor, else the longest whose wildcards it fits. */
+  #find(domain: string, entries: readonly Entry[]): Followed | undefined {
+    const nowMs = this.#clock();
+    const isInForce = ({ override }: Followed) => override.untilMs > nowMs;
+    const exact = this.#byKey.get(descriptorKey(domain, entries));
+    if (exact && isInForce(exact)) return exact;
+    if (this.#byShape.size === 0) return undefined;
+    const wild = this.#byShape.get(shapeKey(domain, entries)) ?? [];
+    return wild.find((one) => isInForce(one) && fitsWildcards(one.override, entries));
   }
 
   /**
@@ -103,28 +151,33 @@ export class Overrides {
    * values.
    */
   of(found: Match, domain: string, entries: readonly Entry[]): StandingOverride | undefined {
-    const override = this.find(domain, entries);
-    if (override || !('rule' in found)) return override;
+    return this.#of(found, domain, entries)?.override;
+  }
+
+  #of(found: Match, domain: string, entries: readonly Entry[]) {
+    const own = this.#find(domain, entries);
+    if (own || !('rule' in found)) return own && { ...own, entries };
     const counted = found.kind === 'limited' ? found.entries : countedEntries(found.rule, entries);
-    return counted === entries ? undefined : this.find(domain, counted);
+    const shared = counted === entries ? undefined : this.#find(domain, counted);
+    return shared && { ...shared, entries: counted };
   }
 
   /** Applies the override to a match. An override of a descriptor that matches no rule has no effect. */
   apply(found: Match, domain: string, entries: readonly Entry[]): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
     if (found.kind === 'limited' && found.commits) return found; // usage is charged to the counter with its reservation
-    const override = this.of(found, domain, entries);
-    if (!override) return found;
+    const applied = this.#of(found, domain, entries);
+    if (!applied) return found;
     const { rule } = found;
-    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
-    const limit = this.#byKey.get(descriptorKey(domain, override.entries))?.limit;
+    if (applied.override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
+    const { limit } = applied;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;
     return {
       kind: 'limited',
       rule: { ...rule, unlimited: false },
       limits: [limit],
-      entries: override.entries,
+      entries: applied.entries,
       levels,
     };
   }

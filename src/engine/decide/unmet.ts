@@ -41,7 +41,7 @@ export function findUnmet(
   const domain = rules.domains.get(name);
   if (!domain?.requirements) return undefined;
   if (domain.requirements.length === 1 && domain.root.required?.areIn(descriptors)) return undefined; // the common case
-  const missing = findMissing(domain, descriptors, work);
+  const missing = findMissing(domain, descriptors, rules, work);
   if (!missing || descriptors.every(({ hits }) => hits < 0) || descriptors.some(isInvalid)) return undefined;
   const counted = [...descriptors];
   const hits = descriptors.reduce((most, one) => Math.max(most, one.hits), 0);
@@ -65,6 +65,7 @@ const isInvalid = ({ requestLimit }: Counting): boolean => requestLimit !== unde
 function findMissing(
   { root, requirements = [] }: Domain,
   descriptors: readonly Counting[],
+  { isOpaque }: RuleTree,
   work: RequestWork | undefined,
 ): readonly MissingKeys[] | undefined {
   let missing: MissingKeys[] | undefined;
@@ -78,7 +79,7 @@ function findMissing(
   for (const { entries } of descriptors) {
     let level: Level | undefined = root;
     for (let depth = 0; level && depth < entries.length; depth++) {
-      level = findNode(level, entries[depth] as Entry, work)?.children; // in range
+      level = findNode(level, entries[depth] as Entry, work, isOpaque)?.children; // in range
       if (level?.required) add(level.required, entries.slice(0, depth + 1));
     }
   }

@@ -45,6 +45,17 @@ export const isClaim = ({ holder, commits, transfer, share, threshold, status }:
   threshold !== undefined ||
   status !== undefined;
 
+/** This site's part of limits that several sites share, according to the settings. */
+export interface SiteSplit {
+  readonly sites: number;
+  /** The index of this site. */
+  readonly site: number;
+  /** Indices of sites whose parts the others divide. Default: none. */
+  readonly lost?: readonly number[];
+  /** A digest of the names of all sites in order: if one of them differs, an index stands for another site. */
+  readonly group: string;
+}
+
 /** One side of moving hits between two sites; `peer` is the index of the other site. */
 export type SiteTransfer =
   /** Changes nothing: reports the state of the site's share. */

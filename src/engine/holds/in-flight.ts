@@ -137,7 +137,7 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
   return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
 }
 
-/** What adaptive limits call, whose holds are the list: the first call opens it. */
+/** What other kinds of limits call whose holds are the list: the first call opens it. */
 export const stepSlots = (limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
   step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
 
@@ -297,7 +297,7 @@ export const inFlight: NamedCounting<InFlightLimit> = {
   counts: 'slots',
   notARate: NOT_A_RATE,
   words: inFlightWords,
-  keys: ['ttl', 'adapt', 'share'],
+  keys: ['ttl', 'share'],
   parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
     const slots = windowSize(limit);

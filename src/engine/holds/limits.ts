@@ -1,15 +1,13 @@
+import { otherKinds } from '../../parts/limit-kinds.ts';
 import { algorithms, type RateLimit } from '../algorithms/index.ts';
 import type { Algorithm, AnyLimit, State } from '../algorithms/limit.ts';
-import { adaptive } from './adaptive.ts';
 import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
-import type { AdaptiveLimit } from './concurrency.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
-import { fairShare, type Sharing } from './fair-share.ts';
-import { type InFlightLimit, inFlight } from './in-flight.ts';
+import { type FairShareLimit, fairShare, type Sharing } from './fair-share.ts';
+import { inFlight } from './in-flight.ts';
 import type { Reports } from './reports.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
-import { type SiteShareLimit, siteShare } from './site-share.ts';
 
 /** The rows that rules name; another key of a rule selects each of the others. */
 const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Readonly<Record<string, NamedCounting>>;
@@ -18,9 +16,8 @@ const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Reado
 const rows = {
   ...named,
   reservation,
-  site_share: siteShare,
   fair_share: fairShare,
-  adaptive,
+  ...otherKinds,
 } satisfies Readonly<Record<string, Counting>>;
 
 export type NamedAlgorithm = keyof typeof named;
@@ -63,6 +60,9 @@ export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(li
 /** Whether hits of the limit are reserved before their number is known. */
 export const isReservation = (limit: Limit): limit is ReservationLimit => algorithmFor(limit).reserves === true;
 
+/** Whether exceeding the limit begins a block. */
+export const canBlock = (limit: Limit): boolean => algorithmFor(limit).blocks === true;
+
 /** What hits of the limit are: see `Counting.counts`. */
 export const unitOf = (limit: Limit): 'hits' | 'slots' | 'allocated' => algorithmFor(limit).counts ?? 'hits';
 
@@ -73,15 +73,14 @@ export function unitOfNamed(written: string | undefined): ReturnType<typeof unit
 }
 
 /** Whether the limit is on requests in flight: a number of slots, or an estimated one. */
-export const limitsInFlight = (limit: Limit): limit is InFlightLimit | AdaptiveLimit => unitOf(limit) === 'slots';
+export const limitsInFlight = (limit: Limit): limit is Exclude<Shareable, FairShareLimit> => unitOf(limit) === 'slots';
+
+type Shareable = Extract<Limit, Partial<Sharing>>;
 
 /** A limit on a rate or on slots that children share. */
-export type SharedLimit = Extract<Limit, Partial<Sharing>> & Sharing;
+export type SharedLimit = Shareable & Sharing;
 
 export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;
-
-/** Whether the limit is one site's part of another. */
-export const isSiteShare = (limit: Limit): limit is SiteShareLimit => 'sites' in limit;
 
 /** Whether hits of the limit have holders: see `Claim`. */
 export const hasHolders = (limit: Limit): boolean => algorithmFor(limit).hasHolders === true;

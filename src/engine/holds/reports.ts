@@ -10,6 +10,16 @@ export interface Reports {
   readonly site?: SiteReport;
   /** For limits that children share. */
   readonly share?: ShareReport;
+  /** For limits with a penalty: the block that applies now. */
+  readonly penalty?: PenaltyReport;
+}
+
+/** A block after a limit was exceeded. */
+export interface PenaltyReport {
+  readonly leftMs: number;
+  readonly lengthMs: number;
+  /** The hits of this step have begun it. */
+  readonly isBegun: boolean;
 }
 
 /** The requests in flight on a counter. */
@@ -105,7 +115,7 @@ export const shareReasons = [
   'share', // the child has used its fair share
   'ceiling', // the child's own maximum
 ] as const;
-export type ShareReason = (typeof shareReasons)[number];
+type ShareReason = (typeof shareReasons)[number];
 
 /** A child's part of a shared limit, in the current second. Whole hits. */
 export interface ShareReport {
@@ -137,6 +147,15 @@ export interface SiteReport {
   /** Hits lent to and taken from each site, in the order of the sites. */
   readonly given: readonly number[];
   readonly taken: readonly number[];
+}
+
+/** This site's part of a limit, and what has been moved. Whole hits. */
+export interface SiteStanding {
+  readonly base: number;
+  readonly advance: number;
+  readonly used: number;
+  readonly lent: number;
+  readonly borrowed: number;
 }
 
 /** Whether the hits belong to a request that was decided before. */

@@ -4,7 +4,7 @@ import type { Spend } from '../algorithms/limit.ts';
 import type { Backend } from '../backends/backend.ts';
 import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
-import type { SiteSplit } from '../holds/site-share.ts';
+import type { SiteSplit } from '../holds/claim.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
 
 /** An option cannot be used, such as a malformed address or a certificate file that cannot be read. */

@@ -12,12 +12,24 @@ export interface AccessOptions {
   readonly tokens: readonly AdminToken[];
   /** The sessions of browsers that signed in with a token. */
   readonly sessions: Pick<Sessions, 'of' | 'open' | 'close'>;
+  /** Names the people behind an authenticating proxy; undefined: each client has the name of its token. */
+  readonly identity?: IdentityHeader | undefined;
+}
+
+/** The header in which an authenticating proxy names the person behind a request. */
+interface IdentityHeader {
+  /** In lower case. */
+  readonly header: string;
+  /** Whether an address is that of the proxy: others could name whom they like. */
+  readonly isTrusted: (address: string) => boolean;
 }
 
 /** The sender of a request. */
 export interface Client {
-  /** The name of the client's token; `anonymous` without one. */
+  /** The name of its token, or of the person whom a proxy names; `anonymous` without a token. */
   readonly name: string;
+  /** The domains that it may see and change; undefined: all. */
+  readonly domains?: readonly string[] | undefined;
   /** Whether it may see values that callers sent. */
   readonly seesValues: boolean;
   /** Counts only if `seesValues`. */
@@ -29,7 +41,28 @@ export interface Client {
  *
  * @throws ApiProblem  401 or 403
  */
-export function admit(request: IncomingMessage, need: Need, { tokens, sessions }: AccessOptions): Client {
+export function admit(request: IncomingMessage, need: Need, options: AccessOptions): Client {
+  const client = admitToken(request, need, options);
+  const person = client.seesValues ? namedPerson(request, options.identity) : undefined;
+  return person === undefined ? client : { ...client, name: person };
+}
+
+const MAX_NAME_LENGTH = 200;
+
+/** @throws ApiProblem  403: the header is not one name, for example since the client has sent one, too */
+function namedPerson({ headers, socket }: IncomingMessage, identity: AccessOptions['identity']): string | undefined {
+  if (!identity?.isTrusted(socket.remoteAddress ?? '')) return undefined;
+  const written = String(headers[identity.header] ?? '').trim();
+  if (written === '') return undefined;
+  if (written.length > MAX_NAME_LENGTH || /[,\p{C}]/u.test(written))
+    throw new ApiProblem(
+      403,
+      `${identity.header} must be one name: the proxy must replace what clients send in this header`,
+    );
+  return written;
+}
+
+function admitToken(request: IncomingMessage, need: Need, { tokens, sessions }: AccessOptions): Client {
   const crossSite = crossSiteReason(request);
   if (crossSite !== undefined && need !== 'open') throw new ApiProblem(403, crossSite);
   const { authorization } = request.headers;
@@ -59,10 +92,11 @@ const ANONYMOUS: Client = { name: 'anonymous', seesValues: false, role: 'read' }
 export const isChecked = (request: IncomingMessage, { tokens, sessions }: AccessOptions): boolean =>
   findToken(request.headers.authorization, tokens) !== undefined || sessions.of(request) !== undefined;
 
-/** Whether the sender of a request may see values that callers sent. */
+/** Whether the sender of a request may see values that callers sent in every domain. */
 export function seesValues(request: IncomingMessage, access: AccessOptions): boolean {
   try {
-    return admit(request, 'open', access).seesValues;
+    const { seesValues, domains } = admit(request, 'open', access);
+    return seesValues && !domains;
   } catch (error) {
     if (error instanceof ApiProblem) return false;
     throw error;
@@ -70,7 +104,11 @@ export function seesValues(request: IncomingMessage, access: AccessOptions): boo
 }
 
 /** @throws ApiProblem  403 */
-function toClient({ name, role, isLocal = false }: AdminToken, need: Need, { socket }: IncomingMessage): Client {
+function toClient(
+  { name, role, domains, isLocal = false }: AdminToken,
+  need: Need,
+  { socket }: IncomingMessage,
+): Client {
   if (isLocal && !LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) {
     if (need === 'open') return ANONYMOUS;
     throw new ApiProblem(403, 'the token of this start is for clients on this machine: set ADMIN_TOKEN');
@@ -78,7 +116,7 @@ function toClient({ name, role, isLocal = false }: AdminToken, need: Need, { soc
   if (need === 'operate' && isLocal) throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
   if (need === 'operate' && role !== 'operate')
     throw new ApiProblem(403, `the token of '${name}' may only read; changes require the role operate`);
-  return { name, seesValues: true, role };
+  return { name, seesValues: true, role, domains };
 }
 
 const isChange = ({ method = 'GET' }: IncomingMessage): boolean => method !== 'GET' && method !== 'HEAD';
@@ -173,14 +211,17 @@ interface AdminToken {
   readonly name: string;
   readonly role: Role;
   readonly secret: string;
+  /** The domains for which it is valid; undefined: all. */
+  readonly domains?: readonly string[] | undefined;
   /** Made up at the start, since none is set, for clients on this machine. */
   readonly isLocal?: boolean;
 }
 
-const NAMED = /^([\w.-]{1,64}):(read|operate):(.+)$/;
+const NAMED = /^([\w.-]{1,64}):(read|operate)(?:@([^:,+\s]+(?:\+[^:,+\s]+)*))?:(.+)$/;
 
 /**
- * Reads ADMIN_TOKEN: one secret, which may do everything, or comma-separated `name:role:secret` of several holders.
+ * Reads ADMIN_TOKEN: one secret, which may do everything, or comma-separated `name:role:secret` of several holders,
+ * with `role@domain+domain` for those of some domains.
  *
  * @returns undefined if a name occurs twice
  */
@@ -189,7 +230,12 @@ export function parseTokens(written: string): readonly AdminToken[] | undefined 
   const named = written.split(',').map((one) => NAMED.exec(one));
   if (!named.every((one) => one !== null)) return [{ name: 'admin', role: 'operate', secret: written }];
   // guaranteed by the pattern
-  const tokens = named.map(([, name = '', role = '', secret = '']) => ({ name, role: role as Role, secret }));
+  const tokens = named.map(([, name = '', role = '', domains, secret = '']) => ({
+    name,
+    role: role as Role,
+    secret,
+    ...(domains !== undefined && { domains: domains.split('+') }),
+  }));
   return new Set(tokens.map(({ name }) => name)).size === tokens.length ? tokens : undefined;
 }
 

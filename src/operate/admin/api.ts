@@ -3,14 +3,17 @@ import { fields, type JsonShape } from '../../base/shape.ts';
 import { CallerDisconnected, type HttpRequest } from '../../edge/http/request.ts';
 import { API, json, type Page, type Route } from '../../edge/http/server.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Answers } from '../answers/all.ts';
 import { type AccessOptions, admit, type Client, type Need } from './access.ts';
 import { ApiProblem, problemPage } from './problem.ts';
 import { closed, parseJson, valid } from './schema.ts';
+import { Scope } from './scope.ts';
 
 /** The input of an operation. */
 interface Call<B = unknown, Q = unknown> {
   readonly client: Client;
+  readonly scope: Scope;
   readonly body: B;
   readonly query: Q;
   readonly rawBody: Buffer;
@@ -25,6 +28,11 @@ export interface ApiOperation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly summary: string;
   readonly need: Need;
+  /**
+   * What clients of some domains may do: `any`, as all clients; `named`, what their query or body names; `selected`,
+   * what `answer` selects by their scope. Absent: nothing.
+   */
+  readonly domains?: 'any' | 'named' | 'selected';
   readonly query: JsonShape<object>;
   /** Absent: the operation takes no body. `any`: it parses the body itself. */
   readonly body?: JsonShape<object> | 'any';
@@ -73,18 +81,23 @@ export function operationsByPath(operations: readonly ApiOperation[]): ReadonlyM
   return byPath;
 }
 
+interface RouteOptions {
+  readonly access: AccessOptions;
+  readonly rules: () => RuleTree | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
 /** The routes of operations: one for each path, with all its methods. */
 export function operationRoutes(
   operations: readonly ApiOperation[],
-  access: AccessOptions,
-  onError: (error: unknown) => void,
+  options: RouteOptions,
 ): ReadonlyMap<string, Route> {
   const byPath = operationsByPath(operations);
   const routes = new Map<string, Route>([[API, unknownOperation]]);
   for (const [path, own] of byPath)
     routes.set(path, {
       help: own.map(({ method, summary }) => `${method} ${summary}`).join('; '),
-      answer: (request) => answer(request, own, access, onError),
+      answer: (request) => answer(request, own, options),
     });
   return routes;
 }
@@ -97,21 +110,22 @@ const unknownOperation: Route = {
 async function answer(
   request: HttpRequest,
   own: readonly ApiOperation[],
-  access: AccessOptions,
-  onError: (error: unknown) => void,
+  { access, rules, onError }: RouteOptions,
 ): Promise<Page> {
   const body = request.readBody(MAX_BODY_BYTES);
   try {
     const chosen = chosenBy(request, own);
     const client = admit(request, chosen.need, access);
-    const query = parseQuery(request, chosen.query);
+    const scope = new Scope(client, rules);
+    const query = withinScope(chosen, scope, parseQuery<object>(request, chosen.query));
     const rawBody = await body;
     await request.whenFirst();
     if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
     const { body: schema } = chosen;
     const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
+    if (read) scope.require(read);
     const headers = new Map([['cache-control', 'no-store']]);
-    const found = await chosen.answer({ client, query, body: read, rawBody, request, headers });
+    const found = await chosen.answer({ client, scope, query, body: read, rawBody, request, headers });
     if (chosen.produces) return found as Page; // as its declaration says
     return { ...json(200, found), headers: Object.fromEntries(headers) };
   } catch (error) {
@@ -122,6 +136,19 @@ async function answer(
     onError(error);
     return problemPage(new ApiProblem(500, 'internal error'));
   }
+}
+
+/**
+ * The query of an operation, with the domain of a client that has only one.
+ *
+ * @throws ApiProblem  403: the client may not use the operation, or not for the domain or the rule
+ */
+function withinScope({ domains, query: shape }: ApiOperation, scope: Scope, query: object): object {
+  if (domains === undefined) scope.requireAll();
+  scope.require(query);
+  if (domains !== 'named' || !shape.properties || !('domain' in shape.properties)) return query;
+  const domain = scope.choose('domain' in query ? String(query.domain) : undefined);
+  return domain === undefined ? query : { ...query, domain };
 }
 
 function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperation[]): ApiOperation {

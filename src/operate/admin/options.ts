@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Hash } from '../../base/hashed.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
@@ -88,7 +88,8 @@ interface ShownSettings {
 }
 
 /** A likely mistake in the configuration of a proxy. */
-export interface KnownFinding extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example'> {
+export interface KnownFinding
+  extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example' | 'domain' | 'rule'> {
   readonly sinceMs: number;
 }
 

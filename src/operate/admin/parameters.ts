@@ -52,6 +52,12 @@ export function refuseHashes(entries: readonly Entry[], hash: Hash | undefined):
   if (found) throw new ApiProblem(400, `'${found.value}' is how HASH_KEYS shows a value: give the value itself`);
 }
 
+/** @throws ApiProblem  400: no value of a descriptor with wildcards ends in `*` */
+export function refuseWithoutWildcard(entries: readonly Entry[]): void {
+  if (!entries.some(({ value }) => value.endsWith('*')))
+    throw new ApiProblem(400, 'with wildcards, a value of the descriptor must end in *');
+}
+
 /** Rules among which the nearest name of an unknown one is searched. */
 const MAX_COMPARED_NAMES = 20_000;
 

@@ -32,6 +32,7 @@ export function ruleTextOperations(options: AdminOptions): readonly ApiOperation
     operation('POST /api/v1/rules/check', {
       summary: 'checks a rule file as weir check does, for the store of this service; changes nothing',
       need: 'read',
+      domains: 'any',
       body: 'any',
       consumes: 'application/yaml',
       answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
@@ -40,6 +41,7 @@ export function ruleTextOperations(options: AdminOptions): readonly ApiOperation
     operation('GET /api/v1/rules/text', {
       summary: 'the rule files of a domain in force',
       need: 'read',
+      domains: 'named',
       query: fields({ domain }),
       answers: '`files`, each with its name and text.',
       answer: ({ query }) => readRuleFiles(options, query.domain),
@@ -71,8 +73,9 @@ function checked({ candidate }: AdminOptions, text: string): Answers['POST /api/
   };
 }
 
-async function readRuleFiles(
-  { rules, settings }: AdminOptions,
+/** @throws ApiProblem  404, 413 */
+export async function readRuleFiles(
+  { rules, settings }: Pick<AdminOptions, 'rules' | 'settings'>,
   name: string,
 ): Promise<Answers['GET /api/v1/rules/text']> {
   if ('controlPlane' in settings.rules.origin) throw new ApiProblem(404, 'the rules come from a control plane');

@@ -18,6 +18,8 @@ function findFlaws(shape: JsonShape<unknown>, value: unknown, at = ''): readonly
       if (shape.pattern === '\\S' && value.trim() === '') return [flaw(at, 'must not be blank')];
       return value.length > maxLength ? [flaw(at, `must have at most ${maxLength} characters`)] : [];
     }
+    case 'boolean':
+      return typeof value === 'boolean' ? [] : [flaw(at, `must be true or false, got ${jsonKind(value)}`)];
     case 'integer': {
       const { minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = shape;
       const fits = typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum;

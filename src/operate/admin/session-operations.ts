@@ -11,14 +11,16 @@ export function sessionOperations(options: AdminOptions): readonly ApiOperation[
     operation('GET /api/v1/session', {
       summary: 'what this client may do',
       need: 'open',
+      domains: 'any',
       answers:
-        '`role` is read or operate; absent: the client may not see values. `csrf` is the csrf token of the session.',
+        '`role` is read or operate; absent: the client may not see values. `domains` if its token is only for some. `csrf` is the csrf token of the session.',
       answer: ({ client, request }) => {
         const { tokens, sessions } = options.access;
         const csrf = sessions.of(request)?.csrf;
         return {
           name: client.name,
           ...(client.seesValues && { role: client.role }),
+          ...(client.domains && { domains: client.domains }),
           needsToken: !tokens.every(({ isLocal }) => isLocal),
           ...describeService(options),
           ...(csrf !== undefined && { csrf }),
@@ -28,20 +30,24 @@ export function sessionOperations(options: AdminOptions): readonly ApiOperation[
     operation('POST /api/v1/session', {
       summary: 'signs in with a token: sets a session cookie that is valid for 12 hours',
       need: 'open',
+      domains: 'any',
       body: fields({ token: { ...text, minLength: 1, maxLength: 10_000 } }),
-      answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
+      answers:
+        'Name, role, `domains` if the token is only for some, and `csrf`, which changes need in the header x-weir-csrf.',
       answer: ({ body, request, headers }) => {
         refuseOtherSites(request);
         const { tokens, sessions } = options.access;
         const token = knownToken(body.token, tokens);
         const { session, setCookie } = sessions.open(token, request);
         headers.set('set-cookie', setCookie);
-        return { name: token.name, role: token.role, csrf: session.csrf };
+        const { name, role, domains } = token;
+        return { name, role, csrf: session.csrf, ...(domains && { domains }) };
       },
     }),
     operation('DELETE /api/v1/session', {
       summary: 'signs out',
       need: 'open',
+      domains: 'any',
       answers: 'Nothing.',
       answer: ({ request, headers }) => {
         refuseOtherSites(request);

@@ -21,8 +21,16 @@ export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
 export const shownEntries = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
   entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
-export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+export const describeOverride = ({
   entries,
+  wildcard,
+  effect,
+  untilMs,
+  by,
+  reason,
+}: StandingOverride): ShownOverride => ({
+  entries,
+  ...(wildcard && { wildcard }),
   effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
   until: rfc3339(untilMs),
   by,
@@ -31,7 +39,8 @@ export const describeOverride = ({ entries, effect, untilMs, by, reason }: Stand
 
 /** An override as the API shows it to operators. */
 export function listedOverride(override: StandingOverride, shown: Shown): ListedOverride {
-  const entries = shownEntries(override.entries, shown);
+  const isPlain = override.wildcard && shown('') !== HIDDEN; // no caller has sent its values
+  const entries = isPlain ? override.entries : shownEntries(override.entries, shown);
   return { ...describeOverride(override), domain: override.domain, descriptor: descriptorText(entries), entries };
 }
 

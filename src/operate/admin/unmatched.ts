@@ -9,7 +9,7 @@ import { shown } from '../../engine/rules/read/problem.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';
 import { ByteBudget, RotatingTop } from '../sketches/rotating-top.ts';
 import type { TopEntry, TopList } from '../sketches/space-saving.ts';
-import { createTopName, encodedEntries } from '../sketches/top-name.ts';
+import { createTopName } from '../sketches/top-name.ts';
 import { Sample } from './sample.ts';
 import { countBounds } from './sampling-error.ts';
 import { describeKey } from './top-keys.ts';
@@ -89,9 +89,8 @@ const shortened = (entries: readonly Entry[]): readonly Entry[] =>
     .slice(0, MAX_ENTRIES)
     .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
 
-/** Whether a key of the list belongs to the domain. */
-export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
-  key.startsWith(encodedEntries([{ key: domain, value: '' }]));
+/** The domain of an entry of the list. */
+export const domainOf = ({ key }: TopEntry): string => describeKey(key).entries[0]?.key ?? '';
 
 /** Why a descriptor met no rule, for clients that may not see its values. */
 export function whyWithoutValues(

@@ -163,6 +163,18 @@ export type TriedCandidate = ValueOf<typeof candidate>;
 const counterFates = listOf(fields({ limit: text, counters: oneOf('kept', 'new') }));
 export type CounterFates = ValueOf<typeof counterFates>;
 
+/** The candidate as a change of the rule file in force. */
+const candidatePatch = fields({
+  /** The rule file. */
+  file: text,
+  before: text,
+  after: text,
+  /** What has been tried, and what it changes, for the message of a commit. */
+  message: text,
+  /** Both, for `git am`. */
+  patch: text,
+});
+
 const candidateDiff = fields({
   added: listOf(fields({ rule: ruleJson, counters: counterFates }, { before: text })),
   removed: listOf(fields({ rule: ruleJson }, { after: text })),
@@ -183,4 +195,5 @@ export const ruleAnswers = {
   'DELETE /api/v1/candidate': candidate,
   'GET /api/v1/candidate/text': fields({ text }),
   'GET /api/v1/candidate/diff': candidateDiff,
+  'GET /api/v1/candidate/patch': candidatePatch,
 };

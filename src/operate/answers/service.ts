@@ -53,6 +53,8 @@ const session = fields(
   {
     /** Absent: callers' values are hidden. */
     role,
+    /** Those of its token; absent: all. */
+    domains: listOf(text),
     grpcPort: whole,
     /** Proxies have quotas. */
     hasQuotas: flag,
@@ -133,10 +135,11 @@ export type TimelineMark = ValueOf<typeof timelineMark>;
 export const serviceAnswers = {
   'GET /api/v1/openapi.json': fields({ openapi: text, info: anyObject, paths: anyObject, components: anyObject }),
   'GET /api/v1/session': session,
-  'POST /api/v1/session': fields({ name: text, role, csrf: text }),
+  'POST /api/v1/session': fields({ name: text, role, csrf: text }, { domains: listOf(text) }),
   'DELETE /api/v1/session': fields({}),
   'GET /api/v1/audit': fields({ changes: listOf(auditLine) }),
   'GET /api/v1/overrides': fields({ overrides: listOf(listedOverride) }),
+  'GET /api/v1/overrides/preview': fields({ counters: whole, isAtLeast: flag, examples: listOf(text) }),
   'PUT /api/v1/overrides': setOverride,
   'DELETE /api/v1/overrides': listedOverride,
   'GET /api/v1/recording': recording,

@@ -28,6 +28,8 @@ const usage = fields(
     ),
   },
   {
+    /** `after` of the next page. */
+    next: text,
     /** What budgets have spent, in billionths, by currency. */
     spent: mapOf(whole),
   },

@@ -1,3 +1,4 @@
+import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
@@ -26,19 +27,19 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, isF
   const { service, incidents, rules: series } = gathered;
   const nowMs = options.clock();
   const store = describeStore(options, gathered.latency);
-  const rules = describeRules(options.sourced);
+  const rules = describeRules(options.sourced, typeof isFor !== 'object');
   const lastMinute = service.lastMinute();
-  const standing = options.findings();
-  const shown = shownBy(isFor === 'values', options.hash);
+  const standing = options.findings().filter((one) => typeof isFor !== 'object' || isFor.hasNamed(one));
+  const shown = shownBy(isFor !== 'hidden', options.hash);
   const problemsOf = (isUndecided: boolean): StatusFinding[] =>
     standing.flatMap((one) => ((one.kind === 'undecided') === isUndecided ? [configurationProblem(one, shown)] : []));
-  const others = [...options.background().flatMap(workProblems), ...problemsOf(false)];
+  const others = [...workProblems(options.background()), ...problemsOf(false)];
   const all = incidents.list();
   const { situation, findings } = describeSituation({
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
     incidents: all,
-    refusing: series.refusingMost(1, isFor, nowMs)[0]?.rule,
+    refusing: typeof isFor === 'object' ? undefined : series.refusingMost(1, isFor, nowMs)[0]?.rule,
     ofProxies: problemsOf(true),
     ...{ others, nowMs, lastMinute, store, rules },
   });
@@ -68,16 +69,18 @@ function describeStore(options: AdminOptions, latency: StoreLatency): Status['st
 
 const MAX_SHOWN_PROBLEMS = 20;
 
-function describeRules({ book, inForce, lastLoad, description }: SourcedRules): Status['rules'] {
+/** @param hasTexts  whether problems are shown, which name rules of all domains */
+function describeRules({ book, inForce, lastLoad, description }: SourcedRules, hasTexts: boolean): Status['rules'] {
   const loaded = inForce();
   const last = lastLoad();
   const problems = last && !last.ok ? last.problems : [];
+  const atMost = hasTexts ? MAX_SHOWN_PROBLEMS : 0;
   return {
     source: description,
     count: book.rules()?.rules.length ?? 0,
     pending: (loaded?.isNewest ?? true) ? null : isUnread(problems) ? 'unread' : 'invalid',
-    problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
-    moreProblems: Math.max(countProblems(problems) - MAX_SHOWN_PROBLEMS, 0),
+    problems: problems.slice(0, atMost).map(formatProblem),
+    moreProblems: Math.max(countProblems(problems) - atMost, 0),
     ...(loaded && { hash: loaded.hash, loadedAt: rfc3339(loaded.atMs) }),
   };
 }
@@ -96,16 +99,30 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
   usage_rows: 'the other rows are kept; the runbook of WeirBackgroundFailing says how to find and release these',
   recording: 'requests that are missing in the recording are counted in it; check the disk of RECORD_TO',
   audit_log: 'operators can change nothing meanwhile: check the disk of AUDIT_LOG',
-  overrides: 'the overrides that were read last apply: check the store of the counters',
-  candidate: 'the candidate that was read last is tried: check the store of the counters',
+  overrides: 'what was read last applies: check the store of the counters',
+  candidate: 'what was read last applies: check the store of the counters',
   statistics: 'check STATSD_HOST, STATSD_PORT and the network to it',
   traces: 'spans are lost meanwhile: check OTEL_EXPORTER_OTLP_ENDPOINT and the network to it',
   findings: 'mistakes in the configurations of proxies are not found meanwhile; please report this',
   sites: 'shared limits have only the part of this site: weir sites shows the exchanges',
 };
 
-const workProblems = ({ name, does, failing }: WorkReport): StatusFinding[] =>
-  failing ? [degraded(`${does} has been failing ${failingText(failing)}`, adviceOnWork[name])] : [];
+/** Work that reads what operators have set from the store of the counters, and fails with it. */
+const ofRecords: ReadonlySet<WorkName> = new Set(['overrides', 'candidate']);
+
+/** What fails; work that fails for the same reason, since the store is away, is one. */
+function workProblems(all: readonly WorkReport[]): StatusFinding[] {
+  const failing = all.flatMap(({ failing: one, ...work }) => (one ? { ...work, ...one } : []));
+  const groups = groupBy(failing, ({ name }) => (ofRecords.has(name) ? 'records' : name));
+  return Array.from(groups.values(), (same) => {
+    const first = same.reduce((one, other) => (other.sinceMs < one.sinceMs ? other : one));
+    const does = same.map((one) => one.does).join(' and ');
+    return degraded(
+      `${does} ${same.length > 1 ? 'have' : 'has'} been failing ${failingText(first)}`,
+      adviceOnWork[first.name],
+    );
+  });
+}
 
 function configurationProblem({ problem, sinceMs, configuration, example }: KnownFinding, shown: Shown): StatusFinding {
   const shownExample = example.length === 0 ? '' : `; example ${descriptorText(shownEntries(example, shown))}`;

@@ -51,18 +51,34 @@ export interface Incident {
   readonly times: number;
 }
 
-type Open = { -readonly [F in keyof Incident]: Incident[F] } & { lastMs: number; offeredSince: number };
+/** An incident, as a control process keeps it for its successor. */
+export type KeptIncident = { -readonly [F in keyof Incident]: Incident[F] } & { lastMs: number; offeredSince: number };
 
 /** The incidents of the last day. */
 export class Incidents {
-  readonly #all: Open[] = [];
+  readonly #all: KeptIncident[];
+  readonly #keep: (all: readonly KeptIncident[]) => void;
+  #kept = '';
   #before: Second | undefined;
+  /** Calls of deciders that ended which are told of in an incident. */
+  #lostTold: number | undefined;
+
+  /**
+   * @param known  those of control processes before this one
+   * @param keep   called with all of them after each change
+   */
+  constructor(known: readonly KeptIncident[] = [], keep = (_: readonly KeptIncident[]): void => {}) {
+    this.#all = known.map((one) => ({ ...one }));
+    this.#keep = keep;
+  }
 
   /** To be called once a second. */
   gather(second: Second): void {
     const before = this.#before;
     this.#before = second;
     const { nowMs, outcomes, isStoreAway } = second;
+    const backMs = (before?.nowMs ?? nowMs) - nowMs;
+    if (backMs > 0) this.#setBack(backMs);
     const isReached = second.lastSuccessAtMs !== undefined; // else the service has just started
     const isHarmed = outcomes.undecided > MAX_UNDECIDED_PART * offeredOf(outcomes) || outcomes.degraded > 0;
     const outage = this.#follow('outage', (isStoreAway && isReached) || isHarmed, nowMs, QUIET_MS);
@@ -70,10 +86,19 @@ export class Incidents {
     this.#follow('slow_store', second.isStoreSlow, nowMs);
     this.#follow('rules', !second.hasNewestRules, nowMs);
     const ended = second.restarts - (before?.restarts ?? second.restarts);
-    if (ended > 0) this.#noteEnded(ended, nowMs);
+    const { lost = 0 } = second.undecidedBy;
+    if (ended > 0) {
+      this.#noteEnded(ended, lost - (this.#lostTold ?? lost), nowMs);
+      this.#lostTold = lost;
+    }
+    this.#lostTold ??= lost;
     const dropped = this.#all.length - MAX_INCIDENTS;
     if (dropped > 0) this.#all.splice(0, dropped);
     while (this.#all[0]?.untilMs !== undefined && nowMs - this.#all[0].untilMs > DAY_MS) this.#all.shift();
+    const all = JSON.stringify(this.#all);
+    if (all === this.#kept) return;
+    this.#kept = all;
+    this.#keep(this.#all);
   }
 
   /** The newest first. */
@@ -81,24 +106,34 @@ export class Incidents {
     return this.#all.toReversed();
   }
 
-  #noteEnded(processes: number, nowMs: number): void {
+  /** The clock was set back: incidents began as long ago as before. */
+  #setBack(ms: number): void {
+    for (const one of this.#all) {
+      one.sinceMs -= ms;
+      one.lastMs -= ms;
+      if (one.untilMs !== undefined) one.untilMs -= ms;
+    }
+  }
+
+  #noteEnded(processes: number, lost: number, nowMs: number): void {
     const last = this.#all.findLast(({ kind }) => kind === 'process');
     const isSame = last !== undefined && nowMs - last.lastMs < PAUSE_MS;
     const one = isSame ? last : this.#begin('process', nowMs);
     one.times = (isSame ? one.times : 0) + processes;
+    one.undecided += lost;
     one.lastMs = nowMs;
     one.untilMs = nowMs;
   }
 
-  #begin(kind: Incident['kind'], nowMs: number): Open {
+  #begin(kind: Incident['kind'], nowMs: number): KeptIncident {
     const none = { offered: 0, undecided: 0, degraded: 0, by: {}, wasStoreAway: false, times: 1, offeredSince: 0 };
-    const fresh: Open = { kind, sinceMs: nowMs, lastMs: nowMs, ...none };
+    const fresh: KeptIncident = { kind, sinceMs: nowMs, lastMs: nowMs, ...none };
     this.#all.push(fresh);
     return fresh;
   }
 
   /** The incident of this kind that goes on, if any. */
-  #follow(kind: Incident['kind'], isOn: boolean, nowMs: number, quietMs = 0): Open | undefined {
+  #follow(kind: Incident['kind'], isOn: boolean, nowMs: number, quietMs = 0): KeptIncident | undefined {
     const known = this.#all.findLast((one) => one.kind === kind && one.untilMs === undefined);
     if (isOn) {
       const open = known ?? this.#begin(kind, nowMs);
@@ -110,7 +145,7 @@ export class Incidents {
   }
 }
 
-function addSecond(outage: Open, second: Second, before: Readonly<Record<string, number>>): void {
+function addSecond(outage: KeptIncident, second: Second, before: Readonly<Record<string, number>>): void {
   const { nowMs, outcomes, undecidedBy, isStoreAway, lastSuccessAtMs } = second;
   if (isStoreAway && !outage.wasStoreAway) {
     outage.wasStoreAway = true;

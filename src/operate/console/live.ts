@@ -72,15 +72,16 @@ export class Live {
   readonly timeline: Timeline;
   readonly costs = new RuleCosts();
   readonly latency = new StoreLatency();
-  readonly incidents = new Incidents();
+  readonly incidents: Incidents;
   #processes: readonly string[] = [];
   #collectAtMs = 0;
   #isCollecting = false;
 
-  constructor(options: AdminOptions, durations: ReadDurations) {
+  constructor(options: AdminOptions, durations: ReadDurations, incidents = new Incidents()) {
     const { clock, hash, statistics } = options;
     this.#options = options;
     this.#durations = durations;
+    this.incidents = incidents;
     this.startedAtMs = clock();
     this.clients = new RefusedClients(hash);
     this.timeline = new Timeline(this.startedAtMs);
@@ -117,9 +118,8 @@ export class Live {
     if (isRefusing || this.#readers.size > 0) void this.#collect();
     if (this.#readers.size === 0) return;
     const snapshot = this.#snapshot();
-    for (const isFor of ['values', 'hidden'] as const) {
-      const readers = [...this.#readers].filter(([, kind]) => kind === isFor);
-      if (readers.length === 0) continue;
+    for (const isFor of new Set(this.#readers.values())) {
+      const readers = [...this.#readers].filter(([, view]) => view === isFor);
       const frame = this.#frame(snapshot, isFor);
       for (const [output] of readers) output.write(frame);
     }
@@ -150,7 +150,7 @@ export class Live {
     });
   }
 
-  /** The part of a snapshot that is the same for all readers. */
+  /** The part of a snapshot that is the same for all readers who see all domains. */
   #snapshot(): CommonSnapshot {
     const options = this.#options;
     const nowMs = options.clock();
@@ -168,13 +168,16 @@ export class Live {
     };
   }
 
-  #frame({ refusedClients, ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
+  #frame({ refusedClients: all = [], ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
+    const isLimited = typeof isFor === 'object';
+    const refusedClients = isLimited ? all.filter(({ rule }) => isFor.hasRule(rule)) : all;
     const shown: LiveSnapshot = {
       ...open,
+      ...(isLimited && { refused: { clients: refusedClients.length, isAtLeast: all.length === SHOWN_CLIENTS } }),
       ...describeAttention(this.#options, this, isFor),
       active: this.rules.active(isFor),
       refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor, open.atMs),
-      ...(isFor === 'values' && { refusedClients }),
+      ...(isFor !== 'hidden' && { refusedClients }),
     };
     return Buffer.from(`data: ${JSON.stringify(shown)}\n\n`);
   }

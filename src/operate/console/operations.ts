@@ -6,11 +6,13 @@ import type { State } from '../../engine/algorithms/limit.ts';
 import { fullCapacity, isRateLimit, type Limit } from '../../engine/holds/limits.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
+import { listRules as rulesOf } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import { reloadAsJson } from '../../engine/rules/reload/reload.ts';
+import type { Reload } from '../../engine/rules/reload/reload.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import { text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
+import type { Scope } from '../admin/scope.ts';
 import type { Answers } from '../answers/all.ts';
 import type { Illustration } from '../answers/rules.ts';
 import { type Live, MAX_READERS } from './live.ts';
@@ -34,19 +36,22 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
     operation('GET /api/v1/rules', {
       summary: 'the rules in force, and the problems of newer ones',
       need: 'open',
+      domains: 'selected',
       answers: `The rules as on /rlconfig?format=json, ${MAX_LISTED_RULES} at most; \`more\` counts the others.`,
-      answer: () => listRules(options),
+      answer: ({ scope }) => listRules(options, scope),
     }),
     operation('GET /api/v1/rules/costs', {
       summary: 'what each rule costs the store',
       need: 'open',
+      domains: 'selected',
       answers:
         'Operations on counters, the time of their calls, and the size of keys and states in the last whole minute, estimated from one call in 16; rules named by callers are left out.',
-      answer: () => ({ costs: options.live.costs.last }),
+      answer: ({ scope }) => ({ costs: options.live.costs.last.filter(({ rule }) => scope.hasRule(rule)) }),
     }),
     operation('GET /api/v1/rules/illustration', {
       summary: 'what a limit on a rate decides about example requests, for a drawing',
       need: 'open',
+      domains: 'selected',
       query: illustrationQuery,
       answers: 'Requests over three windows, with the hits that the counter had before each.',
       answer: ({ query }) => illustrationFor(options, query),
@@ -54,6 +59,7 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
     operation('GET /api/v1/instances', {
       summary: 'the instances on the same Redis',
       need: 'open',
+      domains: 'any',
       answers:
         'Instances that reported in the last 20 seconds, the oldest first; without Redis, only the one that answers.',
       answer: () => listInstances(options),
@@ -61,9 +67,10 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
     operation('GET /api/v1/events', {
       summary: 'a snapshot of the service, once a second',
       need: 'open',
+      domains: 'selected',
       answers: `Server-sent events. \`refusedClients\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
-      answer: ({ client, request }) => eventsPage(options.live, request.method !== 'HEAD', chooseView(client)),
+      answer: ({ request, ...call }) => eventsPage(options.live, request.method !== 'HEAD', chooseView(call)),
     }),
   ];
 }
@@ -133,25 +140,34 @@ async function listInstances({ heartbeat, self }: ConsoleOptions): Promise<Answe
   }
 }
 
-function listRules({ rules, sourced, clock }: ConsoleOptions): Answers['GET /api/v1/rules'] {
+function listRules({ rules, sourced, clock }: ConsoleOptions, scope: Scope): Answers['GET /api/v1/rules'] {
   const tree = rules();
   const last = sourced.lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
-  const reloaded = sourced.lastReload();
+  const reloaded = scope.hasAll ? sourced.lastReload() : undefined; // its text names rules of all domains
+  const domains = new Map([...(tree?.domains ?? [])].filter(([name]) => scope.hasDomain(name)));
+  const own = rulesOf(domains);
   const nowMs = clock();
   return {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
     ...(packed && { hash: hashRules(packed) }),
-    problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
-    domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
-    more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
+    problems: scope.hasAll ? problems.slice(0, MAX_PROBLEMS).map(formatProblem) : [],
+    domains: Array.from(domains.values(), domainAsJson),
+    more: Math.max(own.length - MAX_LISTED_RULES, 0),
     ...(reloaded && { reload: reloadAsJson(reloaded.reload, reloaded.atMs) }),
-    rules: Array.from(take(MAX_LISTED_RULES, tree?.rules ?? []), (rule) => ({
+    rules: Array.from(take(MAX_LISTED_RULES, own), (rule) => ({
       ...ruleAsJson(rule),
       levels: rule.levels,
       ...scheduleAsJson(rule, nowMs),
     })),
   };
 }
+
+const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number) => ({
+  at_ms: atMs,
+  text: text ?? 'no rule has changed',
+  counters_kept: countersKept,
+  counters_anew: countersAnew,
+});

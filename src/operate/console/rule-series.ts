@@ -1,3 +1,4 @@
+import type { Scope } from '../admin/scope.ts';
 import { type RuleCounts, takePeaks } from '../observe/rule-counts.ts';
 import { Episode } from './episode.ts';
 import { allRuleFields } from './rule-fields.ts';
@@ -13,8 +14,8 @@ const PASSED = allRuleFields.indexOf('passed');
 const REFUSED = allRuleFields.indexOf('refused');
 const HELD = allRuleFields.indexOf('held');
 
-/** Whether a client may see names that contain callers' values. */
-export type SeriesView = 'values' | 'hidden';
+/** The names that a client may see: all, without those that contain callers' values, or those of some domains. */
+export type SeriesView = 'values' | 'hidden' | Scope;
 
 /** The name for the sum of all rules whose names contain callers' values, in place of these names. */
 export const NAMED_BY_CALLERS = '(limits named by callers)';
@@ -129,6 +130,7 @@ export class AllRuleSeries {
   }
 
   #isShown(rule: string, view: SeriesView): boolean {
+    if (typeof view === 'object') return view.hasRule(rule);
     return view === 'values' ? rule !== NAMED_BY_CALLERS : this.#byRule.get(rule)?.isOpen === true;
   }
 

@@ -5,6 +5,7 @@ import { type ApiOperation, operation } from '../admin/api.ts';
 import type { AdminOptions } from '../admin/options.ts';
 import { DESCRIPTOR_QUERY, readDescriptor, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
+import type { Scope } from '../admin/scope.ts';
 import { shownBy } from '../admin/shown.ts';
 import type { Columns, Instance, SeriesAnswer } from '../answers/service.ts';
 import { type HistoryRange, type HistorySource, historyRangeNames, historyRanges } from './history.ts';
@@ -26,7 +27,11 @@ export interface ConsoleOptions extends AdminOptions {
   readonly self: () => Instance;
 }
 
-export const chooseView = ({ seesValues }: Client): SeriesView => (seesValues ? 'values' : 'hidden');
+/** Which names of rules a client sees. */
+export function chooseView({ client, scope }: { readonly client: Client; readonly scope: Scope }): SeriesView {
+  if (!client.seesValues) return 'hidden';
+  return scope.hasAll ? 'values' : scope;
+}
 
 export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
 
@@ -49,17 +54,19 @@ export function seriesOperations(options: ConsoleOptions): readonly ApiOperation
     operation('GET /api/v1/series', {
       summary: 'what the service, one rule, or a refused client did over time; kept in memory since the start',
       need: 'open',
+      domains: 'selected',
       query: seriesQuery,
       answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}; of a client: refused, the mean of the last minute. Counts are per second, \`oldest\` is in seconds.`,
-      answer: ({ client, query }) => readSeries(options, chooseView(client), query),
+      answer: ({ query, ...call }) => readSeries(options, chooseView(call), query),
     }),
     operation('GET /api/v1/series/rules', {
       summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
       need: 'open',
+      domains: 'selected',
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
-      answer: ({ client }) => {
+      answer: (call) => {
         const { rules: series, startedAtMs } = options.live;
-        const view = chooseView(client);
+        const view = chooseView(call);
         const rules = series.names(view).map((rule) => [rule, series.columns(rule, '60s', view) ?? {}] as const);
         const { stepMs } = ranges['60s'];
         return { range: '60s', stepMs, startedAtMs, atMost: MAX_RULES, rules: Object.fromEntries(rules) };
@@ -68,8 +75,11 @@ export function seriesOperations(options: ConsoleOptions): readonly ApiOperation
     operation('GET /api/v1/timeline', {
       summary: 'changes of the last day that explain a plot: of rules, overrides, the candidate, and the store',
       need: 'open',
+      domains: 'selected',
       answers: 'Changes since the start of the process, the oldest first, 200 at most.',
-      answer: ({ client }) => ({ marks: options.live.timeline.marks(shownBy(client.seesValues, options.hash)) }),
+      answer: ({ client, scope }) => ({
+        marks: options.live.timeline.marks(shownBy(client.seesValues, options.hash), scope),
+      }),
     }),
   ];
 }
@@ -113,7 +123,7 @@ function keptSeries(
   if (rule === undefined) return live.service.columns(name);
   if (descriptor === undefined) return live.rules.columns(rule, name, view) ?? {};
   const entries = readDescriptor(descriptor);
-  const refused = view === 'values' ? live.clients.refusedOf(rule, entries, name) : undefined;
+  const refused = view !== 'hidden' ? live.clients.refusedOf(rule, entries, name) : undefined;
   return refused ? { refused } : {};
 }
 

@@ -166,6 +166,7 @@ const reasons: Readonly<Record<string, readonly [why: string, advice: string]>> 
     'raise the timeout of the proxies, or find out why clients leave',
   ],
   in_flight: ['too many calls are in flight', 'callers send faster than they are answered: the runbook WeirUndecided'],
+  lost: ['a decider ended while it handled calls', 'the log of the service has how it ended'],
   other: ['requests are invalid, or the service failed', 'the log of the service has the reason'],
 };
 
@@ -223,7 +224,7 @@ export function incidentText(
   store: string,
 ): string {
   if (kind === 'process')
-    return times === 1 ? 'a decider ended, and was replaced' : `deciders ended ${times} times, and were replaced`;
+    return `${times === 1 ? 'a decider ended' : `deciders ended ${times} times`}${lostText(undecided)}, and ${times === 1 ? 'was' : 'were'} replaced`;
   if (kind === 'slow_store') return `${nameOf(store)} was slow: half of its calls took more than ${SLOW_STORE_MS} ms`;
   if (kind === 'rules') return 'newer rules were not in force, since they were invalid or could not be read';
   const parts = [
@@ -233,6 +234,8 @@ export function incidentText(
   ];
   return parts.join(', and ');
 }
+
+const lostText = (lost: number): string => (lost === 0 ? '' : ` with about ${counted(lost, 'call')} in flight`);
 
 function pastText(one: Incident, store: string): string {
   const { sinceMs, untilMs } = one;

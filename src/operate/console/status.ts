@@ -9,16 +9,17 @@ import type { ReportedFigures } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
 import { describeAttention } from './attention.ts';
 import type { SeriesView } from './rule-series.ts';
-import type { ConsoleOptions } from './series-operations.ts';
+import { type ConsoleOptions, chooseView } from './series-operations.ts';
 
 /** The operation that says whether the service works, and what needs attention. */
 export const statusOperation = (options: ConsoleOptions): ApiOperation =>
   operation('GET /api/v1/status', {
     summary: 'whether the service works, and what needs attention',
     need: 'open',
+    domains: 'selected',
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
-    answer: ({ client }) => readStatus(options, client.seesValues ? 'values' : 'hidden'),
+    answer: (call) => readStatus(options, chooseView(call)),
   });
 
 async function readStatus(options: ConsoleOptions, isFor: SeriesView): Promise<Status> {

@@ -1,6 +1,7 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions } from '../admin/options.ts';
+import type { Scope } from '../admin/scope.ts';
 import { describeOverride, type Shown, shownEntries } from '../admin/shown.ts';
 import type { TimelineMark } from '../answers/service.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
@@ -58,10 +59,12 @@ export class Timeline {
     this.#marks = this.#marks.slice(-MAX_MARKS).filter(({ atMs }) => nowMs - atMs < DAY_MS);
   }
 
-  /** The oldest first. */
-  marks(shown: Shown): readonly TimelineMark[] {
-    return this.#marks.map(({ override, ...mark }) => ({
+  /** Those that a client may see, the oldest first; texts of reloads and problems name rules of all domains. */
+  marks(shown: Shown, scope: Pick<Scope, 'hasAll' | 'hasDomain'>): readonly TimelineMark[] {
+    const all = this.#marks.filter(({ override }) => !override || scope.hasDomain(override.domain));
+    return all.map(({ override, ...mark }) => ({
       ...mark,
+      text: scope.hasAll ? mark.text : (mark.text.split(/(?<=reloaded|rejected): /)[0] ?? ''),
       ...(override && { domain: override.domain, entries: shownEntries(override.entries, shown) }),
     }));
   }

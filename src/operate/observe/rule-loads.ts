@@ -1,5 +1,5 @@
 import { take } from '../../base/slices.ts';
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { listOverlaid } from '../../engine/rules/read/overlaid.ts';

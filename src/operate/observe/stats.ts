@@ -44,7 +44,7 @@ export interface Statistics extends Counts {
   /** A gRPC connection or stream was ended with this error code, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
   /** A call got no decision. */
-  missed(by: MissedBy): void;
+  missed(by: MissedBy | 'lost', calls?: number): void;
   /** Decisions were not logged since there were too many. */
   decisionsNotLogged(decisions: number): void;
   /** Requests were recorded; others were not, since there were too many, or the files could not be written. */
@@ -109,7 +109,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const one of cause.matched) countMatched(rules, cause.domain, one);
     },
     onCallFinished: (method) => increase(tallies.calls, method, 1),
-    missed: (by) => void tallies.undecided[by]++,
+    missed: (by, calls = 1) => increase(tallies.undecided, by, calls),
     decisionsNotLogged: (decisions) => increase(sums, 'decisionsNotLogged', decisions),
     lapsed: (counter, hits) => countLapsed(rules, counter, hits),
     recorded(recorded, notRecorded) {

@@ -171,8 +171,8 @@ export const tallyRows = {
   ),
   undecided: counter(
     'weir_undecided_total',
-    'Requests without a decision in time, which their proxy may have let pass, by reason.',
-    { labels: ['reason'], known: ['store', 'overload', 'late', 'cancelled', 'in_flight', 'other'] },
+    'Requests without a decision in time, which their proxy may have let pass, by reason. lost: in flight when their process ended, as of its last report.',
+    { labels: ['reason'], known: ['store', 'overload', 'late', 'cancelled', 'in_flight', 'lost', 'other'] },
   ),
   unknownDomains: counter('weir_domain_not_found_total', 'Descriptors of domains that have no rules.', {
     labels: ['domain'],

@@ -26,6 +26,7 @@ const adviceOperation = (advice: Promise<LiveAdvice> | undefined) =>
   operation('GET /api/v1/advice', {
     summary: 'the use of each limit by key, the effect of other limits, and a proposal (ADVISE_BYTES)',
     need: 'read',
+    domains: 'named',
     query: fields(
       {},
       {

@@ -1,5 +1,5 @@
 import type { Observer } from '../../edge/rls/service.ts';
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import type { PackedSource } from '../../serve/link/rules-messages.ts';

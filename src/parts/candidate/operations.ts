@@ -1,5 +1,7 @@
+import { basename, relative } from 'node:path';
 import { every } from '../../base/clock.ts';
 import { fields } from '../../base/shape.ts';
+import { paintFor } from '../../cli/commands/paint.ts';
 import { memoryRecords } from '../../engine/backends/records.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
@@ -8,9 +10,10 @@ import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
-import { onlyRule, pageSize, reason } from '../../operate/admin/parameters.ts';
+import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { decodeText } from '../../operate/admin/rule-text-operations.ts';
+import { decodeText, readRuleFiles } from '../../operate/admin/rule-text-operations.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { TriedCandidate } from '../../operate/answers/rules.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
@@ -19,7 +22,9 @@ import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import { diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
+import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
 import { mergeReports, type TrialReport } from './report.ts';
+import { carryOver, unifiedDiff } from './rule-patch.ts';
 import { showCandidate } from './view.ts';
 
 const MAX_KEYS = 100;
@@ -58,16 +63,22 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     operation('GET /api/v1/candidate', {
       summary: 'the candidate: whether it is tried, its problems, and what it would change by rule and key',
       need: 'read',
+      domains: 'selected',
       query: fields({}, { rule: onlyRule, count: pageSize(MAX_KEYS) }),
       answers:
         'State, figures since `since`, and the rules with the most changes first. `newlyRefused` counts requests that the live rules pass.',
-      answer: ({ query }) => shown(options, query.count, query.rule),
+      answer: ({ query, scope }) => {
+        requireTried(options, scope);
+        return shown(options, query.count, query.rule);
+      },
     }),
     operation('GET /api/v1/candidate/text', {
       summary: 'the text of the last candidate that was sent',
       need: 'read',
+      domains: 'selected',
       answers: '`text`.',
-      answer: () => {
+      answer: ({ scope }) => {
+        requireTried(options, scope);
         const { posted } = candidate.facts;
         if (!posted) throw new ApiProblem(404, 'no candidate was sent through the admin API');
         return { text: posted.text };
@@ -76,10 +87,54 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     operation('GET /api/v1/candidate/diff', {
       summary: 'the effect of putting the candidate in force, as weir diff prints it',
       need: 'read',
+      domains: 'selected',
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
-      answer: async () => compared(options),
+      answer: async ({ scope }) => {
+        requireTried(options, scope);
+        return compared(options);
+      },
+    }),
+    operation('GET /api/v1/candidate/patch', {
+      summary: 'the candidate as a patch of the rule file in force, with what was tried in its message',
+      need: 'read',
+      domains: 'selected',
+      query: fields({}, { path: { ...text, description: 'of the rule file in the patch' } }),
+      answers:
+        '`patch` for `git am`; `before` and `after`, the texts of `file`; and `message`. Comments and order of the file are kept if the candidate changes only single values; else `after` is its text.',
+      answer: async ({ client, scope, query }) => {
+        requireTried(options, scope);
+        return patchOf(options, client.name, query.path);
+      },
     }),
   ];
+}
+
+/** @throws ApiProblem  404, 409: there is no candidate, or no request has been tried */
+async function patchOf(
+  options: AdminOptions,
+  who: string,
+  path: string | undefined,
+): Promise<Answers['GET /api/v1/candidate/patch']> {
+  const { posted, domains } = options.candidate.facts;
+  const [domain, ...others] = domains;
+  if (!posted || domain === undefined) throw new ApiProblem(404, 'no candidate was sent through the admin API');
+  const tried = await shown(options, 0);
+  if (tried.totals.requests === 0) throw new ApiProblem(409, 'the candidate has not been tried on any request yet');
+  const [file, more] = (await readRuleFiles(options, domain)).files;
+  if (!file || more || others.length > 0)
+    throw new ApiProblem(409, `the rules of domain '${domain}' are in several files: use weir diff`);
+  const after = carryOver(file.text, posted.text);
+  const { origin } = options.settings.rules;
+  const below = 'path' in origin ? relative(String(origin.path), file.name) : '';
+  const name = path ?? (below === '' ? basename(file.name) : below);
+  const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
+  const evidence = renderCandidate(tried, paintFor(false, undefined));
+  const message = `Change limits of ${domain}, as tried on live traffic\n\n${posted.reason}\n\n${evidence}\n\n${effect}\n`;
+  const head = `From: ${who.replace(/[<>]/g, '')} <${/^\S+@\S+$/.test(who) ? who : 'weir@localhost'}>\nSubject: [PATCH] `;
+  return {
+    ...{ file: file.name, before: file.text, after, message },
+    patch: `${head}${message}---\n${unifiedDiff(name, file.text, after)}`,
+  };
 }
 
 function changeOperations(options: AdminOptions, sent: CandidateRecords): readonly ApiOperation[] {
@@ -88,15 +143,18 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
     operation('POST /api/v1/candidate', {
       summary: 'tries a rule file on live traffic, and replaces the previous candidate',
       need: 'operate',
+      domains: 'selected',
       query: fields({ reason }),
       body: 'any',
       consumes: 'application/yaml',
       answers: 'The same as GET. An invalid file is refused with 400 and its `errors`, and nothing changes.',
-      answer: async ({ client, query, rawBody }) => {
+      answer: async ({ client, scope, query, rawBody }) => {
+        requireTried(options, scope);
         const posted = { text: decodeText(rawBody), by: client.name, reason: query.reason };
         const found = candidate.check(posted.text);
         if (!found.ok) throw invalidCandidate(found.problems);
         const domains = found.packed.map(({ name }) => name);
+        for (const domain of domains) scope.require({ domain });
         const after = { domains, rules: found.ruleCount ?? 0, hash: hashRules(found.packed) };
         await audit.change(auditedChange(candidate.facts, posted, after), () => sent.put(posted));
         return shown(options);
@@ -105,15 +163,27 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
     operation('DELETE /api/v1/candidate', {
       summary: 'ends the trial, until another candidate is sent or files at CANDIDATE_RULES_PATH change',
       need: 'operate',
+      domains: 'selected',
       body: fields({ reason }),
       answers: 'The same as GET.',
-      answer: async ({ client, body }) => {
+      answer: async ({ client, scope, body }) => {
+        requireTried(options, scope);
         const by = { by: client.name, reason: body.reason };
         await audit.change(auditedChange(candidate.facts, by, null), () => sent.put(undefined));
         return shown(options);
       },
     }),
   ];
+}
+
+/**
+ * Refuses a client if the candidate has rules of a domain that it may not see.
+ *
+ * @throws ApiProblem  403
+ */
+function requireTried({ candidate }: AdminOptions, scope: Scope): void {
+  if (candidate.facts.state === 'wrong') return scope.requireAll(); // its domains are not known
+  for (const domain of candidate.facts.domains) scope.require({ domain });
 }
 
 function invalidCandidate(problems: readonly Problem[]): ApiProblem {
@@ -129,14 +199,14 @@ function invalidCandidate(problems: readonly Problem[]): ApiProblem {
 
 /** A change for the audit log. @param after  null: the trial ends */
 const auditedChange = (
-  { state, hash }: CandidateFacts,
+  { state, hash, domains }: CandidateFacts,
   { by, reason: why }: { readonly by: string; readonly reason: string },
   after: object | null,
 ) => ({
   who: by,
   change: 'candidate',
   reason: why,
-  what: after ?? { hash },
+  what: after ?? { hash, domains },
   before: { state, ...(hash && { hash }) },
   after,
 });

@@ -1,6 +1,7 @@
 import { fields, type ValueOf, whole } from '../../base/shape.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import { parseAmount } from '../../engine/algorithms/money.ts';
+import { fitsWildcards } from '../../engine/decide/overrides.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { operation } from '../../operate/admin/api.ts';
@@ -15,10 +16,12 @@ import {
   readDescriptor,
   refuseHashes,
   refuseUnknownRule,
+  refuseWithoutWildcard,
   text,
 } from '../../operate/admin/parameters.ts';
 import { ApiProblem, type Finding, foundIn } from '../../operate/admin/problem.ts';
 import { describeOverride, shownBy, shownEntries } from '../../operate/admin/shown.ts';
+import type { Answers } from '../../operate/answers/all.ts';
 import type {
   ChangedCounters,
   CounterState,
@@ -35,13 +38,23 @@ export const counterOperations = (options: AdminOptions): OperatorPart => ({
     operation('GET /api/v1/counters', {
       summary: 'the counters of a descriptor, or a page of all counters',
       need: 'read',
+      domains: 'named',
       query: counterQuery,
       answers: 'Counters with their states. `next` is present if there are more pages.',
       answer: ({ query }) => counters(options, query),
     }),
+    operation('GET /api/v1/overrides/preview', {
+      summary: 'how many counters an override with wildcards would touch',
+      need: 'read',
+      domains: 'named',
+      query: previewQuery,
+      answers: `\`counters\` that exist and whose values fit, and up to ${MAX_EXAMPLES} of their descriptors. \`isAtLeast\`: there are more counters than were examined.`,
+      answer: ({ query }) => preview(options, query),
+    }),
     operation('POST /api/v1/counters/reset', {
       summary: 'resets the counters of a descriptor in every process of every instance',
       need: 'operate',
+      domains: 'named',
       body: changeBody,
       answers: 'The counters before and after.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'reset' }),
@@ -49,6 +62,7 @@ export const counterOperations = (options: AdminOptions): OperatorPart => ({
     operation('POST /api/v1/counters/grant', {
       summary: 'refunds hits, or an amount of money, to the counters of a descriptor, at most as much as was used',
       need: 'operate',
+      domains: 'named',
       body: grantBody,
       answers: 'The counters before and after. Those that count in another unit are unchanged.',
       answer: ({ client, body }) => change(options, client.name, body, { kind: 'grant', ...readGrant(body) }),
@@ -69,6 +83,10 @@ const counterQuery = fields(
     after: { ...text, maxLength: 200, description: 'only without descriptor: `next` of the previous page' },
   },
 );
+
+const MAX_EXAMPLES = 5;
+
+const previewQuery = fields({ domain, descriptor: { ...text, description: DESCRIPTOR_QUERY } });
 
 const grantBody = fields(changeFields, {
   hits: { ...whole, minimum: 1, maximum: MAX_COUNT, description: 'or `amount`' },
@@ -106,13 +124,14 @@ async function counters(
   };
 }
 
-async function list(options: AdminOptions, query: ListQuery): Promise<ListedCounters> {
+/** @param isPlain  whether values are not hashed */
+async function list(options: AdminOptions, query: ListQuery, isPlain = false): Promise<ListedCounters> {
   const { after, rule } = query;
   if (rule !== undefined) refuseUnknownRule(options.rules(), rule);
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
     throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
   const page = await askOne<ListedCounters>(options, { kind: 'list', query });
-  const shown = shownBy(true, options.hash);
+  const shown = shownBy(true, isPlain ? undefined : options.hash);
   return {
     ...page,
     counters: page.counters.map(({ entries, ...counter }) => ({
@@ -120,6 +139,31 @@ async function list(options: AdminOptions, query: ListQuery): Promise<ListedCoun
       entries: shownEntries(entries, shown),
     })),
   };
+}
+
+/** Pages of counters that are examined for a preview: about 1,000 counters each. */
+const MAX_PAGES = 20;
+
+async function preview(
+  options: AdminOptions,
+  { domain: name, descriptor: written }: ValueOf<typeof previewQuery>,
+): Promise<Answers['GET /api/v1/overrides/preview']> {
+  const entries = readDescriptor(written);
+  refuseWithoutWildcard(entries);
+  const keys = entries.map(({ key }) => key).join();
+  const found: (readonly Entry[])[] = [];
+  let after: string | undefined;
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const page: ListedCounters = await list(options, { domain: name, ...(after !== undefined && { after }) }, true);
+    for (const one of page.counters)
+      if (one.entries.map(({ key }) => key).join() === keys && fitsWildcards({ entries }, one.entries))
+        found.push(one.entries);
+    after = page.next;
+    if (after === undefined) break;
+  }
+  const shown = shownBy(true, options.hash);
+  const examples = found.slice(0, MAX_EXAMPLES).map((one) => descriptorText(shownEntries(one, shown)));
+  return { counters: found.length, isAtLeast: after !== undefined, examples };
 }
 
 /** Changes every counter of a descriptor, after writing the change to the audit log. */

@@ -6,8 +6,8 @@ import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../..
 import { describeApplied } from '../../engine/decide/overrides.ts';
 import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { describeRulePlace } from '../../engine/rules/match/describe.ts';
-import { explain } from '../../engine/rules/match/explain.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
+import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { printable } from '../../base/printable.ts';
+import { printable, printableJson } from '../../base/printable.ts';
 import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from '../../cli/commands/client.ts';
 import { paintFor } from '../../cli/commands/paint.ts';
@@ -22,8 +22,9 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
     )
     .addOption(new Option('--token <secret>', 'a token of its ADMIN_TOKEN').env('WEIR_TOKEN'))
     .option('--ca <file>', "CA file for the service's certificate, instead of the system CAs; implies https")
+    .option('--json', 'print the findings as JSON', false)
     .action(
-      guarded(fail, async ({ envoy, rules: path, target, ...access }: DoctorFlags) => {
+      guarded(fail, async ({ envoy, rules: path, target, json, ...access }: DoctorFlags) => {
         const { probeAddress } = await import('./clusters.ts');
         const { examine } = await import('./doctor.ts');
         const { STATS_PAGE } = await import('./stats.ts');
@@ -38,7 +39,8 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
           ...(target === undefined ? [] : await readFindings({ target, ...access })),
         ];
         const marks = { right: paint.good('right'), wrong: paint.bad('wrong'), check: paint.strong('check') } as const;
-        for (const { verdict, text } of findings) print(`${marks[verdict]}  ${printable(text)}`);
+        if (json) print(printableJson({ findings }));
+        else for (const { verdict, text } of findings) print(`${marks[verdict]}  ${printable(text)}`);
         const count = findings.filter(({ verdict }) => verdict === 'wrong').length;
         if (count > 0) fail(count === 1 ? '1 is wrong' : `${count} are wrong`);
       }),
@@ -49,6 +51,7 @@ interface DoctorFlags extends Omit<Target, 'target'> {
   readonly envoy: string;
   readonly rules: string;
   readonly target?: string;
+  readonly json: boolean;
 }
 
 /** What a service has seen of its proxies. @throws CommandFailed */

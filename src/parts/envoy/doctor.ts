@@ -1,5 +1,6 @@
 import { groupBy } from '../../base/group.ts';
 import { NearestTexts } from '../../base/nearest.ts';
+import { count } from '../../base/texts.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Requirement } from '../../engine/rules/read/node-source.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
@@ -76,12 +77,14 @@ function examineFilter(domain: string, filter: RouteCalls['filter'], rules: Rule
     ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
   const longestMs = Math.max(0, ...delays);
-  const waits = Number.isFinite(timeoutMs) ? `Envoy waits ${timeoutMs} ms` : 'Envoy waits for Weir without a timeout';
+  const waits = Number.isFinite(timeoutMs)
+    ? `Envoy waits ${count(timeoutMs)} ms`
+    : 'Envoy waits for Weir without a timeout';
   return [
     timeoutMs > longestMs
-      ? right(`domain ${domain}: ${waits}, longer than the longest max_delay (${longestMs} ms)`)
+      ? right(`domain ${domain}: ${waits}, longer than the longest max_delay (${count(longestMs)} ms)`)
       : wrong(
-          `domain ${domain}: ${waits}, but Weir may hold requests for ${longestMs} ms (the longest max_delay): set the filter's timeout above that`,
+          `domain ${domain}: ${waits}, but Weir may hold requests for ${count(longestMs)} ms (the longest max_delay): set the filter's timeout above that`,
         ),
     right(`domain ${domain}: ${onFailure}; if only the counters are unreachable, on_store_failure decides`),
     ...(isEnforced
@@ -242,9 +245,11 @@ function examineSlots(calls: readonly RouteCalls[], rules: RuleTree, domain: str
     return slots.map((shape) => check(`domain ${domain}: no route sends ${shapeText(shape)}, which takes slots`));
   return [
     longest < ttlMs
-      ? right(`domain ${domain}: routes time out after at most ${longest} ms, slots expire after ${ttlMs} ms (ttl)`)
+      ? right(
+          `domain ${domain}: routes time out after at most ${count(longest)} ms, slots expire after ${count(ttlMs)} ms (ttl)`,
+        )
       : wrong(
-          `domain ${domain}: a route ${Number.isFinite(longest) ? `times out after ${longest} ms` : 'has no timeout'}, but a slot expires after ${ttlMs} ms (ttl): a longer request runs without a slot`,
+          `domain ${domain}: a route ${Number.isFinite(longest) ? `times out after ${count(longest)} ms` : 'has no timeout'}, but a slot expires after ${count(ttlMs)} ms (ttl): a longer request runs without a slot`,
         ),
     ...slots.map((shape) => {
       const own = takers.filter((one) => sends(one, shape, false));
@@ -253,9 +258,9 @@ function examineSlots(calls: readonly RouteCalls[], rules: RuleTree, domain: str
       if (missing.length === 0)
         return right(`domain ${domain}: slots of ${shapeText(shape)} are released by ${listed(own)}`);
       if (missing.length === own.length)
-        return wrong(`domain ${domain}: no route ${ends}: slots are released only after ${ttlMs} ms (ttl)`);
+        return wrong(`domain ${domain}: no route ${ends}: slots are released only after ${count(ttlMs)} ms (ttl)`);
       return wrong(
-        `domain ${domain}: slots of ${shapeText(shape)} are released only after ${ttlMs} ms (ttl), as none of these ${ends}: ${listed(missing)}`,
+        `domain ${domain}: slots of ${shapeText(shape)} are released only after ${count(ttlMs)} ms (ttl), as none of these ${ends}: ${listed(missing)}`,
       );
     }),
   ];

@@ -1,4 +1,4 @@
-import { counted } from '../../base/texts.ts';
+import { counted, count as grouped } from '../../base/texts.ts';
 import { asObject, asObjects, check, type Finding, right } from './dump.ts';
 
 /** The page of Envoy's admin interface with its counts of decisions, and of calls that took too long. */
@@ -28,14 +28,14 @@ export function examineStats(stats: unknown, services: readonly string[]): reado
   }
   const all = sums.ok + sums.over_limit + sums.error;
   if (all === 0) return [];
-  const decided = `Envoy counts ${counted(sums.ok, 'request')} that Weir let pass and ${sums.over_limit} that it refused`;
+  const decided = `Envoy counts ${counted(sums.ok, 'request')} that Weir let pass and ${grouped(sums.over_limit)} that it refused`;
   if (sums.error === 0) return [right(`${decided}, and none without a decision`)];
-  const places = [...passed].map(([cluster, count]) => `${count} to ${cluster}`).join(', ');
+  const places = [...passed].map(([cluster, count]) => `${grouped(count)} to ${cluster}`).join(', ');
   const failed = Math.max(sums.error - sums.failure_mode_allowed, 0);
   const causes = late < sums.error ? ': weir status has the other causes' : '';
   return [
     check(
-      `${decided}; ${sums.error} of ${all} got no decision since its start: ${sums.failure_mode_allowed} passed${places && ` (${places})`}, ${failed} failed; ${counted(late, 'call')} took longer than the filter's timeout${causes}`,
+      `${decided}; ${grouped(sums.error)} of ${grouped(all)} got no decision since its start: ${grouped(sums.failure_mode_allowed)} passed${places && ` (${places})`}, ${grouped(failed)} failed; ${counted(late, 'call')} took longer than the filter's timeout${causes}`,
     ),
   ];
 }

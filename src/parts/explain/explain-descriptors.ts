@@ -6,14 +6,19 @@ import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
 import { ANONYMOUS } from '../../engine/holds/claim.ts';
-import { isShared, isSiteShare, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
+import { algorithmFor, isShared, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
-import { siteStanding } from '../../engine/holds/site-share.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { counterState, describeShare, drawState, writeArithmetic } from '../../operate/admin/counter-state.ts';
+import {
+  counterState,
+  describeShare,
+  drawState,
+  withBlock,
+  writeArithmetic,
+} from '../../operate/admin/counter-state.ts';
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../../operate/answers/explain.ts';
@@ -173,10 +178,10 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
-    ...(isSiteShare(limit) && failure === undefined && { site: siteStanding(limit, before, nowMs) }),
+    ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),
     ...(reservation && { reservation: pick(reservation) }),
     ...(share && { share }),
     ...(children.length > 0 && { children }),

@@ -7,6 +7,7 @@ import { operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { parseJson } from '../../operate/admin/schema.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
 import type { Explanation } from '../../operate/answers/explain.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 
@@ -18,14 +19,20 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { explai
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
+      domains: 'selected',
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody }) => explainRequest(rawBody, options, explains),
+      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
     }),
   ],
 });
 
-async function explainRequest(body: Buffer, options: AdminOptions, explains: Explains): Promise<Explanation> {
+async function explainRequest(
+  body: Buffer,
+  scope: Scope,
+  options: AdminOptions,
+  explains: Explains,
+): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -34,6 +41,7 @@ async function explainRequest(body: Buffer, options: AdminOptions, explains: Exp
     parseJson(body); // refuses a body that is not JSON at all
     return { status: 400, error: error.message, descriptors: [] };
   }
+  scope.require({ domain: request.domain });
   const asked = await options.ask({ kind: 'part', part: 'explain', question: { request } });
   const replies = asked as readonly NamedReply<Explanation>[]; // by the same capability
   const [first] = replies;

@@ -21,11 +21,14 @@ export const findingOperations: OpenOperatorPart = (options, _settings, { clock,
       operation('GET /api/v1/findings', {
         summary: 'likely mistakes in the configurations of proxies, such as charges that never arrive',
         need: 'open',
+        domains: 'selected',
         answers:
           'Findings, the oldest first, each until it has not been confirmed for a minute. Values in examples are hidden from clients that may not read them.',
-        answer: ({ client }) => ({
-          findings: findings.list().map((one) => listedFinding(one, shownBy(client.seesValues, options.hash))),
-        }),
+        answer: ({ client, scope }) => {
+          const shown = shownBy(client.seesValues, options.hash);
+          const all = findings.list().filter((one) => scope.hasNamed(one));
+          return { findings: all.map((one) => listedFinding(one, shown)) };
+        },
       }),
     ],
     findings: () => findings.list(),

@@ -8,6 +8,7 @@ import { operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, refuseUnknownRule } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
 import { describeTop, mergeRules } from '../../operate/admin/top-keys.ts';
 import type { Offender, OffenderList, ShownKey } from '../../operate/answers/views.ts';
 
@@ -36,9 +37,10 @@ export const offenderOperations = (options: AdminOptions) => ({
     operation('GET /api/v1/offenders', {
       summary: 'addresses that were refused many times their limit in the last minute',
       need: 'read',
+      domains: 'selected',
       query: offenderQuery,
       answers: `Addresses in entries with the key ${ADDRESS_KEYS.join(' or ')}, the most refused first. \`admits\` is what the limit admits in a minute, or in its window if that is longer. Exempted addresses are left out.`,
-      answer: ({ query }) => offenders(options, query),
+      answer: ({ query, scope }) => offenders(options, query, scope),
     }),
   ],
 });
@@ -46,6 +48,7 @@ export const offenderOperations = (options: AdminOptions) => ({
 async function offenders(
   options: AdminOptions,
   { times = DEFAULT_TIMES, rule: only, count = MAX_COUNT }: ValueOf<typeof offenderQuery>,
+  scope: Scope,
 ): Promise<OffenderList> {
   if (options.hash) throw new ApiProblem(409, 'HASH_KEYS hides the addresses of callers: offenders cannot be listed');
   const replies = await options.ask({ kind: 'top', by: 'refused_requests', rule: only });
@@ -60,7 +63,7 @@ async function offenders(
       .flatMap((key) => (tree ? describeOffender(key.rule ?? top.rule, key, { tree, overrides }) : [])),
   );
   const worst = found
-    .filter(({ refused, admits }) => refused >= times * admits)
+    .filter(({ refused, admits, domain }) => refused >= times * admits && scope.hasDomain(domain))
     .sort((one, other) => other.refused - one.refused);
   return { windowSeconds: 60, times, offenders: worst.slice(0, count), more: Math.max(worst.length - count, 0) };
 }

@@ -1,14 +1,25 @@
-import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
+import { fields, flag, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
-import { descriptorKey, type OverrideEffect, type StandingOverride } from '../../engine/decide/overrides.ts';
+import {
+  type OverrideEffect,
+  type OverrideName,
+  overrideKey,
+  type StandingOverride,
+} from '../../engine/decide/overrides.ts';
 import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
-import { type ChangeBody, changeBody, changeFields, refuseHashes, time } from '../../operate/admin/parameters.ts';
+import {
+  type ChangeBody,
+  changeFields,
+  refuseHashes,
+  refuseWithoutWildcard,
+  time,
+} from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { listedOverride, type Shown, shownBy } from '../../operate/admin/shown.ts';
 import { whyWithoutValues } from '../../operate/admin/unmatched.ts';
@@ -23,32 +34,45 @@ const units = Object.keys(unitMs) as readonly Unit[]; // unitMs has only units a
 /** The longest that an override lasts. */
 const MAX_MS = unitMs.YEAR;
 
-/** Operations on overrides of single descriptors. */
+/** Operations on overrides of descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
   const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
   return [
     operation('GET /api/v1/overrides', {
-      summary: 'limits, blocks and exemptions that are set for single descriptors',
+      summary: 'limits, blocks and exemptions that are set for descriptors',
       need: 'read',
+      domains: 'selected',
       answers: 'All overrides.',
-      answer: async () => ({ overrides: (await options.overrides.follow()).map(shown) }),
+      answer: async ({ scope }) => {
+        const all = await options.overrides.follow();
+        return { overrides: all.filter(({ domain }) => scope.hasDomain(domain)).map(shown) };
+      },
     }),
     operation('PUT /api/v1/overrides', {
-      summary: 'sets a limit, a block or an exemption for one descriptor, until a time',
+      summary: 'sets a limit, a block or an exemption for one descriptor, or for all that fit wildcards, until a time',
       need: 'operate',
+      domains: 'named',
       body: setBody,
       answers: 'The override; `warning` is present if its descriptor matches no rule now.',
       answer: ({ client, body }) => set(options, client.name, body),
     }),
     operation('DELETE /api/v1/overrides', {
-      summary: 'removes the override of one descriptor',
+      summary: 'removes an override',
       need: 'operate',
-      body: changeBody,
+      domains: 'named',
+      body: fields(changeFields, wildcardField),
       answers: 'The removed override.',
       answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];
 }
+
+const wildcardField = {
+  wildcard: {
+    ...flag,
+    description: 'each value that ends in `*` stands for all values that begin with what precedes the `*`',
+  },
+};
 
 const setBody = fields(
   {
@@ -59,16 +83,19 @@ const setBody = fields(
   {
     requestsPerUnit: { ...whole, minimum: 0, maximum: MAX_UINT32, description: 'of a limit' },
     unit: { ...oneOf(...units), description: 'of a limit' },
+    ...wildcardField,
   },
 );
 type SetBody = ValueOf<typeof setBody>;
 
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
   refuseHashes(body.descriptor, options.hash);
+  if (body.wildcard) refuseWithoutWildcard(body.descriptor);
   const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
     entries: body.descriptor,
+    ...(body.wildcard && { wildcard: true }),
     effect: parseEffect(body),
     untilMs: parseUntil(body.until, options.clock()),
     by,
@@ -84,9 +111,12 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
 }
 
 /** Why an override has no effect: neither requests with its entries nor those of its counter match a rule. */
-function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: Named): string | undefined {
+function noEffect(
+  { rules, hash }: OverrideOptions,
+  { domain: name, entries, wildcard }: OverrideName,
+): string | undefined {
   const tree = rules();
-  if (!tree) return undefined;
+  if (!tree || wildcard) return undefined;
   const isMet = (one: readonly Entry[]): boolean =>
     'rule' in match(tree, name, { entries: one, requestLimit: undefined });
   if (withIds(tree, name, entries).some(isMet)) return undefined;
@@ -99,9 +129,9 @@ function noEffect({ rules, hash }: OverrideOptions, { domain: name, entries }: N
 async function remove(
   options: OverrideOptions,
   by: string,
-  { domain: name, descriptor: entries, reason: why }: ChangeBody,
+  { domain: name, descriptor: entries, wildcard, reason: why }: ChangeBody & { readonly wildcard?: boolean },
 ): Promise<ListedOverride> {
-  const named = { domain: name, entries };
+  const named: OverrideName = { domain: name, entries, ...(wildcard && { wildcard }) };
   const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');
@@ -111,27 +141,25 @@ async function remove(
   return before;
 }
 
-type Named = Pick<StandingOverride, 'domain' | 'entries'>;
-
 /** The override's name in the audit log. */
 function auditedName(
   override: StandingOverride,
   { hash }: OverrideOptions,
-): Pick<ListedOverride, 'domain' | 'descriptor'> {
+): Pick<ListedOverride, 'domain' | 'descriptor' | 'wildcard'> {
   const { domain: name, descriptor: written } = listedOverride(override, shownBy(true, hash));
-  return { domain: name, descriptor: written };
+  return { domain: name, descriptor: written, ...(override.wildcard && { wildcard: true }) };
 }
 
 async function known(
   options: Pick<OverrideOptions, 'overrides'>,
-  { domain: name, entries }: Named,
+  named: OverrideName,
   shown: Shown = (value) => value,
 ): Promise<StandingOverride | undefined> {
-  const key = descriptorKey(name, entries);
+  const key = overrideKey(named);
   const all = await options.overrides.follow();
   return all.find((one) => {
-    const listed = listedOverride(one, shown);
-    return descriptorKey(listed.domain, listed.entries) === key;
+    const { domain: name, entries } = listedOverride(one, shown);
+    return overrideKey({ ...one, domain: name, entries }) === key;
   });
 }
 

@@ -1,9 +1,14 @@
 import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
-import { fields, listOf, oneOf, text, whole } from '../../base/shape.ts';
+import { fields, flag, listOf, oneOf, text, whole } from '../../base/shape.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import { type Records, removeExpired } from '../../engine/backends/records.ts';
-import { descriptorKey, type Overrides, type StandingOverride } from '../../engine/decide/overrides.ts';
+import {
+  type OverrideName,
+  type Overrides,
+  overrideKey,
+  type StandingOverride,
+} from '../../engine/decide/overrides.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { valid } from '../../operate/admin/schema.ts';
 
@@ -11,6 +16,8 @@ const MAP = 'overrides';
 
 /** The most overrides at a time. */
 const MAX_OVERRIDES = 10_000;
+/** The most with wildcards: requests are compared with each that has their keys. */
+const MAX_WILDCARDS = 100;
 
 /** The interval at which the records are read: other instances may have changed them. */
 export const FOLLOW_INTERVAL_MS = 500;
@@ -46,7 +53,7 @@ export class OverrideRecords {
   /** Stores overrides that the deciders already follow. */
   async restore(standing: readonly StandingOverride[]): Promise<void> {
     for (const override of standing) {
-      const key = descriptorKey(override.domain, override.entries);
+      const key = overrideKey(override);
       await this.#options.records.put(MAP, key, JSON.stringify(override));
     }
     await this.follow();
@@ -54,16 +61,18 @@ export class OverrideRecords {
 
   async put(override: StandingOverride): Promise<void> {
     const known = await this.follow();
-    const key = descriptorKey(override.domain, override.entries);
-    const others = known.filter((one) => descriptorKey(one.domain, one.entries) !== key);
+    const key = overrideKey(override);
+    const others = known.filter((one) => overrideKey(one) !== key);
     if (others.length >= MAX_OVERRIDES)
       throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
+    if (override.wildcard && others.filter(({ wildcard }) => wildcard).length >= MAX_WILDCARDS)
+      throw new ApiProblem(409, `at most ${MAX_WILDCARDS} overrides may have wildcards: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
     await this.follow();
   }
 
-  async remove(override: Pick<StandingOverride, 'domain' | 'entries'>): Promise<void> {
-    await this.#options.records.remove(MAP, descriptorKey(override.domain, override.entries));
+  async remove(override: OverrideName): Promise<void> {
+    await this.#options.records.remove(MAP, overrideKey(override));
     await this.follow();
   }
 
@@ -94,23 +103,27 @@ export class OverrideRecords {
   }
 }
 
-const record = fields({
-  domain: text,
-  entries: listOf(fields({ key: text, value: text })),
-  effect: fields(
-    { kind: oneOf('limit', 'block', 'exempt') },
-    { requestsPerUnit: whole, unit: oneOf(...(Object.keys(unitMs) as Unit[])) }, // unitMs has only units as keys
-  ),
-  untilMs: whole,
-  by: text,
-  reason: text,
-});
+const record = fields(
+  {
+    domain: text,
+    entries: listOf(fields({ key: text, value: text })),
+    effect: fields(
+      { kind: oneOf('limit', 'block', 'exempt') },
+      { requestsPerUnit: whole, unit: oneOf(...(Object.keys(unitMs) as Unit[])) }, // unitMs has only units as keys
+    ),
+    untilMs: whole,
+    by: text,
+    reason: text,
+  },
+  { wildcard: flag },
+);
 
 /** An override, or the reason why a record is none: another program may have written it. */
 function parseOverride(written: string): StandingOverride | string {
   try {
-    const override = valid(record, JSON.parse(written), 'the record');
-    const { kind, requestsPerUnit, unit } = override.effect;
+    const { wildcard, effect, ...named } = valid(record, JSON.parse(written), 'the record');
+    const { kind, requestsPerUnit, unit } = effect;
+    const override = { ...named, ...(wildcard && { wildcard }) };
     if (kind !== 'limit') return { ...override, effect: { kind } };
     if (requestsPerUnit === undefined || unit === undefined) return 'expected requestsPerUnit and unit, got no limit';
     return { ...override, effect: { kind, requestsPerUnit, unit } };

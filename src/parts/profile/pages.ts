@@ -6,7 +6,7 @@ import { type ProfileKind, profileRoutes } from './profile.ts';
 
 /** The pages with profiles of a decider, for the role `operate`. */
 export function profilePages({ access, askOne }: AdminOptions): OperatorPart {
-  const allowed = access.tokens.filter(({ role }) => role === 'operate');
+  const allowed = access.tokens.filter(({ role, domains }) => role === 'operate' && !domains);
   if (allowed.length === 0) return {};
   const ask = (question: ProfileQuestion, moreMs = 0) =>
     askOne({ kind: 'part', part: 'profile', question, isChange: true }, moreMs); // no other process is asked as well

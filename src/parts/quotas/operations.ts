@@ -15,6 +15,7 @@ export const quotaOperations = (options: AdminOptions) => ({
     operation('GET /api/v1/quotas', {
       summary: 'share, demand and use of the proxies that are connected to this instance (RLQS)',
       need: 'read',
+      domains: 'named',
       query: quotaQuery,
       answers: 'Buckets of proxies, the highest demand first; rates are per second. `more` counts the others.',
       answer: ({ query }) => listQuotas(options, query),

@@ -13,6 +13,7 @@ export const recordOperations = (options: AdminOptions) => ({
     operation('GET /api/v1/recording', {
       summary: 'whether requests are recorded (RECORD_TO), and until when',
       need: 'read',
+      domains: 'any',
       answers:
         '`recording`, and `until`: null if the recording has no end. `failing`, since when and why, while a process cannot write it.',
       answer: async () => shown(await recordingState(options), options.clock()),

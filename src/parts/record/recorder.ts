@@ -312,7 +312,8 @@ function overridesLine(
   rules: RuleTree | undefined,
   hashKey: string | undefined,
 ): string {
-  const written = Array.from(overrides, (one) => ({
+  const all = [...overrides].filter(({ wildcard }) => !wildcard || hashKey === undefined); // no hash fits a wildcard
+  const written = all.map((one) => ({
     ...one,
     entries: hashKey === undefined || !rules ? one.entries : hashedEntries(rules, one.domain, one.entries, hashKey),
     by: '',

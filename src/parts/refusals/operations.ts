@@ -4,6 +4,7 @@ import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyDomain, onlyRule, pageSize, refuseUnknownRule, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
 import type { RefusalPage, SampledRefusal } from '../../operate/answers/explain.ts';
 import { keptText, type RefusalReport, refusalKinds, refusalPage } from './refusals.ts';
@@ -14,9 +15,10 @@ export const refusalOperations = (options: AdminOptions) => ({
     operation('GET /api/v1/refusals', {
       summary: 'the last refusals, each with the explanation of its decision (EXPLAIN_SAMPLE)',
       need: 'read',
+      domains: 'selected',
       query: refusalQuery,
       answers: 'Refusals, the newest first; `dropped` counts those that were not kept.',
-      answer: ({ query }) => refusals(options, query),
+      answer: ({ query, scope }) => refusals(options, query, scope),
     }),
   ],
 });
@@ -46,6 +48,7 @@ const refusalQuery = fields(
 async function refusals(
   options: AdminOptions,
   { domain: only, rule, request, after = 0, of = 'refused', since, count = 50 }: ValueOf<typeof refusalQuery>,
+  scope: Scope,
 ): Promise<RefusalPage> {
   const reports = await askPart<RefusalReport>(options, 'refusals', { of });
   if (reports.length === 0)
@@ -54,6 +57,7 @@ async function refusals(
       : new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const isChosen = ({ atMs, domain: name, requestId, descriptors }: SampledRefusal): boolean =>
     atMs > after &&
+    scope.hasDomain(name) &&
     (request === undefined || requestId === keptText(request)) &&
     (only === undefined || name === only) &&
     (rule === undefined || descriptors.some((one) => one.rule === rule));

@@ -52,21 +52,16 @@ export class ReplayEngine {
   #nowMs = 0;
   /** Whether the current request has hashed values. */
   #isHashed = false;
-  /** Rules for requests with hashed values. */
-  #hashBlind: RuleTree | undefined;
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
     const clock = (): number => this.#nowMs;
+    const blind = hashBlind(rules);
     const offline = createOfflineDecider(clock, modes, memory);
     this.#memory = offline.memory;
     this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
     this.#decider = {
       ...offline,
-      rules: () => {
-        if (!this.#isHashed) return rules;
-        this.#hashBlind ??= hashBlind(rules);
-        return this.#hashBlind;
-      },
+      rules: () => (this.#isHashed ? blind : rules),
       overrides: this.#overrides,
       estimates: createEstimates(),
       counters: (limit, domain, entries) => {
@@ -166,10 +161,18 @@ export async function replay(traffic: RecordedTraffic, run: Replay): Promise<voi
   }
 }
 
+/** The answer to a request, whose response follows at once if it passes. */
+function answerWhole(rules: ReplayEngine, recorded: RecordedRequest): ReplayedAnswer {
+  const answer = rules.answer(recorded);
+  const { report: request } = recorded;
+  if (request && answer.code === 'OK') rules.answer({ ...recorded, request });
+  return answer;
+}
+
 function replayOne(recorded: RecordedRequest, { rules, against, observers, counts }: Replay): void {
   try {
-    const answer = rules.answer(recorded);
-    const other = against?.answer(recorded);
+    const answer = answerWhole(rules, recorded);
+    const other = against && answerWhole(against, recorded);
     for (const observer of observers) observer.observe(recorded, answer, other);
   } catch (error) {
     if (!(error instanceof InvalidRequest || error instanceof TooCostly)) throw error;

@@ -1,5 +1,4 @@
 import { isHash } from '../../base/hashed.ts';
-import { namesValues, withOpaqueValues } from '../../engine/rules/match/level.ts';
 import { type Entry, findNode } from '../../engine/rules/match/match.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import { matchDigest } from '../lab/record/hashing.ts';
@@ -7,7 +6,6 @@ import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.
 
 /** A rule set that answers requests with hashed values. */
 interface Side {
-  /** Rules for requests with hashed values; see `hashBlind`. */
   readonly rules: RuleTree;
   readonly digest: string;
   /** Whether these rules match like all rules in use during the recording. */
@@ -24,7 +22,7 @@ export class HashedValues implements ReplayObserver {
   mismatched = 0;
 
   constructor(trees: readonly RuleTree[]) {
-    this.#sides = trees.map((tree) => ({ rules: hashBlind(tree), digest: matchDigest(tree), isAsRecorded: false }));
+    this.#sides = trees.map((tree) => ({ rules: tree, digest: matchDigest(tree), isAsRecorded: false }));
   }
 
   /** @param digest  digest of the rules that matched requests before their values were hashed */
@@ -67,13 +65,21 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
   for (const entry of entries) {
     if (!level) return false;
     if (isHash(entry.value) && namesValues(level, entry.key)) return true;
-    level = findNode(level, entry)?.children;
+    level = findNode(level, entry, undefined, isHash)?.children;
   }
   return false;
 }
 
+/** Whether a level has nodes for certain values of this key. */
+function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
+  const branch = byKey.get(key);
+  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
+  const keyed = branch ? branch.keyPatterns : keyPatterns;
+  return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
+}
+
 /**
- * Copies rules so that a hash matches no value pattern. The original value matched none either (see `needsValue`), so
- * under the recorded rules, its hash matches the same rule whatever its characters.
+ * Rules under which a hash matches no value pattern. The original value matched none either (see `needsValue`), so under
+ * the recorded rules, its hash matches the same rule whatever its characters.
  */
-export const hashBlind = (rules: RuleTree): RuleTree => withOpaqueValues(rules, isHash);
+export const hashBlind = (rules: RuleTree): RuleTree => ({ ...rules, isOpaque: isHash });

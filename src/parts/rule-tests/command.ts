@@ -9,23 +9,31 @@ export function addTestCommand(program: Command, surroundings: Surroundings): vo
     .description('Run tests of rule files: which rule a request matches, and its answer. Exits with 1 if a test fails.')
     .argument('<file...>', 'YAML files of tests')
     .option('--rules <path>', 'rule file or directory, instead of the one that the tests name')
-    .action((files: readonly string[], { rules }: { readonly rules?: string }) =>
-      testRules(files, rules, surroundings),
-    );
+    .option('--json', 'print the results as JSON', false)
+    .action((files: readonly string[], flags: TestFlags) => testRules(files, flags, surroundings));
+}
+
+interface TestFlags {
+  readonly rules?: string;
+  readonly json: boolean;
 }
 
 async function testRules(
   files: readonly string[],
-  rules: string | undefined,
-  { env, print, fail }: Surroundings,
+  { rules, json }: TestFlags,
+  { env, print, fail, exitWith }: Surroundings,
 ): Promise<void> {
-  const [{ runRuleTests }, { InvalidSettings }, { printableLines }] = await Promise.all([
+  const [{ runRuleTests }, { InvalidSettings }, { printableJson, printableLines }] = await Promise.all([
     import('./rule-tests.ts'),
     import('../../settings/values.ts'),
     import('../../base/printable.ts'),
   ]);
   try {
     const { lines, failed } = await runRuleTests(files, rules, env);
+    if (json) {
+      print(printableJson({ failed, results: lines }));
+      return exitWith(failed > 0 ? 1 : 0);
+    }
     for (const line of lines) print(printableLines(line));
     if (failed > 0) fail(`${failed} of ${lines.length} failed`);
   } catch (error) {

@@ -4,7 +4,7 @@ import { type Answer, decide, type RequestDescriptor, type Verdict } from '../..
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { explain } from '../../engine/rules/match/explain.ts';
+import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';

@@ -3,10 +3,7 @@ import { after, type Eventual } from '../../base/later.ts';
 import type { Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { SiteTransfer } from '../../engine/holds/claim.ts';
-import { isSiteShare } from '../../engine/holds/limits.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
-import { isBucket } from '../../engine/holds/site-part.ts';
-import { hitsPerSite, missingHits, type SiteShareLimit, SLOT_MS } from '../../engine/holds/site-share.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { PeerReport } from '../../operate/answers/sites.ts';
@@ -14,6 +11,8 @@ import type { PeerCounts } from '../../operate/observe/site-counts.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
 import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
+import { isBucket } from './site-part.ts';
+import { hitsPerSite, isSiteShare, missingHits, type SiteShareLimit, SLOT_MS } from './site-share.ts';
 
 /** Another site, and how to call it. */
 export interface Peer {
@@ -204,7 +203,7 @@ export function peerReport({ site, counts }: Peer, nowMs: number): PeerReport {
 }
 
 /** The part of a ledger that decisions use. */
-export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 
 /**
  * Wraps a ledger so that hits for counters that run low are borrowed from other sites. Costs nothing while no counter

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
-import { table } from '../../base/texts.ts';
+import { count as grouped, table } from '../../base/texts.ts';
 import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
@@ -57,9 +57,9 @@ function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly str
     roundTripMs > 0 ? `${Math.round(roundTripMs)} ms` : '-',
     agoText(silentMs),
     agoText(counts.askedMsAgo),
-    String(counts.failures),
-    String(counts.untimely),
-    String(counts.borrowed),
+    grouped(counts.failures),
+    grouped(counts.untimely),
+    grouped(counts.borrowed),
   ]);
   const [head = '', ...lines] = table([
     ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
@@ -88,7 +88,7 @@ function shareTable({ limits, more }: ShareList, { site }: SiteList, paint: Pain
 }
 
 const limitHead = (one: ListedShare, paint: Paint): string => {
-  const of = `${one.limit}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
+  const of = `${one.limit.replace(/\d{4,}/g, (digits) => grouped(Number(digits)))}, ${modeText(one)}, ${duration(Math.max(one.leftMs, 1))} left`;
   return `${paint.strong(`${one.domain} ${shownEntries(one.entries)}`)}  ${paint.dim(one.rule)}\n  ${of}${errorText(one, paint)}`;
 };
 
@@ -108,10 +108,10 @@ function siteTable({ sites }: ListedShare, own: string, paint: Paint): readonly 
     ['SITE', 'BASE', 'MOVED', 'PART', 'USED', ''],
     ...sites.map(({ site, base, moved, share, used, ...more }: SitePortion) => [
       site,
-      String(base),
-      moved > 0 ? `+${moved}` : String(moved),
-      String(share),
-      used === undefined ? '?' : String(used),
+      grouped(base),
+      moved > 0 ? `+${grouped(moved)}` : grouped(moved),
+      grouped(share),
+      used === undefined ? '?' : grouped(used),
       ageText(more, site === own),
     ]),
   ]);

@@ -1,12 +1,12 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
-import { isSiteShare, type Limit } from '../../engine/holds/limits.ts';
-import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { createTransfer, type Peer } from './borrower.ts';
 import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
+import { isSiteShare, type SiteShareLimit } from './site-share.ts';
 
 /** A counter whose hits other sites request. */
 interface LentCounter {

@@ -1,9 +1,9 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Reply } from '../../engine/backends/backend.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
-import { isSiteShare, nominalCapacity } from '../../engine/holds/limits.ts';
-import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { nominalCapacity } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
+import { isSiteShare, type SiteShareLimit } from './site-share.ts';
 
 /** A counter that is running low at its site. */
 export interface LowCounter {

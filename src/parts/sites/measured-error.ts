@@ -1,7 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
-import { siteTotal } from '../../engine/holds/site-part.ts';
-import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { siteTotal } from './site-part.ts';
+import type { SiteShareLimit } from './site-share.ts';
 
 /** Time for which the maximum error is shown. */
 const SHOWN_MS = 60_000;

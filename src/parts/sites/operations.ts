@@ -21,6 +21,7 @@ export function siteOperations(options: AdminOptions) {
     operation('GET /api/v1/sites', {
       summary: 'the sites that share limits, and the exchanges of this instance with each',
       need: 'open',
+      domains: 'any',
       answers:
         'Exchanges since the start, borrowed hits, and the milliseconds since the last answer (-1: there was none). `state` is in_step, cut_off, or idle: no exchange in the last ten seconds. `errorRatio` is the largest excess over a limit in the last minute, `errorBound` the max_error of its rule.',
       answer: (): SiteList => {
@@ -39,10 +40,14 @@ export function siteOperations(options: AdminOptions) {
     operation('GET /api/v1/sites/limits', {
       summary: 'shares and use, by site, of the limits that this instance exchanged in the last ten seconds',
       need: 'read',
+      domains: 'selected',
       query: fields({}, { count: pageSize(MAX_LIMITS) }),
       answers:
         'Counters with the base of each site, the hits moved between it and this site, and its use as of its last answer. Moves between other sites are not known here. `more` counts the others.',
-      answer: ({ query: { count = DEFAULT_LIMITS } }) => listShares(options, known().names, count),
+      answer: async ({ query: { count = DEFAULT_LIMITS }, scope }) => {
+        const { limits, more } = await listShares(options, known().names, count);
+        return { limits: limits.filter(({ domain }) => scope.hasDomain(domain)), more };
+      },
     }),
   ];
   return { operations };

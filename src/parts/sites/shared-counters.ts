@@ -1,10 +1,10 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import type { SiteReport } from '../../engine/holds/reports.ts';
-import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import { createTransfer } from './borrower.ts';
 import type { LowCounter } from './low-counters.ts';
+import type { SiteShareLimit } from './site-share.ts';
 
 /** A process's report on one counter that sites share, in whole hits, or in tokens for a bucket. */
 export interface SharedCounter {

@@ -1,7 +1,5 @@
 import { findCounter } from '../../engine/decide/counter-key.ts';
-import { isSiteShare, namedAlgorithm } from '../../engine/holds/limits.ts';
-import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from '../../engine/holds/site-part.ts';
-import type { SiteShareLimit } from '../../engine/holds/site-share.ts';
+import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
@@ -9,6 +7,8 @@ import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
 import type { ListedShare, ShareList, SitePortion } from '../../operate/answers/sites.ts';
 import { computeErrorRatio } from './measured-error.ts';
 import type { SharedCounter, SharedPlace, SharedReport } from './shared-counters.ts';
+import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from './site-part.ts';
+import { isSiteShare, type SiteShareLimit } from './site-share.ts';
 
 /** Finds the counters that processes exchange with other sites, and the rule of each. */
 interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash' | 'clock' | 'counters'> {

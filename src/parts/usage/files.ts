@@ -112,12 +112,16 @@ export class FileUsage implements UsageStore {
       await this.#write(hour, { id: batch, batches: [batch], slices: roundUp(own.length / SLICE_ROWS), rows: [own] });
   }
 
-  report(query: UsageQuery): Promise<UsageReport> {
+  report(query: UsageQuery, isWanted = () => true): Promise<UsageReport> {
+    const isRead = (): true => {
+      if (!isWanted()) throw new Error('the client has gone');
+      return true;
+    };
     return this.#retry(async () => {
       const hours = byHour((await this.#list()).filter(({ hour }) => hour >= query.fromHour && hour < query.toHour));
       const parts: OpenedPart[] = [];
       for (const ofHour of hours.values()) parts.push(...(await choose(ofHour)).parts);
-      return reportPasses(query, sumParts(parts, query));
+      return reportPasses(query, sumParts(parts, query, isRead));
     });
   }
 

@@ -12,6 +12,9 @@ import type { UsageStore } from './usage-store.ts';
 /** Package that usage in PostgreSQL needs in addition: an optional peer dependency. */
 const PACKAGE = 'pg';
 
+/** Until then the processes that answer requests may still start. */
+const START_MS = 10_000;
+
 interface UsageSources extends Pick<AdminOptions, 'ask' | 'askOne' | 'rules' | 'hash'> {
   /** The counters are in the memory of each decider. */
   readonly isInMemory: boolean;
@@ -41,7 +44,7 @@ export function openUsage(
       retention: background.add('usage_retention', 'deleting old usage'),
       rows: background.add('usage_rows', 'keeping every row of usage'),
     });
-    const state = background.add('usage', 'collecting usage');
+    const state = background.add('usage', 'collecting usage', START_MS);
     add({ close: every(settings.intervalMs, () => void state.run(() => collector.collect())) }); // what is left is collected after the next start
     return { store };
   });

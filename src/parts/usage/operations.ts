@@ -22,7 +22,7 @@ import type { ForgottenUsage, UsageAnswer } from '../../operate/answers/usage.ts
 import type { OpenOperatorPart, OperatorPart } from '../../serve/control/part.ts';
 import type { ProcessContext } from '../../serve/parts/process-context.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { type UsageQuery, type UsageStore, usageGroups, usagePeriods } from './usage-store.ts';
+import { type UsageQuery, type UsageStore, type UsageSum, usageGroups, usagePeriods } from './usage-store.ts';
 
 /** More would not fit into the memory of this process together with the sums of a report. */
 const MAX_ROWS = 100_000;
@@ -62,15 +62,19 @@ export function usageOperations(options: UsageOptions): readonly ApiOperation[] 
     operation('GET /api/v1/usage', {
       summary: 'admitted hits by domain, rule and key (USAGE_DIR, USAGE_URL)',
       need: 'read',
+      domains: 'named',
       query: usageParameters,
       answers:
-        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`. Values are hashes if HASH_KEYS was set when they were collected. Reports are made one after the other; status 429: this token waits for 4 already.',
+        'Sums of admitted hits, less those given back: by day or hour if asked for, then the highest first. `hits` is their total, and `spent` that of budgets, whose rows have a currency: in billionths of it. `more` counts the rows beyond `count`, and `next` is `after` of their page; pages are exact if `to` is over. Values are hashes if HASH_KEYS was set when they were collected. Reports are made one after the other; status 429: this token waits for 4 already.',
       answer: ({ client, query, request }) =>
-        turns.take(client.name, request, () => reportUsage({ store: options.usage, clock: options.clock }, query)),
+        turns.take(client.name, request, (isWanted) =>
+          reportUsage({ store: options.usage, clock: options.clock, isWanted }, query),
+        ),
     }),
     operation('POST /api/v1/usage/forget', {
       summary: 'deletes the usage of a descriptor, and of those that begin with it',
       need: 'operate',
+      domains: 'named',
       body: changeBody,
       answers: '`rows`: how many were deleted. What was counted in the last `againAfterMs` may be kept afterwards.',
       answer: ({ client, body }) => forget(options, client.name, body),
@@ -84,7 +88,11 @@ class Turns {
   readonly #waiting = new Map<string, number>();
 
   /** @throws ApiProblem  429 */
-  async take<T>(name: string, { socket }: Pick<IncomingMessage, 'socket'>, report: () => Promise<T>): Promise<T> {
+  async take<T>(
+    name: string,
+    { socket }: Pick<IncomingMessage, 'socket'>,
+    report: (isWanted: () => boolean) => Promise<T>,
+  ): Promise<T> {
     const waiting = this.#waiting.get(name) ?? 0;
     if (waiting >= MAX_REPORTS)
       throw new ApiProblem(429, `'${name}' waits for ${waiting} reports of usage: ask again when one has arrived`, {
@@ -93,7 +101,7 @@ class Turns {
     this.#waiting.set(name, waiting + 1);
     const own = this.#last.then(() => {
       if (socket.destroyed) throw new ApiProblem(503, 'the client has gone');
-      return report();
+      return report(() => !socket.destroyed);
     });
     this.#last = own.catch(() => {});
     try {
@@ -117,6 +125,7 @@ const usageParameters = fields(
     rule: onlyRule,
     key: { ...text, description: 'one key, as reports show it: `user=alice`' },
     count: pageSize(MAX_ROWS),
+    after: { ...text, description: '`next` of the previous page: only the rows after it, and their totals' },
     part: { ...whole, minimum: 0, maximum: MAX_PARTS - 1, description: 'with parts: which of them' },
     parts: {
       ...whole,
@@ -129,9 +138,16 @@ const usageParameters = fields(
 );
 type UsageParameters = ValueOf<typeof usageParameters>;
 
+interface ReportSources {
+  readonly store: Pick<UsageStore, 'report'> | undefined;
+  readonly clock: Clock;
+  /** Whether the client still waits for it. */
+  readonly isWanted?: () => boolean;
+}
+
 /** @throws ApiProblem */
 export async function reportUsage(
-  { store, clock }: { readonly store: Pick<UsageStore, 'report'> | undefined; readonly clock: Clock },
+  { store, clock, isWanted }: ReportSources,
   asked: { readonly [P in keyof UsageParameters]: UsageParameters[P] | undefined },
 ): Promise<UsageAnswer> {
   if (!store) throw noUsage();
@@ -141,8 +157,10 @@ export async function reportUsage(
   if (part >= parts) throw new ApiProblem(400, `part must be below parts, got ${part} of ${parts}`);
   const fromHour = Math.floor((from === undefined ? startOfMonth(nowMs) : readTime('from', from)) / unitMs.HOUR);
   const toHour = Math.ceil((to === undefined ? nowMs : readTime('to', to)) / unitMs.HOUR);
-  const query: UsageQuery = { ...only, by, per, count, fromHour, toHour };
-  const { rows, more, hits, spent } = await store.report(query).catch(refuseFailed);
+  const after = only.after === undefined ? undefined : readCursor(only.after);
+  const query: UsageQuery = { ...only, after, by, per, count, fromHour, toHour };
+  const { rows, more, hits, spent } = await store.report(query, isWanted).catch(refuseFailed);
+  const last = rows.at(-1);
   return {
     from: rfc3339(fromHour * unitMs.HOUR),
     to: rfc3339(toHour * unitMs.HOUR),
@@ -151,6 +169,7 @@ export async function reportUsage(
     hits,
     ...(Object.keys(spent).length > 0 && { spent }),
     more,
+    ...(more > 0 && last && { next: cursorOf(last) }),
     rows: rows.map((row) => ({
       domain: row.domain,
       ...(by !== 'domain' && { rule: row.rule }),
@@ -160,6 +179,28 @@ export async function reportUsage(
       ...(row.currency !== undefined && { currency: row.currency }),
     })),
   };
+}
+
+/** The place of a row in its report. */
+const cursorOf = ({ hour = 0, hits, domain, rule, key, currency = '' }: UsageSum): string =>
+  Buffer.from(JSON.stringify([hour, hits, domain, rule, key, currency])).toString('base64url');
+
+/** @throws ApiProblem  400 */
+function readCursor(written: string): UsageSum {
+  const [hour, hits, ...names] = parseCursor(written);
+  const [domain, rule, key, currency] = names.filter((name) => typeof name === 'string');
+  if (typeof hour !== 'number' || typeof hits !== 'number' || domain === undefined || currency === undefined)
+    throw new ApiProblem(400, 'the query is not valid: after must be the `next` of a previous page');
+  return { hour, hits, domain, rule: rule ?? '', key: key ?? '', currency: currency === '' ? undefined : currency };
+}
+
+function parseCursor(written: string): readonly unknown[] {
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(written, 'base64url').toString());
+    return Array.isArray(parsed) ? parsed : [];
+  } catch {
+    return [];
+  }
 }
 
 function refuseFailed(error: Error): never {

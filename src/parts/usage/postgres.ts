@@ -79,7 +79,17 @@ export class PostgresUsage implements UsageStore {
     return `the database has refused ${refused}${refused === MAX_COUNTED ? ' or more' : ''} rows, which are in the table weir_usage_quarantine`;
   }
 
-  async report({ fromHour, toHour, by, per, count, part = 0, parts = 1, ...only }: UsageQuery): Promise<UsageReport> {
+  async report({
+    fromHour,
+    toHour,
+    by,
+    per,
+    count,
+    part = 0,
+    parts = 1,
+    after,
+    ...only
+  }: UsageQuery): Promise<UsageReport> {
     await this.#migrate();
     const columns = groupColumns[by];
     const period = periods[per];
@@ -90,7 +100,16 @@ export class PostgresUsage implements UsageStore {
     });
     const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
     if (parts > 1) filters.push(`AND (hashtext(${by}) & 2147483647) % ${parts} = ${part}`);
-    const of = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups}`;
+    const order = [...(per === 'total' ? [] : [period]), '-sum(hits)', ...columns.map((name) => `${name} COLLATE "C"`)];
+    const given = after && [
+      ...(per === 'total' ? [] : [after.hour ?? 0]),
+      -after.hits,
+      ...columns.map((name) => after[name] ?? ''),
+    ];
+    const later = given
+      ? `HAVING (${order.join(', ')}) > (${given.map((one) => `$${values.push(one)}`).join(', ')})`
+      : '';
+    const of = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups} ${later}`;
     const { rows } = await this.#query<ReportedRow>(
       `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of}
        ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
@@ -208,7 +227,7 @@ interface Total extends Pick<ReportedRow, 'currency' | 'hits'> {
   readonly rows: string | number;
 }
 
-const groupColumns: Readonly<Record<UsageGroup, readonly string[]>> = {
+const groupColumns: Readonly<Record<UsageGroup, readonly ('domain' | 'rule' | 'currency' | 'key')[]>> = {
   domain: ['domain', 'currency'],
   rule: ['domain', 'rule', 'currency'],
   key: ['domain', 'rule', 'currency', 'key'],

@@ -39,9 +39,12 @@ export interface UsageQuery {
   /** Only the rows of one of several parts of about equal size, from 0. Default: all rows. */
   readonly part?: number | undefined;
   readonly parts?: number | undefined;
+  /** Only rows after this one. */
+  readonly after?: UsageSum | undefined;
 }
 
-interface UsageSum {
+/** A row of a report. */
+export interface UsageSum {
   readonly domain: string;
   /** Empty unless the report is by rule or key. */
   readonly rule: string;
@@ -73,7 +76,8 @@ export interface UsageStore {
   add(batch: string, rows: readonly UsageRow[]): Promise<void>;
   /** How many rows could not be stored, and where they are until an operator removes them; undefined: none. */
   refused(): Promise<string | undefined>;
-  report(query: UsageQuery): Promise<UsageReport>;
+  /** @param isWanted  asked meanwhile: if not, the report need not be finished */
+  report(query: UsageQuery, isWanted?: () => boolean): Promise<UsageReport>;
   /** Deletes the rows of a key, and of longer ones that begin with its entries. @returns their number */
   forget(domain: string, key: string): Promise<number>;
   /** The last hour with usage below an hour; undefined if there is none. */
@@ -132,7 +136,7 @@ export class UsageSums {
 
   /** Adds a row, if the query selects it. */
   add(row: UsageRow): void {
-    const { by, per, ...only } = this.#query;
+    const { by, per, after: _, ...only } = this.#query;
     const { domain, hits, currency } = row;
     if (row.hour < only.fromHour || row.hour >= only.toHour) return;
     if (only.domain !== undefined && domain !== only.domain) return;
@@ -145,8 +149,9 @@ export class UsageSums {
   }
 
   report(): UsageReport {
-    const { count } = this.#query;
-    const rows = [...this.#sums.values()].sort(compare);
+    const { count, after } = this.#query;
+    const all = [...this.#sums.values()];
+    const rows = (after ? all.filter((one) => compare(one, after) > 0) : all).sort(compare);
     let total = 0;
     const spent: Record<string, number> = {};
     for (const { hits, currency } of rows)
@@ -235,7 +240,7 @@ export async function reportPasses(query: UsageQuery, passes: AsyncIterable<Usag
 
 /** By period, then the most hits first, then by domain, rule, currency and key. */
 function compare(one: UsageSum, other: UsageSum): number {
-  if (one.hour !== other.hour) return (one.hour ?? 0) - (other.hour ?? 0);
+  if ((one.hour ?? 0) !== (other.hour ?? 0)) return (one.hour ?? 0) - (other.hour ?? 0);
   if (one.hits !== other.hits) return other.hits - one.hits;
   for (const name of ['domain', 'rule', 'currency', 'key'] as const)
     if (one[name] !== other[name]) return (one[name] ?? '') < (other[name] ?? '') ? -1 : 1;

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { SourcedRules } from '../../operate/admin/options.ts';
+import { Incidents } from '../../operate/console/incidents.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
@@ -16,7 +17,7 @@ interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'firstNumber' | 'localToken'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'incidents' | 'firstNumber' | 'localToken'>;
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;
@@ -52,7 +53,8 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
-    const sources = { core, responders: deciders, statistics, earlier, version, ...start };
+    const incidents = new Incidents(start.incidents, (kept) => send({ kind: 'incidents', incidents: kept }));
+    const sources = { core, responders: deciders, statistics, earlier, version, ...start, incidents };
     const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);

@@ -21,11 +21,13 @@ export function createTotals(statistics: Statistics) {
       states.set(decider, state);
       for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) onCallFinished(method, status, ms);
     },
-    /** Records that a decider has ended. Its counts are kept; its cache, leases and delayed calls are gone. */
+    /** Records that a decider has ended. Its counts are kept; its calls, cache and leases are gone. */
     ended(decider: number): void {
       const state = states.get(decider);
       states.delete(decider);
-      if (state) kept = addFigures(kept, keptFigures(state.figures));
+      if (!state) return;
+      kept = addFigures(kept, keptFigures(state.figures));
+      statistics.missed('lost', state.figures.inFlight);
     },
     figures: (): ReportedFigures =>
       all().reduce((total, { figures }) => addFigures(total, figures), addFigures(readFigures(), kept)),

@@ -5,6 +5,7 @@ import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
+import type { KeptIncident } from '../../operate/console/incidents.ts';
 import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
@@ -122,6 +123,8 @@ export interface ControlStart {
   readonly isReplacement: boolean;
   /** Current overrides; undefined if none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
+  /** Those of the control processes before it. */
+  readonly incidents: readonly KeptIncident[];
   /** Its questions have this number and higher ones: replies with lower numbers are for a process before it. */
   readonly firstNumber: number;
 }
@@ -153,6 +156,8 @@ export type FromControl =
   | SpreadMessage
   | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
   | { readonly kind: 'opened'; readonly about: About }
+  /** All incidents of the last day, after each change, for the next control process. */
+  | { readonly kind: 'incidents'; readonly incidents: readonly KeptIncident[] }
   /** Sent every second by a process that is open. */
   | { readonly kind: 'alive' }
   /** This process cannot start. */

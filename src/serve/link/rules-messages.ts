@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../engine/holds/site-share.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
 import type { PackedDomain, PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';

@@ -37,21 +37,21 @@ export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
 /**
  * The first message to a control process.
  *
- * @param number     of the control processes before it
- * @param overrides  the current ones; undefined if none have been set
+ * @param number  of the control processes before it
+ * @param kept    the state that those have left
  */
 export const startMessage = (
   source: ControlSource,
   number: number,
-  overrides: ControlStart['overrides'],
+  kept: Pick<ControlStart, 'overrides' | 'incidents'>,
 ): ToControl => ({
   kind: 'start',
-  start: { ...source, localToken, isReplacement: number > 0, overrides, firstNumber: number * NUMBERS_EACH },
+  start: { ...source, ...kept, localToken, isReplacement: number > 0, firstNumber: number * NUMBERS_EACH },
 });
 
 /** Starts the first control process, which loads its modules and reads rules while this one loads the service. */
 export function startControl(source: ControlSource): ChildProcess {
   const control = forkControl();
-  control.send(startMessage(source, 0, undefined), () => {}); // a failure is followed by its end
+  control.send(startMessage(source, 0, { overrides: undefined, incidents: [] }), () => {}); // a failure is followed by its end
   return control;
 }

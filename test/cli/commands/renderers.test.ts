@@ -7,7 +7,7 @@ import { renderAudit, renderTop, renderUnmatched } from '../../../src/cli/comman
 import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
-import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/command.ts';
+import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import { renderOverride, renderOverrides, renderRemoved } from '../../../src/parts/overrides/command.ts';
@@ -152,7 +152,19 @@ const views: Readonly<Record<string, (of: Made) => View>> = {
     {
       sites: {
         ...{ site: text, errorRatio: 0, errorBound: 1, lost: [text] },
-        peers: [{ site: other, state: 'cut_off', roundTripMs: 1, silentMs: 1, askedMsAgo: 1, problem: text }],
+        peers: [
+          {
+            site: other,
+            state: 'cut_off',
+            roundTripMs: 1,
+            silentMs: 1,
+            askedMsAgo: 1,
+            problem: text,
+            failures: 0,
+            untimely: 0,
+            borrowed: 0,
+          },
+        ],
       },
       shares: {
         more: 0,

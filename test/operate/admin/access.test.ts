@@ -98,6 +98,10 @@ test('ADMIN_TOKEN is one secret, or several with names and roles', () => {
     { name: 'b', role: 'operate', secret: 'z' },
   ]);
   expect(parseTokens('a:read:x,a:operate:y')).toBeUndefined();
+  expect(parseTokens('a:read@shop+till.eu:x:y,b:operate:z')).toEqual([
+    { name: 'a', role: 'read', domains: ['shop', 'till.eu'], secret: 'x:y' },
+    { name: 'b', role: 'operate', secret: 'z' },
+  ]);
 });
 
 test('sessions of a token that may only read end no session of an operator', () => {
@@ -111,4 +115,20 @@ test('sessions of a token that may only read end no session of an operator', () 
   for (let count = 0; count < 1_000; count++) sessions.open(reader, request());
   expect(sessions.of(ofOperator)?.token).toBe(operator);
   expect(sessions.of(ofReader)).toBeUndefined();
+});
+
+test.each<[string, string, Record<string, string>, string | number]>([
+  ['names a person', '10.0.0.7', { 'x-user': 'anna@example.com' }, 'anna@example.com'],
+  ['names nobody', '10.0.0.7', {}, 'ben'],
+  ['adds to the name that the client sent', '10.0.0.7', { 'x-user': 'eve, anna' }, 403],
+  ['is none, since its address is another', '10.0.0.8', { 'x-user': 'eve' }, 'ben'],
+])('a proxy that %s', (_, from, headers, expected) => {
+  const identity = { header: 'x-user', isTrusted: (address: string) => address === '10.0.0.7' };
+  expect(admitted(request({ ...bearer('s2'), ...headers }, from), 'read', { tokens, identity })).toBe(expected);
+});
+
+test('a name of a proxy gives no access without a token', () => {
+  const identity = { header: 'x-user', isTrusted: () => true };
+  expect(admitted(request({ 'x-user': 'anna' }), 'read', { tokens, identity })).toBe(401);
+  expect(admitted(request({ 'x-user': 'anna' }), 'open', { tokens, identity })).toBe('anonymous, without values');
 });

@@ -8,6 +8,7 @@ import { Unmatched } from '../../../src/operate/admin/unmatched.ts';
 import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { wholeScope } from '../../helpers/scope.ts';
 import { until } from '../../helpers/until.ts';
 
 const access = { tokens: [], sessions: { of: () => undefined, open: jest.fn(), close: jest.fn() } };
@@ -29,7 +30,11 @@ test('pipelined requests are answered one at a time, and no longer after the cli
   });
   const errors: unknown[] = [];
   const onError = (error: unknown): void => void errors.push(error);
-  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, operationRoutes([slow], access, onError), onError);
+  server = await startHttpServer(
+    { host: '127.0.0.1', port: 0 },
+    operationRoutes([slow], { access, rules: () => undefined, onError }),
+    onError,
+  );
   const client = connect(server.port, '127.0.0.1');
   client.write(pipelined);
   await until('the first answer', () => ends.length > 0);
@@ -74,7 +79,7 @@ function unmatchedOf(descriptors: number, step: () => void, wait: () => Promise<
   const found = viewOperations(options).find(({ path }) => path === '/api/v1/unmatched');
   if (!found) throw new Error('there is no such operation');
   return (request: { readonly isGone: boolean }) =>
-    found.answer({ client: { seesValues: true }, query: { count: 500 }, request } as never);
+    found.answer({ client: { seesValues: true }, scope: wholeScope, query: { count: 500 }, request } as never);
 }
 
 test('a request whose processes do not reply does not delay the answers to others', async () => {

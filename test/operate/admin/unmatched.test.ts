@@ -4,7 +4,7 @@ import type { Answer } from '../../../src/engine/decide/decide.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
-import { describeUnmatched, isOfDomain, Unmatched } from '../../../src/operate/admin/unmatched.ts';
+import { describeUnmatched, domainOf, Unmatched } from '../../../src/operate/admin/unmatched.ts';
 import { numbers } from '../../helpers/numbers.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { until } from '../../helpers/until.ts';
@@ -171,7 +171,7 @@ test('domains and entries of unmatched descriptors are kept apart for any texts,
     ['a\0b', '|0:'],
     [cut, cut],
   ]);
-  expect(list.entries.filter((one) => isOfDomain(one, 'a'))).toHaveLength(1);
+  expect(list.entries.filter((one) => domainOf(one) === 'a')).toHaveLength(1);
 });
 
 test('the work for one list is bounded, and the next list continues it', async () => {

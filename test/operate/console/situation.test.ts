@@ -1,6 +1,12 @@
 import '../../helpers/realm.ts';
 import type { StatusFinding } from '../../../src/operate/answers/status.ts';
-import { type Incident, Incidents, type Outcomes, offeredOf } from '../../../src/operate/console/incidents.ts';
+import {
+  type Incident,
+  Incidents,
+  type KeptIncident,
+  type Outcomes,
+  offeredOf,
+} from '../../../src/operate/console/incidents.ts';
 import { describeSituation, incidentText } from '../../../src/operate/console/situation.ts';
 import { StoreLatency } from '../../../src/operate/console/store-latency.ts';
 
@@ -15,6 +21,8 @@ interface Event {
   readonly storeMs?: number;
   readonly restarts?: number;
   readonly broken?: boolean;
+  /** The clock jumps by this. */
+  readonly jumpMs?: number;
 }
 
 /** Plays a day second by second, and describes it at any time. */
@@ -33,7 +41,7 @@ class Day {
   }
 
   #step(event: Event): void {
-    this.nowMs += 1_000;
+    this.nowMs += 1_000 + (event.jumpMs ?? 0);
     this.#minute.push(event);
     for (const [reason, count] of Object.entries(event.by ?? {})) this.#by[reason] = (this.#by[reason] ?? 0) + count;
     this.#restarts += event.restarts ?? 0;
@@ -176,6 +184,50 @@ test('a flood is refused: nothing is wrong, and the share is of all requests', (
   const { situation, findings } = new Day().play(60, { outcomes: { passed: 1, refused: 99 } }).describe();
   expect(situation.text).toBe('5,940 of 6,000 requests (99 %) of the last minute were refused, most by shop.user.');
   expect({ level: situation.level, findings }).toEqual({ level: 'calm', findings: [] });
+});
+
+test.each([
+  ['an hour back', -3_600_000],
+  ['an hour ahead', 3_600_000],
+])('a clock that is set %s prolongs and ends no incident', (_, jumpMs) => {
+  const outage = { outcomes: { undecided: 10 }, by: { store: 10 }, away: true };
+  const day = new Day()
+    .play(100, normal)
+    .play(10, outage)
+    .play(1, { ...outage, jumpMs })
+    .play(9, outage)
+    .play(30, normal);
+  const [incident] = day.incidents.list();
+  expect(incident).toMatchObject({ kind: 'outage', undecided: 200, untilMs: day.nowMs - 30_000 });
+  expect(day.describe().situation.text).toMatch(/Redis was away/);
+  expect(day.play(7_300, normal).describe().situation.level).toBe('calm');
+});
+
+test('calls that a decider did not finish when it ended are a number in its incident', () => {
+  const day = new Day().play(10, normal).play(1, { by: { lost: 12 }, outcomes: { passed: 90, undecided: 12 } });
+  day.play(2, normal).play(1, { restarts: 1 });
+  expect(texts(day)).toContain('a decider ended with about 12 calls in flight, and was replaced');
+  expect(day.describe().situation.text).toMatch(/^12 of \d+ requests .* got no decision.*: a decider ended while it/);
+  expect(texts(day.play(60, normal).play(1, { restarts: 1 }))[0]).toBe('a decider ended, and was replaced');
+});
+
+test('incidents outlive the process that gathers them', () => {
+  let kept: readonly KeptIncident[] = [];
+  const second = {
+    isStoreAway: true,
+    lastSuccessAtMs: START_MS,
+    isStoreSlow: false,
+    restarts: 1,
+    hasNewestRules: true,
+  };
+  const one = (nowMs: number) => ({ ...second, nowMs, outcomes: { ...NONE, undecided: 2 }, undecidedBy: { store: 2 } });
+  const first = new Incidents([], (all) => {
+    kept = structuredClone(all);
+  });
+  first.gather(one(START_MS + 1_000));
+  const next = new Incidents(kept);
+  next.gather(one(START_MS + 5_000));
+  expect(next.list()).toMatchObject([{ kind: 'outage', sinceMs: START_MS, undecided: 4 }]);
 });
 
 test('undecided requests come before the store, and both before refusals', () => {

@@ -30,7 +30,8 @@ function after(...states: readonly Partial<TimelineState>[]): Timeline {
   return timeline;
 }
 
-const shown = (timeline: Timeline) => timeline.marks((value) => value);
+const whole = { hasAll: true, hasDomain: () => true };
+const shown = (timeline: Timeline) => timeline.marks((value) => value, whole);
 const textsOf = (timeline: Timeline) => shown(timeline).map(({ text }) => text);
 
 test('each change is marked once', () => {
@@ -54,7 +55,7 @@ test('an override is marked when it is set and when it ends, with its client for
   const timeline = after({ overrides: [block] }, {});
   expect(textsOf(timeline)).toEqual(['Override set by ops: block', 'Override ended']);
   expect(shown(timeline)[0]).toMatchObject({ domain: 'demo', entries: block.entries });
-  expect(timeline.marks(() => '(hidden)')[0]).toMatchObject({ entries: [{ key: 'user', value: '(hidden)' }] });
+  expect(timeline.marks(() => '(hidden)', whole)[0]).toMatchObject({ entries: [{ key: 'user', value: '(hidden)' }] });
 });
 
 test('an override that a process finds at its start is not marked', () => {

@@ -10,6 +10,7 @@ import { CandidateRecords } from '../../../src/parts/candidate/records.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { wholeScope } from '../../helpers/scope.ts';
 
 const posted = (perMinute: number) => ({
   ...{ by: 'anna', reason: 'a test' },
@@ -131,7 +132,7 @@ function comparing(live: string, candidateText: string): () => Promise<unknown> 
   const { operations } = candidateOperations(options, settings as unknown as Settings, unkept);
   const found = operations.find(({ path }) => path === '/api/v1/candidate/diff');
   if (!found) throw new Error('there is no such operation');
-  return async () => found.answer({ query: {} } as Parameters<typeof found.answer>[0]);
+  return async () => found.answer({ query: {}, scope: wholeScope } as Parameters<typeof found.answer>[0]);
 }
 
 test('a comparison lists the added and the removed rules', async () => {

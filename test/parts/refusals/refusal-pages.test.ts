@@ -4,11 +4,13 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { type Answer, decide } from '../../../src/engine/decide/decide.ts';
 import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
+import { refusalOperations } from '../../../src/parts/refusals/operations.ts';
 import { RefusalSample, refusalPage } from '../../../src/parts/refusals/refusals.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
+import { wholeScope } from '../../helpers/scope.ts';
 
 const refused: Answer = { overallCode: 'OVER_LIMIT', verdicts: [], shadowed: false, delayMs: 0 };
 
@@ -146,4 +148,18 @@ descriptors:
   expect(arithmetics).toEqual(['4 + 1 = 5 > 2', '4 + 1 = 5 > 4']);
   const [counts] = [...statistics.rules()];
   expect(counts).toMatchObject({ overLimit: 2, share: { value: 1 } });
+});
+
+test('without an answer of a process, refusals are asked for again, and EXPLAIN_SAMPLE is named only if it is not set', async () => {
+  const statusWith = async (refusals: number): Promise<string> => {
+    const settings = { agent: { refusals } };
+    const { operations } = refusalOperations({ settings, ask: async () => [], hash: undefined } as never); // what it reads
+    const answer = Promise.resolve(operations[0]?.answer({ query: {}, scope: wholeScope } as never));
+    return answer.then(
+      () => 'answered',
+      ({ status, message }: { readonly status: number; readonly message: string }) => `${status} ${message}`,
+    );
+  };
+  expect(await statusWith(100)).toBe('503 no process that answers requests has replied: ask again');
+  expect(await statusWith(0)).toBe('404 no refusals are kept: set EXPLAIN_SAMPLE');
 });

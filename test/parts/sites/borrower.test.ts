@@ -1,6 +1,5 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { type SiteShareLimit, siteShare, siteStanding } from '../../../src/engine/holds/site-share.ts';
 import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import { writeArithmetic } from '../../../src/operate/admin/counter-state.ts';
 import { noPeerCounts } from '../../../src/operate/observe/site-counts.ts';
@@ -8,6 +7,7 @@ import { Borrower, type Peer } from '../../../src/parts/sites/borrower.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import { LowCounters } from '../../../src/parts/sites/low-counters.ts';
 import { MeasuredError } from '../../../src/parts/sites/measured-error.ts';
+import { type SiteShareLimit, siteShare, siteStanding } from '../../../src/parts/sites/site-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';

@@ -1,10 +1,10 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { siteShare } from '../../../src/engine/holds/site-share.ts';
 import { noPeerCounts } from '../../../src/operate/observe/site-counts.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import type { SiteAsk } from '../../../src/parts/sites/messages.ts';
+import { siteShare } from '../../../src/parts/sites/site-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';

@@ -1,8 +1,8 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { isSameLimit } from '../../../src/engine/holds/limits.ts';
-import { maxError, siteAdvance, siteBase, siteRate } from '../../../src/engine/holds/site-part.ts';
-import { siteShare } from '../../../src/engine/holds/site-share.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
+import { maxError, siteAdvance, siteBase, siteRate } from '../../../src/parts/sites/site-part.ts';
+import { siteShare } from '../../../src/parts/sites/site-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';

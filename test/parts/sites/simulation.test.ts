@@ -1,5 +1,5 @@
-import { MAX_SKEW_MS } from '../../../src/engine/holds/site-share.ts';
 import { Random } from '../../../src/parts/simulate/random.ts';
+import { MAX_SKEW_MS } from '../../../src/parts/sites/site-share.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 
 /** The long form: `SITE_SEEDS=10000 npx jest test/parts/sites/simulation`. */

@@ -6,7 +6,7 @@ import {
   type SiteShareLimit,
   SLOT_MS,
   siteShare,
-} from '../../../src/engine/holds/site-share.ts';
+} from '../../../src/parts/sites/site-share.ts';
 
 /** The network between sites, and how it fails. Shares are from 0 to 1, times in milliseconds. */
 export interface Network {

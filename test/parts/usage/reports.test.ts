@@ -5,10 +5,12 @@ import { usageOperations } from '../../../src/parts/usage/operations.ts';
 function open() {
   const running: (() => void)[] = [];
   let most = 0;
-  const report = async () => {
+  const wanted: boolean[] = [];
+  const report = async (_: object, isWanted: () => boolean) => {
     const ended = new Promise<void>((resolve) => running.push(resolve));
     most = Math.max(most, running.length);
     await ended;
+    wanted.push(isWanted());
     return { rows: [], more: 0, hits: 1, spent: {} };
   };
   const [operation] = usageOperations({ usage: { report }, clock: Date.now } as never); // the properties that it reads
@@ -31,7 +33,7 @@ function open() {
       }
     }
   };
-  return { ask, endAll, most: () => most };
+  return { ask, endAll, most: () => most, wanted };
 }
 
 test('reports are made one after the other, and each token waits for a bounded number of them', async () => {
@@ -52,4 +54,15 @@ test('no report is made for a client that has gone meanwhile', async () => {
   socket.destroyed = true;
   await endAll();
   expect([await first, await second]).toEqual([200, 503]);
+});
+
+test('a report learns that its client has gone while it is made', async () => {
+  const { ask, endAll, wanted } = open();
+  const socket = { destroyed: false };
+  const asked = ask('ann', socket);
+  await sleep(1);
+  socket.destroyed = true;
+  await endAll();
+  await asked;
+  expect(wanted).toEqual([false]);
 });

@@ -91,6 +91,25 @@ describe.each(Object.entries(open))('usage in %s', (_, openStore) => {
     );
   });
 
+  test('pages of a report, each after the last row of the one before, are the whole report', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyRow, { minLength: 1, maxLength: 30 }), anyQuery, async (rows, query) => {
+        const store = await openStore();
+        await store.add('batch', rows);
+        const whole = await store.report({ ...query, count: 1_000 });
+        const paged: (typeof whole.rows)[number][] = [];
+        for (let page = await store.report({ ...query, count: 3 }); page.rows.length > 0; ) {
+          paged.push(...page.rows);
+          expect(page.more).toBe(whole.rows.length - paged.length);
+          page = await store.report({ ...query, count: 3, after: page.rows.at(-1) });
+        }
+        expect(paged).toEqual(whole.rows);
+        await store.close();
+      }),
+      { numRuns: 15 },
+    );
+  });
+
   test('sums stop at the largest one, and block no other row', async () => {
     const store = await openStore();
     for (let at = 0; at < 3; at++)

@@ -54,7 +54,7 @@ interface Internals {
 }
 
 /** Whether Redis refused to run a command, and so has not run it. */
-export const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
+const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
 
 class PipelineCommand extends StoreCommand {
   readonly #octets: Buffer;

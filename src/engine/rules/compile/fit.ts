@@ -1,7 +1,9 @@
+import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import type { Spend } from '../../algorithms/limit.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { findNamedRow, namedAlgorithms } from '../../holds/limits.ts';
-import type { SiteSplit } from '../../holds/site-share.ts';
 import type { Block } from '../read/block.ts';
+import { blocking, dividing, format } from '../read/format.ts';
 import { listLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 
@@ -38,12 +40,12 @@ export interface StoreTraits {
 export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
   for (const { values, place } of files) {
     if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
-      const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
+      const message = `${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
       problems.error(place('spend'), message);
     }
     const spend = values.spend ?? store.spend;
     if (store.needsScripts) checkScripts(place('domain'), store.needsScripts, store, problems);
-    if (spend !== ('each' satisfies Spend)) checkScripts(place('spend'), `spend: ${spend}`, store, problems);
+    if (spend !== ('each' satisfies Spend)) checkScripts(place('spend'), spend, store, problems);
     checkNodes(values.descriptors ?? [], { ...store, spend }, problems);
   }
 }
@@ -68,7 +70,7 @@ function checkNodes(
   const { spend } = store;
   for (const node of nodes) {
     for (const limit of listLimits(node)) {
-      const { consistency, charge, sites, reserve, share, schedule = [] } = limit.values;
+      const { consistency, charge, reserve, share, schedule = [] } = limit.values;
       const report = (key: keyof typeof limit.values, message: string): void =>
         problems.error(limit.place(key), message);
       if (consistency === 'leased' && !store.leases)
@@ -80,11 +82,12 @@ function checkNodes(
         );
       if (charge === 'always' && spend !== ('each' satisfies Spend))
         report('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
-      if (sites && !store.split)
-        report('sites', 'sites requires SITE and SITE_PEERS, which name the sites that share the limit');
+      for (const key of dividing)
+        if (limit.values[key] && !store.split)
+          report(key, `${key} requires SITE and SITE_PEERS, which name the sites that share the limit`);
       if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
       if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
-      for (const key of ['sites', 'reserve', 'share'] as const)
+      for (const key of [...dividing, ...blocking, 'reserve', 'share'] as const)
         if (limit.values[key]) checkScripts(limit.place(key), key, store, problems);
       for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }
@@ -103,4 +106,44 @@ function checkAlgorithm(
   if (!startBefore) checkScripts(place('algorithm'), named, store, problems);
   if (store.keepsEntries || !state.keepsEntries) return;
   problems.error(place('algorithm'), `${named} cannot be counted in ${store.name}; use another algorithm, or Redis`);
+}
+
+/**
+ * Writes `consistency: leased` into all limits that can be leased and name no consistency. Does nothing unless the store
+ * leases by default.
+ */
+export function leaseByDefault(
+  files: readonly Block<'file'>[],
+  store: StoreTraits | undefined,
+): readonly Block<'file'>[] {
+  if (!store?.leasesByDefault || !store.leases) return files;
+  return files.map((file) => {
+    const { descriptors, spend = store.spend } = file.values;
+    if (!descriptors || spend !== ('each' satisfies Spend)) return file;
+    return { ...file, values: { ...file.values, descriptors: descriptors.map(leaseNode) } };
+  });
+}
+
+function leaseNode(node: Block<'node'>): Block<'node'> {
+  const { descriptors, rate_limit: limit, rate_limits: limits } = node.values;
+  return {
+    ...node,
+    values: {
+      ...node.values,
+      ...(descriptors && { descriptors: descriptors.map(leaseNode) }),
+      ...(limit && { rate_limit: leaseLimit(limit) }),
+      ...(limits && { rate_limits: limits.map(leaseLimit) }),
+    },
+  };
+}
+
+const leaseLimit = <B extends Block<'rate_limit'>>(limit: B): B =>
+  isLeasable(limit.values) ? { ...limit, values: { ...limit.values, consistency: 'leased' } } : limit;
+
+function isLeasable(values: Block<'rate_limit'>['values']): boolean {
+  const { algorithm = DEFAULT_ALGORITHM, consistency, unlimited, soft = 0, charge = 'accepted' } = values;
+  const leased: readonly string[] = format.rate_limit.consistency.goesWith;
+  if (consistency !== undefined || unlimited || !leased.includes(algorithm)) return false;
+  const others = [...dividing, ...blocking, 'max_delay', 'reserve', 'share'] as const;
+  return soft === 0 && charge === 'accepted' && others.every((key) => values[key] === undefined);
 }

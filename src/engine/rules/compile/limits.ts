@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
+import { limitReaders } from '../../../parts/limit-readers.ts';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import {
   type AlgorithmValues,
   type Calendar,
+  durationMs,
   type LimitNumbers,
   type LimitPolicy,
   type LimitSource,
@@ -13,8 +15,10 @@ import {
   unitMs,
 } from '../../algorithms/limit.ts';
 import { parseAmount, showMoney } from '../../algorithms/money.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import {
   algorithmFor,
+  canBlock,
   findNamedRow,
   isRateLimit,
   isReservation,
@@ -24,17 +28,13 @@ import {
   unitOfNamed,
 } from '../../holds/limits.ts';
 import { lapses, overruns, type ReservationLimit } from '../../holds/reservation.ts';
-import type { SiteSplit } from '../../holds/site-share.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
-import { type Field, format, referenceKeys } from '../read/format.ts';
+import { dividing, type Field, format, referenceKeys } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
-import { durationMs } from '../time/duration.ts';
-import { readAdapt } from './adapt.ts';
 import { readShare } from './share.ts';
-import { readSites } from './sites.ts';
 
 type LimitBlock = Block<'rate_limit'>;
 type Key = keyof LimitBlock['values'];
@@ -96,16 +96,15 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const rate = readRate(values, report);
   if (!rate) return undefined;
   const numbers = { ...rate, soft, windowMs: window.windowMs };
-  const { hasId = false } = modes;
+  const { hasId = false, split } = modes;
   const source = createLimitSource(block, { window, hasId }, problems);
-  const read = policy && readNumbers(algorithm, numbers, source);
-  const adapted = read && readAdapt(block, { fixed: read, hasId }, problems);
-  const counted = policy && adapted && countedBy(adapted, policy);
-  const split = counted && readSites(block, { whole: counted, split: modes.split }, problems);
-  const shared = split && readShare(block, { whole: split, hasId }, problems);
+  let read = policy && readNumbers(algorithm, numbers, source);
+  for (const readKey of Object.values(limitReaders)) read &&= readKey(block, { limit: read, hasId, split }, problems);
+  const counted = policy && read && countedBy(read, policy);
+  const shared = counted && readShare(block, { whole: counted, hasId }, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
-  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
+  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
     report(
       'requests_per_unit',
       `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
@@ -122,7 +121,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
 const MAX_UINT32 = 0xffff_ffff;
 
 /** What budgets cannot have: a number of hits beside the money, or hits that another process counts. */
-const besideBudget = ['requests_per_unit', 'soft', 'burst', 'local_share', 'sites', 'share'] as const;
+const besideBudget = ['requests_per_unit', 'soft', 'burst', 'local_share', 'share', ...dividing] as const;
 
 /** The hits, or the money in billionths, that pass in a window. */
 function readRate(

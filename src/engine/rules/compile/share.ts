@@ -4,6 +4,7 @@ import { isShared, type Limit, limitsInFlight, type SharedLimit } from '../../ho
 import { isFixed } from '../match/matchers.ts';
 import type { Rule } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
+import { dividing } from '../read/format.ts';
 import type { Problems } from '../read/problem.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
@@ -14,18 +15,16 @@ const MAX_LEVELS = 3;
 const MAX_WEIGHT = 1_000;
 
 /**
- * The first key that cannot be used beside `share` or `sites`, since it could let a part exceed its share of the limit,
- * or answer without it.
+ * The first key that cannot be used in a limit with several parts, since it could let a part exceed its share of the
+ * limit, or answer without it.
  */
-export function findExcluded(values: LimitValues, beside: 'share' | 'sites'): keyof LimitValues | undefined {
+export function findExcluded(values: LimitValues): keyof LimitValues | undefined {
   const isAllowed = {
     soft: (values.soft ?? 0) === 0,
-    refill: beside === 'sites' || (values.refill ?? 'continuous') === 'continuous',
     charge: (values.charge ?? 'accepted') === 'accepted',
     consistency: (values.consistency ?? 'strict') === 'strict',
     max_delay: values.max_delay === undefined,
     reserve: values.reserve === undefined,
-    sites: beside === 'sites' || values.sites === undefined,
     active: values.active === undefined,
     schedule: values.schedule === undefined,
     on_change: (values.on_change ?? 'keep') === 'keep',
@@ -49,7 +48,8 @@ export function readShare(
     return problems.error(share.place('spare'), `spare must be 0% to ${MAX_SPARE}%, got '${written}'`);
   if (by === '')
     return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
-  const other = findExcluded(values, 'share');
+  const excluded = [...(values.refill === 'interval' ? (['refill'] as const) : []), ...dividing];
+  const other = findExcluded(values) ?? excluded.find((key) => values[key] !== undefined);
   if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
   if (limitsInFlight(whole)) {
     if (hasId)

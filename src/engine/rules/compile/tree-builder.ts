@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
 import { type Domain, type Level, listRules, type Naming, type Node, type Rule, type RuleTree } from '../match/tree.ts';
@@ -221,8 +221,8 @@ class LazyNode implements Node {
     this.naming = naming;
     this.sharedValue = sharedValue;
     this.countsAddresses = countsAddresses;
-    const { not_counted: notCounted, rate_limit: only, rate_limits: several, share } = head;
-    this.hasRule = notCounted === 'commit' || only !== undefined || several !== undefined || share !== undefined;
+    const { not_counted: notCounted, rate_limit: only, rate_limits: several, share, blocked_by: blocks } = head;
+    this.hasRule = notCounted === 'commit' || [only, several, share, blocks].some((key) => key !== undefined);
     if (this.hasRule) this.#source = { from, above, here };
   }
 

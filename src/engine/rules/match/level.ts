@@ -1,11 +1,5 @@
-import type { RequestWork } from '../../../base/request-work.ts';
-import type { Entry } from './match.ts';
 import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
-import type { AddressNodes, Branch, Level, Node, PatternNodes, PlacedNode, RankedNode, RuleTree } from './tree.ts';
-
-/** Identifies a node among the nodes of its level: equal keys and values are equal. */
-export const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
-  `${key.text.length}:${key.text}=${value.kind}:${value.text}`;
+import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
 
 /** The nodes of a level with the entries that they match; those of one key in the order of precedence. */
 export function* placedNodes(level: Level): Iterable<PlacedNode> {
@@ -34,77 +28,4 @@ export function nodesFor(level: Level, key: string): readonly Node[] {
   const keyed = (branch ? branch.keyPatterns : level.keyPatterns)?.all.filter((one) => one.key.matches(key)) ?? [];
   const own = branch ? Array.from(nodesOfKey(key, branch)) : [];
   return [...own, ...keyed].map(({ node }) => node);
-}
-
-/** Whether a level has nodes for certain values of this key. */
-export function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
-  const branch = byKey.get(key);
-  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
-  const keyed = branch ? branch.keyPatterns : keyPatterns;
-  return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
-}
-
-/** Whether a level chose a node for its value, and not only for its key. */
-export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: Entry, found: Node): boolean {
-  const branch = byKey.get(key);
-  if (branch && branch.anyValue === found) return false;
-  if (branch?.byValue.get(value) === found) return true;
-  const keyed = branch ? branch.keyPatterns : keyPatterns;
-  return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
-}
-
-/**
- * The same rules, except that some values match no pattern.
- *
- * @param isOpaque  whether a value is one of them
- */
-export function withOpaqueValues(rules: RuleTree, isOpaque: (value: string) => boolean): RuleTree {
-  const copies = new Map<Node, Node>();
-  const copyNode = (node: Node): Node => {
-    const { composite, naming, sharedValue, countsAddresses, hasRule, rule, children } = node;
-    if (!children) return node;
-    let copy = copies.get(node);
-    if (!copy) {
-      copy = { composite, naming, sharedValue, countsAddresses, hasRule, rule, children: copyLevel(children) };
-      copies.set(node, copy);
-    }
-    return copy;
-  };
-  const copyPatterns = (patterns: PatternNodes | undefined): PatternNodes | undefined => {
-    if (!patterns) return undefined;
-    const copyRanked = (one: RankedNode): RankedNode => ({ ...one, node: copyNode(one.node) });
-    const byOriginal = new Map(patterns.all.map((one) => [one, copyRanked(one)]));
-    const ofAnyValue = [...byOriginal.values()].filter(({ value }) => value.kind === 'any_value');
-    const find = (key: string, value: string, work?: RequestWork): RankedNode | undefined => {
-      if (isOpaque(value)) return ofAnyValue.find((one) => one.key.matches(key, work));
-      const found = patterns.find(key, value, work);
-      return found && byOriginal.get(found);
-    };
-    return { all: [...byOriginal.values()], find };
-  };
-  const copyAddresses = ({ all, find }: AddressNodes): AddressNodes => ({
-    all: all.map((one) => ({ ...one, node: copyNode(one.node) })),
-    find: (value) => {
-      const found = find(value);
-      return found && copyNode(found);
-    },
-  });
-  const copyLevel = (level: Level): Level => {
-    const { required } = level;
-    const keyPatterns = copyPatterns(level.keyPatterns);
-    const copyBranch = (branch: Branch): Branch => ({
-      byValue: new Map(Array.from(branch.byValue, ([value, node]) => [value, copyNode(node)])),
-      addresses: branch.addresses && copyAddresses(branch.addresses),
-      patterns: copyPatterns(branch.patterns),
-      keyPatterns: branch.keyPatterns && keyPatterns,
-      anyValue: branch.anyValue && copyNode(branch.anyValue),
-    });
-    const byKey = new Map(Array.from(level.byKey, ([key, branch]) => [key, copyBranch(branch)]));
-    return { byKey, keyPatterns, required };
-  };
-  const domains = Array.from(
-    rules.domains,
-    ([name, domain]) => [name, { ...domain, root: copyLevel(domain.root) }] as const,
-  );
-  return { ...rules, domains: new Map(domains) };
 }

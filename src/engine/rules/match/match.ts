@@ -150,7 +150,7 @@ function matchIn(
   let last: Node | undefined;
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
-    const node: Node | undefined = level && findNode(level, entry, work);
+    const node: Node | undefined = level && findNode(level, entry, work, rules.isOpaque);
     onLevel?.(entry, level, node);
     if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
     const counted = node.sharedValue ?? (node.countsAddresses ? countedAddress(entry.value) : undefined);
@@ -247,7 +247,7 @@ function nameLevels(
   rules: RuleTree,
   work: RequestWork | undefined,
 ): readonly string[] {
-  const nodes = followEntries(sent, rules.domains.get(domain)?.root, work);
+  const nodes = followEntries(sent, rules.domains.get(domain)?.root, work, rules.isOpaque);
   const entries = namedEntries(sent, rules, nodes);
   if (named === 'by_levels') return nodes.map((node, depth) => nameLevel(node, entries[depth]));
   const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
@@ -280,10 +280,15 @@ function nameLevel({ naming, composite, sharedValue }: Node, { key, value }: Ent
 }
 
 /** The nodes that the entries follow down the tree, one per level. */
-export function followEntries(entries: readonly Entry[], root: Level | undefined, work?: RequestWork): readonly Node[] {
+export function followEntries(
+  entries: readonly Entry[],
+  root: Level | undefined,
+  work?: RequestWork,
+  isOpaque?: RuleTree['isOpaque'],
+): readonly Node[] {
   let level = root;
   return entries.flatMap((entry) => {
-    const node: Node | undefined = level && findNode(level, entry, work);
+    const node: Node | undefined = level && findNode(level, entry, work, isOpaque);
     level = node?.children;
     return node ? [node] : [];
   });
@@ -291,15 +296,25 @@ export function followEntries(entries: readonly Entry[], root: Level | undefined
 
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
-/** The node of a level that matches an entry. */
-export function findNode(level: Level, { key, value }: Entry, work?: RequestWork): Node | undefined {
+/** The node of a level that matches an entry. @param isOpaque  see `RuleTree` */
+export function findNode(
+  level: Level,
+  { key, value }: Entry,
+  work?: RequestWork,
+  isOpaque?: RuleTree['isOpaque'],
+): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch && branch.byValue.size > 0 ? branch.byValue.get(value) : undefined; // V8 hashes texts lazily
   if (exact) return exact;
   const addressed = branch?.addresses?.find(value);
   if (addressed) return addressed;
+  const byKey = branch ? branch.keyPatterns : level.keyPatterns;
+  if (isOpaque?.(value))
+    return (
+      byKey?.all.find((one) => one.value.kind === 'any_value' && one.key.matches(key, work))?.node ?? branch?.anyValue
+    );
   const found = branch?.patterns?.find(key, value, work);
-  const other = (branch ? branch.keyPatterns : level.keyPatterns)?.find(key, value, work);
+  const other = byKey?.find(key, value, work);
   const first = found && other && found.rank < other.rank ? found : (other ?? found);
   return first?.node ?? branch?.anyValue;
 }

@@ -17,7 +17,7 @@ import {
 import { namedAlgorithms } from '../../holds/limits.ts';
 import { type Entry, type StopReason, stopReasons } from './match.ts';
 
-export const entry: JsonShape<Entry> = fields({ key: text, value: text });
+const entry: JsonShape<Entry> = fields({ key: text, value: text });
 export const entries = listOf(entry);
 
 export const algorithm = oneOf(...namedAlgorithms);
@@ -26,7 +26,7 @@ export const algorithm = oneOf(...namedAlgorithms);
 export const placeFields = { file: text, line: whole };
 
 /** A rule that a descriptor nearly matched. */
-export const nearRule = fields(
+const nearRule = fields(
   {
     rule: text,
     descriptor: entries,
@@ -130,6 +130,7 @@ const ruleOptions = {
   /** Of one hit: `0.0000025 USD`. */
   unit_cost: text,
   charged_later: onlyTrue,
+  count_when: text,
   metadata: anything,
   overlaid,
   times: listOf(listOf(anyObject)),

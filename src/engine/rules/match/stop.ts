@@ -2,9 +2,9 @@ import { NearestTexts } from '../../../base/nearest.ts';
 import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
 import { take } from '../../../base/slices.ts';
 import { shown } from '../read/problem.ts';
-import { placeFields } from './describe.ts';
+import { describeRulePlace, placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
-import { type Descriptor, type Entry, type Match, match, missAt } from './match.ts';
+import { type Descriptor, type Entry, type Match, match, missAt, type StopReason } from './match.ts';
 import type { NearRule, Stop } from './shapes.ts';
 import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 
@@ -188,4 +188,41 @@ function* permutations<T>(items: readonly T[]): Iterable<readonly T[]> {
   if (items.length <= 1) yield items;
   for (const [at, first] of items.entries())
     if (items.length > 1) for (const rest of permutations(items.toSpliced(at, 1))) yield [first, ...rest];
+}
+
+/** Why a descriptor matches its rule, or none. */
+interface Explanation {
+  /** The matched rule; absent if none matches, or the limit came with the request. */
+  readonly rule?: Rule;
+  /** Why no rule matches. */
+  readonly reason?: StopReason;
+  /** One line of text in the terms of a trace; it contains text from callers. */
+  readonly text: string;
+}
+
+/** Bounds that several explanations share. */
+interface ExplainBounds {
+  /** Bounds the texts that are compared. Default: for this descriptor alone. */
+  readonly nearest?: NearestTexts;
+  /** Bounds the patterns that are tried. Default: unbounded. */
+  readonly work?: RequestWork;
+}
+
+/**
+ * Explains which rule a descriptor matches, or where its search ends without one.
+ *
+ * @throws TooCostly
+ */
+export function explain(
+  rules: RuleTree,
+  domain: string,
+  descriptor: Descriptor,
+  { nearest, work }: ExplainBounds = {},
+): Explanation {
+  const found = search(rules, domain, descriptor, work);
+  const stopped = findStop(found, nearest);
+  if (stopped) return { reason: stopped.reason, text: stopped.why };
+  if (descriptor.requestLimit || !('rule' in found.found)) return { text: 'the limit of the request itself' };
+  const { rule } = found.found;
+  return { rule, text: `rule ${describeRulePlace(rule)}` };
 }

@@ -1,14 +1,13 @@
+import { otherBlocks, otherKeys } from '../../../parts/rule-keys.ts';
 import { refills } from '../../algorithms/bucket.ts';
 import { alignments } from '../../algorithms/fixed-window.ts';
 import { algorithms, rateNames } from '../../algorithms/index.ts';
-import { MAX_LIMIT, spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
+import { DURATION, MAX_LIMIT, spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
 import { MONEY, UNIT_COST } from '../../algorithms/money.ts';
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
-import { adaptTargets } from '../../holds/concurrency.ts';
 import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
 import { lapses, overruns } from '../../holds/reservation.ts';
-import { sharedAlgorithms, siteModes } from '../../holds/site-share.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
@@ -19,14 +18,14 @@ export type IdKind = (typeof idKinds)[number];
 /** The roles of an entry that is not part of the counter. */
 export const notCounted = [...idKinds, 'commit'] as const;
 
-/** A duration: `30s`, `1h30m`. */
-const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
-
 /** A number, or a percentage. */
 const PART = '^([0-9]+|[0-9]+(\\.[0-9]+)?%)$';
 
 /** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
 export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
+
+/** Statuses of responses: `401|403|5xx`. */
+const STATUS = '([1-5][0-9][0-9]|[1-5]xx)';
 
 /** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
@@ -146,25 +145,13 @@ const rateLimit = {
     meaning:
       'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
   },
-  adapt: {
-    type: 'block',
-    of: 'adapt',
-    insteadOf: ['requests_per_unit'],
-    goesWith: algorithmsWith('adapt'),
-    meaning: 'in_flight: the number of slots follows from hold times and outcomes; requires an id (not_counted: hold)',
-  },
+  ...otherKeys,
   reserve: {
     type: 'block',
     of: 'reserve',
     goesWith: rateNames.filter(canOwe),
     meaning:
       'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
-  },
-  sites: {
-    type: 'block',
-    of: 'sites',
-    goesWith: sharedAlgorithms,
-    meaning: 'several sites, each with its own counters, share the limit; requires SITE and SITE_PEERS',
   },
   share: {
     type: 'block',
@@ -293,6 +280,17 @@ export const format = {
       meaning:
         'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
     },
+    blocked_by: {
+      type: 'texts',
+      meaning:
+        'names of limits with penalty of the node directly above: what counts here is refused during their blocks, too',
+    },
+    count_when: {
+      type: 'text',
+      pattern: `^${STATUS}(\\|${STATUS})*$`,
+      meaning:
+        'only responses with these statuses count: 401|403|5xx; a request begins with fewer than 100 hits, which the limits only check, and ends with its status as hits. With not_counted: commit, these responses have used one hit, and others none',
+    },
     share: {
       type: 'block',
       of: 'child',
@@ -375,21 +373,7 @@ export const format = {
     },
     by: { type: 'text', meaning: 'the key of the next level, whose values share the part of this node' },
   },
-  adapt: {
-    target: {
-      type: 'text',
-      choices: adaptTargets,
-      meaning:
-        'what lowers the number of slots: gradient (the default), longer hold times and failures; aimd, failures alone',
-    },
-    min: { type: 'count', minimum: 1, meaning: 'smallest number of slots; absent: 4' },
-    max: { type: 'count', minimum: 1, meaning: 'largest number of slots, at most 1,000; absent: 1,000' },
-    window: {
-      type: 'text',
-      pattern: DURATION,
-      meaning: 'shortest time between two changes: 500ms; 100ms to 1m; absent: 1s',
-    },
-  },
+  ...otherBlocks,
   scheduled: {
     active: { type: 'block', of: 'active', required: true, meaning: 'when these numbers apply' },
     unlimited: { ...rateLimit.unlimited, meaning: 'the limit does not apply at these times; instead of other keys' },
@@ -434,19 +418,6 @@ export const format = {
       meaning: 'a moment at which a window begins: 2026-11-27T00:00',
     },
     timezone: { type: 'text', meaning: 'time zone of the anchor, a name of the IANA database; absent: UTC' },
-  },
-  sites: {
-    mode: {
-      type: 'text',
-      choices: siteModes,
-      meaning:
-        'escrow (the default): a site admits only its own share of the limit, so that the sites together never exceed it; optimistic: it may admit a part of max_error before others lend it',
-    },
-    max_error: {
-      type: 'text',
-      pattern: '^[0-9]+(\\.[0-9]+)?%$',
-      meaning: 'mode: optimistic: by how much all sites together may exceed the limit, above 0% and up to 50%',
-    },
   },
   require: {
     keys: {
@@ -508,6 +479,12 @@ interface FieldFacts {
   readonly insteadOf?: readonly string[];
   /** The only algorithms that have the key. */
   readonly goesWith?: readonly NamedAlgorithm[];
+  /** Its limits depend on the priority that a request states: `not_counted: priority`. */
+  readonly readsPriority?: true;
+  /** The limit is divided among places that count by themselves. */
+  readonly divides?: true;
+  /** Refusals begin a block, which no process can count by itself. */
+  readonly blocks?: true;
 }
 
 /** Bounds of a count's value, or of a list's length. */
@@ -517,3 +494,15 @@ interface Bounds {
 }
 
 export type Shape = keyof typeof format;
+
+type LimitKey = keyof typeof rateLimit;
+
+/** The keys of limits of which a fact is true. */
+export const limitKeysWith = (isTrue: (field: Field) => boolean): readonly LimitKey[] =>
+  (Object.keys(rateLimit) as LimitKey[]).filter((key) => isTrue(rateLimit[key])); // its own keys
+
+/** The keys that divide a limit. */
+export const dividing = limitKeysWith(({ divides }) => divides === true);
+
+/** Those whose refusals begin a block. */
+export const blocking = limitKeysWith(({ blocks }) => blocks === true);

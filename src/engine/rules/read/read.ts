@@ -1,10 +1,18 @@
+import type { Json, JsonObject } from '../../../base/json.ts';
 import { nearest } from '../../../base/nearest.ts';
 import { addressBlockProblem, addressBlockText, parseAddressBlock } from './address-block.ts';
 import type { Alternatives, Block } from './block.ts';
 import { ADDRESS_BLOCK, type Field, format, referenceKeys, type Shape } from './format.ts';
-import { readMetadata } from './metadata.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
-import { parseFlag, parseInteger, type ScalarType, type YamlError, type YamlMap, type YamlNode } from './yaml.ts';
+import {
+  parseFlag,
+  parseInteger,
+  type ScalarType,
+  type YamlError,
+  type YamlMap,
+  type YamlNode,
+  type YamlScalar,
+} from './yaml.ts';
 import { type Gap, parseAroundErrors } from './yaml-recovery.ts';
 
 /** Maximum of a count, unless the format says more. */
@@ -239,6 +247,55 @@ class Reader {
   }
 }
 
+/**
+ * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types; integers
+ * beyond 2^53 become the nearest number. Keys become text: on the first level as written, below it the text of their
+ * value (`010: x` is key `8`), as in envoyproxy/ratelimit. Values without a JSON equivalent are added to `problems`.
+ *
+ * @param place  of the block: `descriptors[2].metadata`
+ */
+function readMetadata(map: YamlMap, { file, path }: Place, problems: Problems): JsonObject {
+  const wrongKey = (key: YamlNode): void => {
+    const message = `error parsing metadata: expected text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
+    problems.error({ file, line: key.line, path }, message);
+  };
+  const toObject = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
+    const entries = from.entries.flatMap(({ key, value }): (readonly [string, Json])[] => {
+      if (key.kind === 'scalar') return [[keyOf(key), toJson(value)]];
+      wrongKey(key);
+      return [];
+    });
+    return Object.fromEntries(entries);
+  };
+  const toJson = (node: YamlNode): Json => {
+    if (node.kind === 'map') return toObject(node, (key) => String(toScalar(key)));
+    return node.kind === 'list' ? node.items.map(toJson) : toScalar(node);
+  };
+  return toObject(map, ({ text }) => text);
+}
+
+function toScalar({ type, text }: YamlScalar): null | boolean | number | string {
+  switch (type) {
+    case 'null':
+      return null;
+    case 'flag':
+      return parseFlag(text);
+    case 'integer':
+      return Number(parseInteger(text));
+    case 'float':
+      return parseYamlFloat(text.replaceAll('_', ''));
+    case 'text':
+      return text;
+  }
+}
+
+function parseYamlFloat(text: string): number {
+  const word = text.replace(/^[-+]/, '').toLowerCase();
+  if (word === '.nan') return Number.NaN;
+  if (word === '.inf') return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  return Number(text);
+}
+
 /** The types of envoyproxy/ratelimit for the values of its keys; the empty key is the file. */
 const goTypes: Readonly<Record<string, string>> = {
   '': 'map[interface {}]interface {}',
@@ -291,23 +348,16 @@ function hintFor(shape: Shape, key: string): string | undefined {
   const meant = nearest(key, Object.keys(shapes[shape] ?? {}));
   if (meant !== undefined) return `did you mean '${meant}'?`;
   const home = Object.keys(shapes).find((other) => Object.hasOwn(shapes[other] ?? {}, key));
-  return home === undefined ? undefined : `it goes into ${blockNames[home as Shape]}`; // one of the format's
+  return home === undefined ? undefined : `it goes into ${blockNames[home] ?? home}`;
 }
 
-const blockNames: Readonly<Record<Shape, string>> = {
+/** Blocks whose key differs from their name in the format, or that have none. */
+const blockNames: Readonly<Partial<Record<string, string>>> = {
   file: 'the file itself',
   node: 'a node of descriptors',
-  rate_limit: 'rate_limit',
-  adapt: 'adapt',
-  reserve: 'reserve',
   scheduled: 'schedule',
-  active: 'active',
   anchor: 'alignment',
-  sites: 'sites',
-  require: 'require',
-  share: 'share',
   child: 'share of a node below',
-  replaces: 'replaces',
 };
 
 const expectedTexts = {

@@ -97,15 +97,8 @@ export function runtimeDirectory({
 }
 
 /** A write in place, a rename and a swapped link change at least one of these. */
-function fileState(found: FoundFile): RuleFileState {
-  const known = states.get(found);
-  if (known) return known;
-  const { path, stats } = found;
-  const state = `${path} ${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}`;
-  const fresh = { path, name: path, state };
-  states.set(found, fresh);
-  return fresh;
-}
-
-/** Files that were not examined again have the same state. */
-const states = new WeakMap<FoundFile, RuleFileState>();
+const fileState = ({ path, stats }: FoundFile): RuleFileState => ({
+  path,
+  name: path,
+  state: `${path} ${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}`,
+});

@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { type PackedDomain, type PackedRules, unpack } from '../compile/packed.ts';
 import { finish, inSlices, type Steps } from '../compile/steps.ts';
 import { buildDomain } from '../compile/tree-builder.ts';

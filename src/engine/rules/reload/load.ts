@@ -1,7 +1,6 @@
+import { ruleChecks } from '../../../parts/rule-checks.ts';
 import { groupByDomain, type WrittenDomain } from '../compile/by-domain.ts';
-import { checkFit, type StoreTraits } from '../compile/fit.ts';
-import { leaseByDefault } from '../compile/lease-by-default.ts';
-import { lint } from '../compile/lint.ts';
+import { checkFit, leaseByDefault, type StoreTraits } from '../compile/fit.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
 import { compile, countPathCharacters } from '../compile/tree-builder.ts';
 import type { RuleTree } from '../match/tree.ts';
@@ -20,7 +19,7 @@ interface RuleFile {
 
 /**
  * The rules, or all problems that prevent loading them, in the order of the files. Warnings are included either way;
- * those of `lint` only if all files are valid.
+ * those of `ruleChecks` only if all files are valid.
  */
 export type LoadedRules =
   | {
@@ -110,8 +109,8 @@ function compileBlocks(
   const rules = compile(domains, store?.split, problems);
   if (store) checkFit(laid, store, problems);
   if (problems.hasErrors) return { loaded: { ok: false, problems: inFileOrder(problems.all) }, domains };
-  const warnings = inFileOrder([...problems.all, ...lint(laid, store?.spend ?? 'each')]);
-  return { loaded: { ok: true, rules, warnings }, domains };
+  const further = Object.values(ruleChecks).flatMap((check) => check(laid, store?.spend ?? 'each'));
+  return { loaded: { ok: true, rules, warnings: inFileOrder([...problems.all, ...further]) }, domains };
 }
 
 /** The block of a file, or none if nothing of it can be read. */

@@ -1,4 +1,4 @@
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { differing, type PackedRules } from '../compile/packed.ts';
 import { shown } from '../read/problem.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
@@ -61,14 +61,6 @@ function describe(change: string, paths: ReadonlySet<string>): string | undefine
   const more = paths.size > MAX_NAMED ? ` and ${paths.size - MAX_NAMED} more` : '';
   return `${change} ${[...paths].slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
 }
-
-/** The reload as JSON. */
-export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number) => ({
-  at_ms: atMs,
-  text: text ?? 'no rule has changed',
-  counters_kept: countersKept,
-  counters_anew: countersAnew,
-});
 
 /** Counters are named by grouping, entries, algorithm and window. */
 const areKept = (was: RuleSummary, now: RuleSummary): boolean =>

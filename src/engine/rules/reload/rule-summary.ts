@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { SiteSplit } from '../../holds/site-share.ts';
+import type { SiteSplit } from '../../holds/claim.ts';
 import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from '../compile/node-rule.ts';
 import { type PackedDomain, unpack } from '../compile/packed.ts';
 import type { NodeSource } from '../compile/tree-builder.ts';
@@ -24,12 +24,10 @@ export interface RuleSummary {
 export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
 
 /**
- * Reads the nodes of a domain one after another, since a tree of all would take several times the memory. Texts that
- * many rules have in common are stored once.
+ * Reads the nodes of a domain one after another, since a tree of all would take several times the memory.
  */
 export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
   const summaries = new Map<string, RuleSummary>();
-  const texts = new Texts();
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
     for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
       const { head, block } = sourced.written;
@@ -37,7 +35,7 @@ export function summarize(domain: PackedDomain, split: SiteSplit | undefined): R
       const chain = { id: `${parent}${nodeId(head)}/`, groups: [...groups, sharedValue] };
       const here = childContext(block, above);
       const rule = buildNodeRule(block, { above, here });
-      if (rule) summaries.set(chain.id, createSummary({ rule, composite }, chain, texts));
+      if (rule) summaries.set(chain.id, createSummary({ rule, composite }, chain));
       if (sourced.below) addLevel(sourced.below, { ...here, node: { rule } }, chain);
     }
   };
@@ -51,26 +49,15 @@ interface Chain {
   readonly groups: readonly (string | undefined)[];
 }
 
-class Texts {
-  readonly #all = new Map<string, string>();
-
-  get(text: string): string {
-    const known = this.#all.get(text);
-    if (known === undefined) this.#all.set(text, text);
-    return known ?? text;
-  }
-}
-
 const createSummary = (
   { rule, composite }: { readonly rule: Rule; readonly composite: string },
   { groups }: Chain,
-  texts: Texts,
 ): RuleSummary => ({
   path: rule.commitAt === undefined ? rule.path : `${rule.path}.${composite}`,
   digest: rule.commitAt === undefined ? digestRule(rule) : undefined,
-  grouping: texts.get(JSON.stringify(groups)),
-  ids: texts.get((rule.ids ?? []).map(({ at }) => at).join()),
-  counters: rule.limits.map(({ limit }) => texts.get(limit.counter)),
+  grouping: JSON.stringify(groups),
+  ids: (rule.ids ?? []).map(({ at }) => at).join(),
+  counters: rule.limits.map(({ limit }) => limit.counter),
 });
 
 const digestRule = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');

@@ -3,7 +3,7 @@ import { type Place, type Problems, pathOfKey, shown } from '../../../engine/rul
 import { parseFlag, parseYaml, YamlError, type YamlNode } from '../../../engine/rules/read/yaml.ts';
 
 /** A regular expression. */
-export interface Pattern {
+interface Pattern {
   /** The text that it matches, and its groups; undefined without a match. */
   exec(text: string): readonly (string | undefined)[] | undefined;
 }

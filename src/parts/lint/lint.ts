@@ -1,14 +1,15 @@
-import { groupBy } from '../../../base/group.ts';
-import { type Spend, unitMs } from '../../algorithms/limit.ts';
-import { algorithmsWith, unitOfNamed } from '../../holds/limits.ts';
-import { Addresses } from '../match/addresses.ts';
-import { BlockTable } from '../match/block-table.ts';
-import type { Matcher } from '../match/matcher.ts';
-import { isFixed, textMatcher, valueMatcher } from '../match/matchers.ts';
-import { addressBlockProblem, addressBlockText } from '../read/address-block.ts';
-import type { Block } from '../read/block.ts';
-import { compositeName, listLimits } from '../read/node-source.ts';
-import { formatLine, type Place, type Problem, shown } from '../read/problem.ts';
+import { groupBy } from '../../base/group.ts';
+import { type Spend, unitMs } from '../../engine/algorithms/limit.ts';
+import { algorithmsWith, unitOfNamed } from '../../engine/holds/limits.ts';
+import { Addresses } from '../../engine/rules/match/addresses.ts';
+import { BlockTable } from '../../engine/rules/match/block-table.ts';
+import type { Matcher } from '../../engine/rules/match/matcher.ts';
+import { isFixed, textMatcher, valueMatcher } from '../../engine/rules/match/matchers.ts';
+import { addressBlockProblem, addressBlockText } from '../../engine/rules/read/address-block.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import { limitKeysWith } from '../../engine/rules/read/format.ts';
+import { compositeName, listLimits } from '../../engine/rules/read/node-source.ts';
+import { formatLine, type Place, type Problem, shown } from '../../engine/rules/read/problem.ts';
 
 /**
  * Finds probable mistakes in valid rule files: limits that are 0 by omission, nodes that nothing reaches, keys and
@@ -106,6 +107,9 @@ function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   });
 }
 
+const COUNTS_REFUSALS =
+  'count_when includes 429, with which proxies refuse requests: each refusal of this limit is counted as well; list the other statuses';
+
 /** Keys of a node that only affect its own limit. */
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'charged_later', 'detailed_metric', 'metadata'] as const;
 
@@ -115,11 +119,15 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
   const hasBudget = listLimits(node).some((limit) => limit.values.budget !== undefined);
+  const counts = values.count_when ?? '';
+  const isCountIdle = counts !== '' && !isLimited && values.not_counted !== 'commit';
   const isPriceIdle = values.unit_cost !== undefined && !hasBudget && values.not_counted !== 'commit';
   return [
     ...lintText(node, 'key'),
     ...lintText(node, 'value'),
     ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
+    ...(isCountIdle ? [warning(place('count_when'), 'count_when has no effect: this node has no limit')] : []),
+    ...(/4xx|429/.test(counts) ? [warning(place('count_when'), COUNTS_REFUSALS)] : []),
     ...(isPriceIdle ? [warning(place('unit_cost'), 'unit_cost has no effect: this node has no budget')] : []),
     ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
   ];
@@ -189,10 +197,10 @@ function lintLimit(
   domain: string,
   names: ReadonlySet<string>,
 ): readonly Problem[] {
-  const isOpen = values.unlimited || values.adapt || values.budget || values.requests_per_unit !== undefined;
+  const isStated = values.unlimited || ratedBy.some((key) => values[key] !== undefined);
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
-    ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
+    ...(isStated ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
     ...(/["\\]/.test(values.name ?? '')
       ? [warning(place('name'), 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it')]
       : []),
@@ -203,16 +211,25 @@ function lintLimit(
   ];
 }
 
+/** Keys that state how much passes. */
+const ratedBy = [
+  'requests_per_unit' as const,
+  ...limitKeysWith(({ insteadOf = [] }) => insteadOf.includes('requests_per_unit')),
+];
+
+/** Keys of limits that depend on the priority of a request. */
+const prioritized = limitKeysWith(({ readsPriority }) => readsPriority === true);
+
 /** Checks `in_flight` limits and ids of requests. @param hasId  a node above has an id */
 function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
     const isIdle = notCounted === 'hold' && !walkLevels([node]).flat().some(usesIds);
-    const isVain = notCounted === 'priority' && !walkLevels([node]).flat().some(adapts);
+    const isVain = notCounted === 'priority' && !walkLevels([node]).flat().some(prioritizes);
     return [
       ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
-      ...(isVain ? [warning(node.place('not_counted'), NO_ADAPT)] : []),
+      ...(isVain ? [warning(node.place('not_counted'), NO_PRIORITY)] : []),
       ...listLimits(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
       ...lintReleases(node),
       ...lintHolds(descriptors, hasOwn),
@@ -223,7 +240,8 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 const usesIds = (node: Block<'node'>): boolean =>
   listLimits(node).some(({ values }) => unitOfNamed(values.algorithm) === 'slots' || values.reserve);
 
-const adapts = (node: Block<'node'>): boolean => listLimits(node).some(({ values }) => values.adapt !== undefined);
+const prioritizes = (node: Block<'node'>): boolean =>
+  listLimits(node).some(({ values }) => prioritized.some((key) => values[key] !== undefined));
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
@@ -272,7 +290,7 @@ const RELEASES_OTHERS =
   'a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match';
 const NO_HOLDS =
   'not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve';
-const NO_ADAPT = 'not_counted: priority only leaves the value out of counters: no limit here or below has adapt';
+const NO_PRIORITY = `not_counted: priority only leaves the value out of counters: no limit here or below has ${prioritized.join(' or ')}`;
 const NO_ID =
   'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays taken as long as requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
 const NO_SLOT =

@@ -1,8 +1,32 @@
-import { type Charge, MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
-import { steppedOpen } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import { CEILING } from './admission.ts';
-import { ANONYMOUS, type Claim } from './claim.ts';
+import { type Charge, MAX_COUNT, type State, type Step } from '../../engine/algorithms/limit.ts';
+import { steppedOpen } from '../../engine/algorithms/stepped.ts';
+import { CEILING } from '../../engine/holds/admission.ts';
+import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
+import { type Counting, peek } from '../../engine/holds/counting.ts';
+import { listSharing, writeSharing } from '../../engine/holds/fair-share.ts';
+import {
+  type Holds,
+  type InFlightLimit,
+  type InFlightNumbers,
+  inFlight,
+  inFlightWords,
+  NOT_A_RATE,
+  ownSlots,
+  refundSlots,
+  stepSlots,
+} from '../../engine/holds/in-flight.ts';
+import { type AdaptedReport, moves, moveTexts } from '../../engine/holds/reports.ts';
+import {
+  CHILD_NUMBERS,
+  hasMark,
+  NOT_SHARED,
+  SHARED_SIZE,
+  scalePart,
+  scalePath,
+  sharingArgs,
+  thresholdSlots,
+} from '../../engine/holds/slot-share.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 import {
   type AdaptiveLimit,
   type AdaptiveNumbers,
@@ -14,31 +38,7 @@ import {
   newEstimate,
   noteRelease,
   readEstimate,
-} from './concurrency.ts';
-import { type Counting, peek } from './counting.ts';
-import { listSharing, writeSharing } from './fair-share.ts';
-import {
-  type Holds,
-  type InFlightLimit,
-  type InFlightNumbers,
-  inFlight,
-  inFlightWords,
-  NOT_A_RATE,
-  ownSlots,
-  refundSlots,
-  stepSlots,
-} from './in-flight.ts';
-import { type AdaptedReport, moves, moveTexts } from './reports.ts';
-import {
-  CHILD_NUMBERS,
-  hasMark,
-  NOT_SHARED,
-  SHARED_SIZE,
-  scalePart,
-  scalePath,
-  sharingArgs,
-  thresholdSlots,
-} from './slot-share.ts';
+} from './estimate.ts';
 
 /** Numbers in a report before those of the inner counter: slots, baseline and hold time in µs, the place of the move. */
 const REPORT_SIZE = 4;

@@ -2,12 +2,12 @@ import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type PrintedEnvoy, startPrintedEnvoy } from '../helpers/printed-envoy.ts';
-import { QueueingUpstream } from '../helpers/queueing-upstream.ts';
-import { startWatched } from '../helpers/redis-topologies.ts';
-import { until } from '../helpers/until.ts';
-import { requestStatus, Upstream } from '../helpers/upstream.ts';
-import { asLocal, startWeir, type Weir } from '../helpers/weir.ts';
+import { type PrintedEnvoy, startPrintedEnvoy } from '../../helpers/printed-envoy.ts';
+import { QueueingUpstream } from '../../helpers/queueing-upstream.ts';
+import { startWatched } from '../../helpers/redis-topologies.ts';
+import { until } from '../../helpers/until.ts';
+import { requestStatus, Upstream } from '../../helpers/upstream.ts';
+import { asLocal, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const ENVOYS = 3;
 const WORK_MS = 250;

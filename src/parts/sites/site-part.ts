@@ -1,4 +1,4 @@
-import type { AnyLimit } from '../algorithms/limit.ts';
+import type { AnyLimit } from '../../engine/algorithms/limit.ts';
 
 /** The numbers of a limit that determine a site's share. */
 interface ShareNumbers extends AnyLimit {

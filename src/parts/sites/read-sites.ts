@@ -1,11 +1,12 @@
-import { rateFor } from '../../algorithms/index.ts';
-import { MAX_COUNT, unitMs } from '../../algorithms/limit.ts';
-import { isRateLimit, type Limit } from '../../holds/limits.ts';
-import { isBucket, maxError } from '../../holds/site-part.ts';
-import { type SiteShareLimit, type SiteSplit, siteModes } from '../../holds/site-share.ts';
-import type { Block } from '../read/block.ts';
-import type { Problems } from '../read/problem.ts';
-import { findExcluded } from './share.ts';
+import { rateFor } from '../../engine/algorithms/index.ts';
+import { MAX_COUNT, unitMs } from '../../engine/algorithms/limit.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
+import { isRateLimit, type Limit } from '../../engine/holds/limits.ts';
+import { findExcluded } from '../../engine/rules/compile/share.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import type { Problems } from '../../engine/rules/read/problem.ts';
+import { isBucket, maxError } from './site-part.ts';
+import { type SiteShareLimit, siteModes } from './site-share.ts';
 
 /** The shortest window within which hits can be moved. */
 const MIN_WINDOW_MS = unitMs.SECOND;
@@ -16,7 +17,7 @@ const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 /** This site's share of the limit, if the rule divides it among sites. Without `split` this is the only site. */
 export function readSites(
   { values, place }: Block<'rate_limit'>,
-  { whole, split }: { readonly whole: Limit; readonly split: SiteSplit | undefined },
+  { limit: whole, split }: { readonly limit: Limit; readonly split?: SiteSplit | undefined },
   problems: Problems,
 ): Limit | undefined {
   const { sites } = values;
@@ -24,7 +25,7 @@ export function readSites(
   if (sites.invalid.size > 0) return undefined; // reported already
   const maxErrorPercent = readMaxError(sites, problems);
   if (maxErrorPercent === undefined) return undefined;
-  const other = findExcluded(values, 'sites');
+  const other = findExcluded(values);
   if (other) return problems.error(place(other), `${other} and sites are mutually exclusive: remove one of them`);
   const limit = createShare(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);

@@ -1,4 +1,4 @@
-import { describeBucket } from '../algorithms/bucket.ts';
+import { describeBucket } from '../../engine/algorithms/bucket.ts';
 import {
   type AnyLimit,
   type Charge,
@@ -9,12 +9,12 @@ import {
   type Step,
   takenBy,
   unitMs,
-} from '../algorithms/limit.ts';
-import { stepped } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import type { Claim } from './claim.ts';
-import type { Counting } from './counting.ts';
-import type { SiteReport } from './reports.ts';
+} from '../../engine/algorithms/limit.ts';
+import { stepped } from '../../engine/algorithms/stepped.ts';
+import type { Claim, SiteSplit } from '../../engine/holds/claim.ts';
+import type { Counting } from '../../engine/holds/counting.ts';
+import type { SiteReport } from '../../engine/holds/reports.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 import { isBucket, siteAdvance, siteBase, siteRate, siteTokenMs } from './site-part.ts';
 
 /** The algorithms whose limits sites can share. */
@@ -23,22 +23,8 @@ export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
 /** The values of a rule's `mode`: whether sites may exceed a limit by a declared error. */
 export const siteModes = ['escrow', 'optimistic'] as const;
 
-/** The number of sites that share a limit, and the index of this site. */
-interface SitePart {
-  readonly sites: number;
-  readonly site: number;
-  /** Indices of sites whose parts the others divide. Default: none. */
-  readonly lost?: readonly number[];
-}
-
-/** A site's part according to the settings. */
-export interface SiteSplit extends SitePart {
-  /** A digest of the names of all sites in order: if one of them differs, an index stands for another site. */
-  readonly group: string;
-}
-
 /** One site's part of a limit, which is counted in the site's store. */
-export interface SiteShareLimit extends AnyLimit, SitePart {
+export interface SiteShareLimit extends AnyLimit, Omit<SiteSplit, 'group'> {
   readonly algorithm: 'site_share';
   /** The rule's algorithm; `requestsPerUnit` and `burst` are those of all sites together. */
   readonly of: (typeof sharedAlgorithms)[number];
@@ -47,6 +33,9 @@ export interface SiteShareLimit extends AnyLimit, SitePart {
   /** Percentage by which all sites together may exceed the limit; 0 for `mode: escrow`. */
   readonly maxErrorPercent: number;
 }
+
+/** Whether the limit is one site's part of another. */
+export const isSiteShare = (limit: AnyLimit): limit is SiteShareLimit => 'sites' in limit;
 
 /** The time over which demand is measured. */
 export const SLOT_MS = 500;
@@ -395,6 +384,7 @@ export const siteShare: Counting<SiteShareLimit> = {
     const moved = [...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];
     return { terms: [String(used), ...moved], used: used + lent - borrowed };
   },
+  standing: (limit, state, nowMs) => ({ site: siteStanding(limit, state, nowMs) }),
   heldAt: (limit) => ({ first: 1, last: 1, unit: isBucket(limit) ? siteTokenMs(limit) : 1 }),
   state: {},
 };

@@ -1,10 +1,9 @@
-import { unitMs } from '../../algorithms/limit.ts';
-import { type AdaptiveLimit, adaptTargets } from '../../holds/concurrency.ts';
-import { MAX_HELD_SLOTS } from '../../holds/in-flight.ts';
-import { type Limit, limitsInFlight } from '../../holds/limits.ts';
-import type { Block } from '../read/block.ts';
-import type { Problems } from '../read/problem.ts';
-import { durationMs } from '../time/duration.ts';
+import { durationMs, unitMs } from '../../engine/algorithms/limit.ts';
+import { MAX_HELD_SLOTS } from '../../engine/holds/in-flight.ts';
+import { type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import type { Problems } from '../../engine/rules/read/problem.ts';
+import { type AdaptiveLimit, adaptTargets } from './estimate.ts';
 
 const DEFAULT_MIN = 4;
 const MIN_WINDOW_MS = 100;
@@ -13,7 +12,7 @@ const MAX_WINDOW_MS = unitMs.MINUTE;
 /** The limit, with an estimated number of slots if the rule says so. Undefined if it is invalid. */
 export function readAdapt(
   { values, place }: Block<'rate_limit'>,
-  { fixed, hasId }: { readonly fixed: Limit; readonly hasId: boolean },
+  { limit: fixed, hasId }: { readonly limit: Limit; readonly hasId: boolean },
   problems: Problems,
 ): Limit | undefined {
   const { adapt } = values;

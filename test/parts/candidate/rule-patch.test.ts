@@ -1,0 +1,106 @@
+import '../../helpers/realm.ts';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { carryOver, unifiedDiff } from '../../../src/parts/candidate/rule-patch.ts';
+import { type Administered, startAdministered } from '../../helpers/administered.ts';
+import { MAIN } from '../../helpers/weir.ts';
+
+const RULES = `# Owned by the team of the shop.
+domain: demo
+descriptors:
+  # Users
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 2} # a contract
+
+  - key: path   # static files
+    value: /img
+    rate_limit:
+      unit: minute
+      requests_per_unit: 100
+`;
+
+let folder: string;
+let service: Administered;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'patch-'));
+  service = await startAdministered(RULES);
+});
+afterAll(async () => {
+  await service.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const git = (...args: string[]): string =>
+  execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: folder, encoding: 'utf8' });
+
+const weir = (...args: string[]): string =>
+  execFileSync(
+    process.execPath,
+    [MAIN, ...args, '--target', `127.0.0.1:${service.weir.debugPort}`, '--token', 'token'],
+    {
+      encoding: 'utf8',
+    },
+  );
+
+const candidate = (text: string) =>
+  fetch(`http://127.0.0.1:${service.weir.debugPort}/api/v1/candidate?reason=users+need+more`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer token' },
+    body: text,
+  });
+
+test('a proven candidate is a patch that git applies, with what was tried in the message', async () => {
+  expect(
+    (
+      await candidate(
+        '{domain: demo, descriptors: [{key: path, value: /img, rate_limit: {requests_per_unit: 100, unit: minute}}, {key: user, rate_limit: {unit: year, requests_per_unit: 3}}]}',
+      )
+    ).status,
+  ).toBe(200);
+  expect(() => weir('candidate', 'patch')).toThrow(/has not been tried on any request/);
+  for (let times = 0; times < 4; times++)
+    await service.ask({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });
+  const patch = weir('candidate', 'patch');
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  git('init', '-q');
+  git('add', '.');
+  git('commit', '-qm', 'Add rules');
+  writeFileSync(join(folder, 'patch'), patch);
+  git('am', 'patch');
+  const changed = readFileSync(join(folder, 'rules.yaml'), 'utf8');
+  expect(changed).toBe(RULES.replace('requests_per_unit: 2}', 'requests_per_unit: 3}'));
+  const log = git('log', '-1');
+  expect(log).toContain('users need more');
+  expect(log).toMatch(/4 requests, refused 2 live, 1 by the candidate: 0 newly refused, 1 newly passed/);
+  expect(log).not.toContain('ann'); // values of callers are not for a repository
+});
+
+test('the command writes the candidate to a copy of the rule file, unless the copy differs', async () => {
+  const file = join(folder, 'copy.yaml');
+  writeFileSync(file, RULES);
+  expect(weir('candidate', 'patch', '--write', file)).toContain('1 newly passed');
+  expect(readFileSync(file, 'utf8')).toBe(RULES.replace('requests_per_unit: 2}', 'requests_per_unit: 3}'));
+  expect(() => weir('candidate', 'patch', '--write', file)).toThrow(/differs from/);
+});
+
+test.each([
+  ['a rule more', `${RULES}  - key: new\n    rate_limit: {unit: day, requests_per_unit: 5}\n`],
+  ['a rule less', 'domain: demo\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 2}\n'],
+  ['no line break at its end', 'domain: demo\ndescriptors: []'],
+])('a candidate with %s is its own text in the patch', (_, text) => {
+  expect(carryOver(RULES, text)).toBe(text);
+  writeFileSync(join(folder, 'one.yaml'), RULES);
+  writeFileSync(join(folder, 'one.patch'), unifiedDiff('one.yaml', RULES, text));
+  git('apply', 'one.patch');
+  expect(readFileSync(join(folder, 'one.yaml'), 'utf8')).toBe(text);
+});
+
+test('values at anchors, which stand for several, are not changed in place', () => {
+  const shared =
+    'domain: d\ndescriptors:\n  - {key: a, rate_limit: &l {unit: day, requests_per_unit: 1}}\n  - {key: b, rate_limit: *l}\n';
+  const one =
+    'domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: b, rate_limit: {unit: day, requests_per_unit: 2}}\n';
+  expect(carryOver(shared, one)).toBe(one);
+});
