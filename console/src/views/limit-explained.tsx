@@ -74,13 +74,14 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
 }
 
 function Notes({ limit, isOver }: { readonly limit: ExplainedLimit; readonly isOver: boolean }) {
-  const { source, failure, retryAfterMs, soft, replacedBy, active, inactive } = limit;
+  const { source, failure, retryAfterMs, soft, replacedBy, active, inactive, before } = limit;
   const notes = [
     replacedBy && `Replaced by ${replacedBy.join(', ')}.`,
     active !== undefined && `Active ${active}.`,
     inactive && 'Does not apply at this time.',
     source !== undefined && source !== 'backend' && `Answered from ${sourceTexts[source]}.`,
     failure !== undefined && `The counter cannot be read: ${failure}.`,
+    before?.blockedMs !== undefined && `Blocked for ${duration(before.blockedMs)}.`,
     soft && 'Passes on the soft part of the limit.',
     isOver && retryAfterMs === null && 'The same request can never pass.',
     isOver && typeof retryAfterMs === 'number' && `The same request passes in ${duration(retryAfterMs)}.`,
