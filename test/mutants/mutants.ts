@@ -474,7 +474,7 @@ const decisions: readonly Mutants[] = [
   {
     file: 'src/engine/decide/overrides.ts',
     tests: [decide],
-    changes: [['found.override.untilMs > this.#clock() ?', 'found.override ?']],
+    changes: [['=> override.untilMs > nowMs;', '=> override.untilMs > 0;']],
   },
   {
     file: 'src/parts/kuadrant/plain-charges.ts',
