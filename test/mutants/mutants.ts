@@ -25,7 +25,6 @@ const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
-const recordedBatches = 'test/engine/backends/redis/recorded-batches';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
@@ -249,7 +248,8 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/requests.ts',
-    tests: [recordedBatches],
+    tests: [twins],
+    only: 'rounds of batches',
     changes: [
       [' || !(mayCharge || hit.marksRefusal)', ''],
       ['(hit.blocks && !next.accepted)', '!next.accepted'],
@@ -262,7 +262,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [twins],
-    only: 'by several that are sent together',
+    only: 'rounds of batches',
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
@@ -280,7 +280,7 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(place);\n', ''],
+      ['      runs.close(key);\n', ''],
       ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
     ],
   },
@@ -321,13 +321,10 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/memory/backend.ts',
+    file: 'src/engine/backends/steps.ts',
     tests: [operations],
     only: 'of fixed_window|all its hits together',
-    changes: [
-      ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
-      ['if (!isAlone && step.accepted) return undefined;', ''],
-    ],
+    changes: [['chargedAtMs <= counters.resetAtMs(key) ? 0 : hits', 'hits']],
   },
   {
     file: 'src/engine/backends/memory/bounded-counters.ts',

@@ -4,7 +4,8 @@ import type { Step } from '../../../src/engine/algorithms/limit.ts';
 import { packState } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { NODE_NUMBERS } from '../../../src/engine/holds/processor-sharing.ts';
-import { compiled, compiledScripts } from '../../../src/engine/lua/compiled.ts';
+import { compiled } from '../../../src/engine/lua/compiled.ts';
+import { compiledScripts } from '../../../src/engine/lua/compiled-scripts.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
   adaptiveOf,
