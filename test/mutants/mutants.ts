@@ -159,7 +159,7 @@ const scripts: readonly Mutants[] = [
     only: 'Redis decides as memory',
     changes: [
       ['[...unpack(hash.nodes[name] as ShareNode)] as ShareNode', 'hash.nodes[name] as ShareNode'],
-      ['if (isReset) cursor = reset + RESET_NUMBERS;', ''],
+      ['if (isReset) cursor = reset + resetAt.size;', ''],
     ],
   },
   {
