@@ -28,9 +28,6 @@ function listTraits(name: AlgorithmName): string {
   ].join(', ');
 }
 
-/** The place of counters that are shared with envoyproxy/ratelimit in the script's table, after those of algorithms. */
-export const SHARED_PLACE = algorithmNames.length + 1;
-
 const { shared_window: sharedWindow } = compiled;
 
 /** The steps of the script's table, in its order, with those that they call. */

@@ -1,7 +1,9 @@
-import { fullCapacity } from '../../../holds/limits.ts';
+import { algorithmNames, fullCapacity } from '../../../holds/limits.ts';
 import { describeShared } from '../../shared-counters.ts';
 import type { ForeignCounters } from '../batch.ts';
-import { SHARED_PLACE } from '../script.ts';
+
+/** The place in the script's table, after those of the algorithms. */
+const PLACE = algorithmNames.length + 1;
 
 /**
  * `COUNTER_KEYS=reference` in Redis: counters that envoyproxy/ratelimit counts on as well, in addition to the service's
@@ -9,7 +11,7 @@ import { SHARED_PLACE } from '../script.ts';
  */
 export const referenceCounters: ForeignCounters = {
   has: ({ shared }) => shared !== undefined,
-  pack: ({ limit, shared }) => [SHARED_PLACE, 2, fullCapacity(limit), shared?.ttlMs ?? 0],
+  pack: ({ limit, shared }) => [PLACE, 2, fullCapacity(limit), shared?.ttlMs ?? 0],
   describe: ({ limit, shared }, report, nowMs, outcome) =>
     describeShared(limit, shared ?? { windowStartMs: 0, ttlMs: 0 }, report, nowMs, outcome),
 };

@@ -1,7 +1,7 @@
 import { type Charge, MAX_COUNT, type State, type Step } from '../../../algorithms/limit.ts';
-import { KEYS, redis, string, struct, table, tonumber, unpack } from '../../../lua/redis.ts';
 import { CHECKED_NUMBERS } from '../../packed-state.ts';
 import { MAX_USAGE_ENTRIES } from '../../usage.ts';
+import { KEYS, redis, string, struct, table, tonumber, unpack } from './lua.ts';
 
 /**
  * What every script does with counters: a counter is a string, its state as little-endian doubles; that of a window on

@@ -1,6 +1,5 @@
 import type { State, Step } from '../../../algorithms/limit.ts';
 import type { ShareNode } from '../../../holds/processor-sharing.ts';
-import { ARGV, KEYS, table, tonumber, unpack } from '../../../lua/redis.ts';
 import { usedHits } from '../../requests.ts';
 import {
   call,
@@ -15,6 +14,7 @@ import {
   writeState,
 } from './counters.ts';
 import { argumentAt, limitAt, outcomes, runAt, treeAt, treeSpendAt } from './format.ts';
+import { ARGV, KEYS, table, tonumber, unpack } from './lua.ts';
 import { readNodes, writeNodes } from './nodes.ts';
 
 /**

@@ -1,5 +1,4 @@
 import type { Step } from '../../../algorithms/limit.ts';
-import { ARGV, KEYS, redis, struct } from '../../../lua/redis.ts';
 import {
   addUsage,
   packNumbers,
@@ -10,6 +9,7 @@ import {
   writeState,
 } from './counters.ts';
 import { outcomes } from './format.ts';
+import { ARGV, KEYS, redis, struct } from './lua.ts';
 
 /** The one algorithm of the script: see script.ts. */
 declare const algorithm: ScriptAlgorithm;

@@ -1,6 +1,6 @@
 import { LEAF_NUMBERS, NODE_NUMBERS, type ShareNode } from '../../../holds/processor-sharing.ts';
-import { redis, struct, unpack } from '../../../lua/redis.ts';
 import { call, formatOf, unpackState } from './counters.ts';
+import { redis, struct, unpack } from './lua.ts';
 
 /**
  * The counters of a shared limit are a hash: the limit's own numbers in the field p, those of each child under its id. A

@@ -1,10 +1,10 @@
 import { type Charge, type HeldAt, MAX_COUNT, type State, type Step, spends } from '../../../algorithms/limit.ts';
 import type { ShareNode } from '../../../holds/processor-sharing.ts';
-import { KEYS, string, tonumber, unpack } from '../../../lua/redis.ts';
 import { type CounterUse, type Hit, type HitStore, kinds, runRequest } from '../../requests.ts';
 import { call, packNumbers, type ScriptLimit, unpackNumbers } from './counters.ts';
 import { addAnswer, graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
 import { heldAt, operationAt, outcomes, pathAt, requestAt, resetAt, roles } from './format.ts';
+import { KEYS, string, tonumber, unpack } from './lua.ts';
 import { newNode, readNodes, writeNodes } from './nodes.ts';
 
 /**

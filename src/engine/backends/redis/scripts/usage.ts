@@ -1,5 +1,5 @@
-import { ARGV, KEYS, redis, tonumber } from '../../../lua/redis.ts';
 import { serverMs } from './counters.ts';
+import { ARGV, KEYS, redis, tonumber } from './lua.ts';
 
 /** Why a key cannot be used; empty if all can. */
 function findProblem(): string {
