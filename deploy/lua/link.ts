@@ -138,10 +138,8 @@ function declareOuter(statement: ts.Statement): string | undefined {
   return `declare const ${one.name.getText()}: ${one.type.getText()};`;
 }
 
-/** The value of `const NAME = list.indexOf('text')`, or of `const NAME = list.length`. */
+/** The value of `const NAME = list.indexOf('text')`. */
 function findPlace(statement: ts.Statement, source: Source): number | undefined {
-  const [, counted] = /^(?:export )?const \w+ = (\w+)\.length;/.exec(statement.getText()) ?? [];
-  if (counted !== undefined) return listTexts(counted, source).length;
   const [, list, text] = /^(?:export )?const \w+ = (\w+)\.indexOf\('(\w+)'\);/.exec(statement.getText()) ?? [];
   if (list === undefined || text === undefined) return undefined;
   const place = listTexts(list, source).indexOf(text);

@@ -109,7 +109,7 @@ function check(name: string, text: string, isScript: boolean): void {
 }
 
 /**
- * Writes constant numbers, and the body of each function `const name = (…) => body`, where they are used: each call
+ * Writes constant numbers, also those in constant records, and the body of each function `const name = (…) => body`, where they are used: each call
  * runs the whole text, so names cost Redis time.
  */
 function inline(text: string): string {
@@ -122,7 +122,9 @@ function inline(text: string): string {
     const [one] = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [];
     const value = one?.initializer;
     if (!one || !value || (one.parent.flags & ts.NodeFlags.Const) === 0) continue;
+    const members = listNumbersOf(value);
     if (ts.isArrowFunction(value)) bodies.set(one.name.getText(), value);
+    else if (members) for (const [name, number] of members) constants.set(`${one.name.getText()}.${name}`, number);
     else if (/^-?[\d_.]+$/.test(value.getText())) constants.set(one.name.getText(), value.getText());
     else continue;
     removed.add(statement);
@@ -138,7 +140,8 @@ function inline(text: string): string {
     }
     const extreme = writeExtreme(node, (argument) => write(argument, values));
     if (extreme !== undefined) return extreme;
-    const value = ts.isIdentifier(node) && !isMemberName(node) ? values.get(node.text) : undefined;
+    const isName = (ts.isIdentifier(node) && !isMemberName(node)) || ts.isPropertyAccessExpression(node);
+    const value = isName ? values.get(node.getText()) : undefined;
     if (value !== undefined) return /^[\w.]+$/.test(value) ? value : `(${value})`;
     const inner: Edit[] = [];
     node.forEachChild(
@@ -151,6 +154,15 @@ function inline(text: string): string {
     if (ts.isFunctionDeclaration(statement) || (ts.isVariableStatement(statement) && !removed.has(statement)))
       edits.push([statement.getStart(), statement.end, write(statement, constants)]);
   return edited(text, edits);
+}
+
+/** The members of `{ one: 1, two: 2 } as const`; undefined if it is none. */
+function listNumbersOf(value: ts.Expression): readonly (readonly [name: string, number: string])[] | undefined {
+  if (!ts.isAsExpression(value) || !ts.isObjectLiteralExpression(value.expression)) return undefined;
+  const members = value.expression.properties.map(
+    (one) => [one.name?.getText() ?? '', ts.isPropertyAssignment(one) ? one.initializer.getText() : ''] as const,
+  );
+  return members.every(([, number]) => /^\d+$/.test(number)) ? members : undefined;
 }
 
 /** `Math.min(one, other)` as a comparison, which costs Redis less than a call; undefined if it is none of simple values. */

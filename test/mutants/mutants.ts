@@ -25,7 +25,6 @@ const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
 const sharedTwins = 'test/engine/backends/fair-share';
 const operations = 'test/engine/backends/redis/operations';
-const recordedBatches = 'test/engine/backends/redis/recorded-batches';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
@@ -78,6 +77,14 @@ const steps: readonly Mutants[] = [
   ...compiled('parts/adaptive/estimate', 'by hold times', [
     ['if (isUsed) estimate.age++;', ''],
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
+  ]),
+  ...compiled('parts/penalty/penalty', 'a growing penalty of a log', [
+    ['nowMs < list.untilMs + limit.forgivenMs', 'nowMs < list.untilMs'],
+    ['list.lengthMs = Math.min(lengthMs, limit.longestMs);', 'list.lengthMs = lengthMs;'],
+    ["charge !== 'regardless' || !accepted", '!accepted'],
+  ]),
+  ...compiled('parts/penalty/penalty', 'a prolonged penalty of a bucket', [
+    ['if (limit.prolongs === 1) list.untilMs', 'list.lengthMs'],
   ]),
   ...compiled('holds/allocation', 'an allocation', [
     ['before + hitsToFit(hits) <= limit.size', 'before <= limit.size'],
@@ -241,7 +248,8 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/backends/requests.ts',
-    tests: [recordedBatches],
+    tests: [twins],
+    only: 'rounds of batches',
     changes: [
       [' || !(mayCharge || hit.marksRefusal)', ''],
       ['(hit.blocks && !next.accepted)', '!next.accepted'],
@@ -254,7 +262,7 @@ const scripts: readonly Mutants[] = [
   {
     file: 'src/engine/backends/redis/scripts/requests.ts',
     tests: [twins],
-    only: 'by several that are sent together',
+    only: 'rounds of batches',
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
@@ -272,7 +280,7 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(place);\n', ''],
+      ['      runs.close(key);\n', ''],
       ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
     ],
   },
@@ -313,13 +321,10 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/memory/backend.ts',
+    file: 'src/engine/backends/steps.ts',
     tests: [operations],
     only: 'of fixed_window|all its hits together',
-    changes: [
-      ['chargedAtMs <= reset.atMs ? 0 : hits', 'hits'],
-      ['if (!isAlone && step.accepted) return undefined;', ''],
-    ],
+    changes: [['chargedAtMs <= counters.resetAtMs(key) ? 0 : hits', 'hits']],
   },
   {
     file: 'src/engine/backends/memory/bounded-counters.ts',
@@ -415,6 +420,24 @@ const decisions: readonly Mutants[] = [
       ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],
       ['limitsInFlight(limit) ? 1 : debit.hits', 'debit.hits'],
       ["door.hits === 'returned' ? -asked : asked", 'asked'],
+    ],
+  },
+  {
+    file: 'src/parts/penalty/penalty.ts',
+    tests: ['test/parts/penalty/penalty'],
+    changes: [
+      ['const isBlocked = nowMs < list.untilMs;', 'const isBlocked = nowMs <= list.untilMs;'],
+      ['blocks: true,', ''],
+      ['next.accepted || limit.watches === 1', 'next.accepted'],
+    ],
+  },
+  {
+    file: 'src/engine/decide/outcomes.ts',
+    tests: ['test/engine/decide/outcomes'],
+    changes: [
+      ['hits >= first && hits <= last', 'hits >= first'],
+      ["kind: 'peek'", "kind: 'spend'"],
+      ['if (commits) return { hits: isCounted ? 1 : 0 };', 'if (commits) return { hits: 1 };'],
     ],
   },
   {

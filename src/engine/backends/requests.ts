@@ -16,7 +16,7 @@ export interface CounterUse {
   /** The hits that the operations so far ask for, which must all fit for the same request to pass. */
   asked: number;
   /** It has another program's value, on which nothing can be counted. */
-  readonly isUnusable: boolean;
+  isUnusable: boolean;
 }
 
 /** An operation of a request on a counter. */

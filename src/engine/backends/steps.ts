@@ -46,9 +46,9 @@ export function runOperations(
   const trial = new Map<CounterKey, State>();
   const read = (key: CounterKey): State | undefined => trial.get(key) ?? counters.read(key);
   const load = (operation: Operation): State | undefined => readNodes(operation, read);
-  const each = ({ key, share, ...others }: Operation, state: State, use: (key: CounterKey, state: State) => void) => {
-    if (!share) return use(key, state);
-    for (const [at, one] of [key, ...childKeys({ key, share, ...others })].entries()) use(one, nodeState(state, at));
+  const each = (operation: Operation, state: State, use: (key: CounterKey, state: State) => void): void => {
+    if (!operation.share) return use(operation.key, state);
+    for (const [at, one] of [operation.key, ...childKeys(operation)].entries()) use(one, nodeState(state, at));
   };
   const step = ({ operation }: StepHit, hits: number, charge: Charge): Step =>
     algorithmFor(operation.limit).step(operation.limit, load(operation), nowMs, hits, charge, operation);

@@ -15,7 +15,7 @@ import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../../operate/answers/explain.ts';
-import { counterState, describeShare, drawState, writeArithmetic } from '../lab/counters/counter-state.ts';
+import { counterState, describeShare, drawState, withBlock, writeArithmetic } from '../lab/counters/counter-state.ts';
 import { type MatchTrace, trace } from './trace.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -172,7 +172,7 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),

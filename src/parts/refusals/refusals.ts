@@ -11,7 +11,7 @@ import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
-import { describeShare } from '../lab/counters/counter-state.ts';
+import { describeShare, withBlock } from '../lab/counters/counter-state.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;
@@ -136,7 +136,10 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
       ? 'blocked'
       : decision.share && isShared(limit)
         ? describeShare(limit, decision.share)
-        : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
+        : withBlock(
+            `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
+            decision,
+          ),
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),

@@ -12,25 +12,25 @@ import {
 } from '../backend.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
 import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
-import { type OutcomeName, outcomes } from './scripts/format.ts';
+import { outcomes } from './scripts/format.ts';
 
-const STATE_BEFORE = outcomes.indexOf('state_before');
-const meanings: Readonly<Record<string, { readonly accepted: boolean; readonly charged: boolean }>> = {
-  refused: { accepted: false, charged: false },
-  accepted: { accepted: true, charged: false },
-  refused_charged: { accepted: false, charged: true },
-  accepted_charged: { accepted: true, charged: true },
-} satisfies Partial<Record<OutcomeName, object>>;
-/** Why a counter that is shared with other programs cannot be used: Redis's errors, by the outcome. */
-const reasons: ReadonlyMap<number, string> = new Map([
-  [outcomes.indexOf('wrong_type'), 'redis: WRONGTYPE Operation against a key holding the wrong kind of value'],
-  [outcomes.indexOf('no_integer'), 'redis: ERR value is not an integer or out of range'],
+/** What became of an operation, by its outcome. */
+const meanings: ReadonlyMap<number, { readonly accepted: boolean; readonly charged: boolean }> = new Map([
+  [outcomes.refused, { accepted: false, charged: false }],
+  [outcomes.accepted, { accepted: true, charged: false }],
+  [outcomes.refusedCharged, { accepted: false, charged: true }],
+  [outcomes.acceptedCharged, { accepted: true, charged: true }],
 ]);
-const byOutcome = outcomes.map((name) => meanings[name]);
+
+/** Why a counter that is shared with other programs cannot be used: Redis's errors. */
+const reasons: ReadonlyMap<number, string> = new Map([
+  [outcomes.wrongType, 'redis: WRONGTYPE Operation against a key holding the wrong kind of value'],
+  [outcomes.noInteger, 'redis: ERR value is not an integer or out of range'],
+]);
 
 /** @throws RangeError  if there is no such outcome: the reply is not this script's */
 export function outcomeOf(outcome: number) {
-  const meaning = byOutcome[outcome];
+  const meaning = meanings.get(outcome);
   if (!meaning) throw new RangeError(`expected an outcome of the script, got ${outcome}`);
   return meaning;
 }
@@ -69,7 +69,7 @@ export function decodeBatch(
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
-    if (outcome === STATE_BEFORE) return repeatSteps(run, numbers, nextNumbers());
+    if (outcome === outcomes.stateBefore) return repeatSteps(run, numbers, nextNumbers());
     for (let at = 0; at < numbers.length; at++)
       replies[numbers[at] as number] = decodeSpend(run, at === 0 ? outcome : next());
   };
@@ -108,7 +108,7 @@ export function decodeBatch(
     let tried: readonly TriedHits[] | undefined;
     for (const [at, operation] of operations.entries()) {
       const outcome = next();
-      const isTried = byOutcome[outcome]?.charged === false && request.spend !== 'each';
+      const isTried = meanings.get(outcome)?.charged === false && request.spend !== 'each';
       if (isTried) tried ??= triedHits(operations);
       replies[first + at] = decode(outcome, operation, isTried ? tried?.[at] : undefined);
     }

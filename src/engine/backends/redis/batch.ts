@@ -7,15 +7,15 @@ import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
 import { PackedNumbers } from './packed-numbers.ts';
 import {
-  heldNumbers,
-  operationNumbers,
-  pathNumbers,
-  requestNumbers,
-  resetNumbers,
+  heldAt as heldPlaces,
+  operationAt,
+  pathAt,
+  requestAt,
+  resetAt,
   roles,
-  runNumbers,
-  treeNumbers,
-  treeSpendNumbers,
+  runAt,
+  treeAt,
+  treeSpendAt,
 } from './scripts/format.ts';
 
 /** Counters in another format, shared with other programs. */
@@ -107,16 +107,16 @@ export function encodeBatch(
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
-    packedRequests.addRecord(requestNumbers, { spend: spends.indexOf(spend), count: group.operations.length });
+    packedRequests.addRecord(requestAt, { spend: spends.indexOf(spend), count: group.operations.length });
     for (const operation of group.operations) {
       const key = keys.intern(operation.key);
       runs.close(key);
       const isCounted = meters(operation);
       packOperation(operation, spend, { key, limit: placeOfLimit(limits, operation), isMetered: isCounted ? 1 : 0 });
-      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldNumbers, heldAt(operation));
+      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldPlaces, heldAt(operation));
       if (operation.kind === 'refund' || operation.kind === 'forget') {
         const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
-        packedRequests.addRecord(resetNumbers, { key: keys.intern(resetKeyOf(operation.key)), ms });
+        packedRequests.addRecord(resetAt, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
       if (hasNodes(operation)) packPath(operation, keys.intern(operation.usageKey ?? operation.key));
     }
@@ -169,7 +169,7 @@ const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.ha
 function packPath({ share }: Operation, usage: number): void {
   const [first = 0, second = 0, third = 0] = share?.children ?? [];
   packedRequests.add(usage);
-  packedRequests.addRecord(pathNumbers, { first, second, third });
+  packedRequests.addRecord(pathAt, { first, second, third });
 }
 
 function packOperation(
@@ -178,19 +178,19 @@ function packOperation(
   placed: { readonly key: number; readonly limit: number; readonly isMetered: number },
 ): void {
   const { kind, hits, blocks } = operation;
-  packedRequests.addRecord(operationNumbers, {
+  packedRequests.addRecord(operationAt, {
     ...placed,
     hits: signedHits(operation),
     kind: kinds.indexOf(kind === 'peek' && hits === 0 ? 'spend' : kind),
-    role: roles.indexOf(roleOf(operation, spend)),
+    role: roleOf(operation, spend),
     blocks: blocks ? 1 : 0,
   });
 }
 
-function roleOf(operation: Operation, spend: Spend): (typeof roles)[number] {
-  if (spend === 'each') return operation.commits ? 'commits' : 'ordinary';
-  if (standsAlone(operation)) return 'alone';
-  return marksRefusal(operation) ? 'marks' : 'ordinary';
+function roleOf(operation: Operation, spend: Spend): number {
+  if (spend === 'each') return operation.commits ? roles.commits : roles.ordinary;
+  if (standsAlone(operation)) return roles.alone;
+  return marksRefusal(operation) ? roles.marks : roles.ordinary;
 }
 
 /** The keys of a batch, each once. */
@@ -330,7 +330,7 @@ class OpenRun implements Run {
 
   pack(into: PackedNumbers): void {
     const { places, repeated } = this;
-    into.addRecord(runNumbers, {
+    into.addRecord(runAt, {
       limit: this.limitPlace,
       hits: this.hits,
       isMetered: this.isCounted ? 1 : 0,
@@ -356,7 +356,7 @@ class OpenTree implements Tree {
   readonly numbers: number[] = [];
   /** The places of children, by id, from 1. */
   readonly #places = new Map<number, number>();
-  readonly #spends: number[] = [];
+  readonly #spends: Readonly<Record<Exclude<keyof typeof treeSpendAt, 'size'>, number>>[] = [];
 
   constructor(key: number) {
     this.key = key;
@@ -366,16 +366,15 @@ class OpenTree implements Tree {
   add(operation: Operation, number: number, limit: number, usage: number): void {
     const [first, second, third] = operation.share?.children ?? [];
     const places = { first: this.#place(first), second: this.#place(second), third: this.#place(third) };
-    const spend = { limit, hits: operation.hits, usage, ...places };
     this.operations.push(operation);
     this.numbers.push(number);
-    for (const name of treeSpendNumbers) this.#spends.push(spend[name]);
+    this.#spends.push({ limit, hits: operation.hits, usage, ...places });
   }
 
   pack(into: PackedNumbers): void {
-    into.addRecord(treeNumbers, { key: this.key, children: this.#places.size, spends: this.operations.length });
+    into.addRecord(treeAt, { key: this.key, children: this.#places.size, spends: this.operations.length });
     for (const id of this.#places.keys()) into.add(id);
-    into.addAll(this.#spends);
+    for (const spend of this.#spends) into.addRecord(treeSpendAt, spend);
   }
 
   #place(id: number | undefined): number {

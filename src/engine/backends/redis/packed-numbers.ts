@@ -24,9 +24,10 @@ export class PackedNumbers {
     for (let at = 0; at < numbers.length; at++) this.add(numbers[at] as number); // in range
   }
 
-  /** The numbers of a record, in the order of their names. */
-  addRecord<N extends string>(names: readonly N[], record: Readonly<Record<N, number>>): void {
-    for (let at = 0; at < names.length; at++) this.add(record[names[at] as N]); // in range
+  /** The numbers of a record. @param places  their order: see scripts/format.ts */
+  addRecord<P extends object>(places: P, record: Readonly<Record<Exclude<keyof P, 'size'>, number>>): void {
+    const numbers: Readonly<Record<string, number>> = record;
+    for (const name in places) if (name !== 'size') this.add(numbers[name] as number); // it has each one
   }
 
   /** A copy of these numbers. */

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { Command } from 'ioredis';
 import { type RateName, rateNames } from '../../algorithms/index.ts';
 import { type AlgorithmName, algorithmNames, findRow } from '../../holds/limits.ts';
-import { compiled, compiledScripts } from '../../lua/compiled.ts';
+import { compiled } from '../../lua/compiled.ts';
+import { compiledScripts } from '../../lua/compiled-scripts.ts';
 
 /** A script, and the digest by which Redis finds it once it has run. */
 export interface Script {

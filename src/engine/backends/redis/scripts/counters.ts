@@ -8,24 +8,12 @@ import { MAX_USAGE_ENTRIES } from '../../usage.ts';
  * the server's clock is its count in decimal, whose time to live is the window.
  */
 
+type List = readonly number[];
+
 /** What the script's table has for each algorithm: see script.ts. */
 export interface ScriptAlgorithm {
-  step(
-    this: void,
-    limit: readonly number[],
-    state: State | undefined,
-    nowMs: number,
-    hits: number,
-    charge: Charge,
-  ): Step;
-  refund(
-    this: void,
-    limit: readonly number[],
-    state: State | undefined,
-    nowMs: number,
-    hits: number,
-    chargedAtMs: number,
-  ): Step;
+  step(this: void, limit: List, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
+  refund(this: void, limit: List, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
   startBefore(this: void, limit: readonly number[], endMs: number): number;
   /** A counter is a hash of nodes: see nodes.ts. */
   readonly hasNodes?: boolean;

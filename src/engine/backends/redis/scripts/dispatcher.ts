@@ -14,7 +14,7 @@ import {
   unpackNumbers,
   writeState,
 } from './counters.ts';
-import { batchArguments, limitNumbers, outcomes, runNumbers, treeNumbers, treeSpendNumbers } from './format.ts';
+import { argumentAt, limitAt, outcomes, runAt, treeAt, treeSpendAt } from './format.ts';
 import { readNodes, writeNodes } from './nodes.ts';
 
 /**
@@ -31,38 +31,29 @@ declare const algorithms: readonly ScriptAlgorithm[];
 /** Decides the requests that begin at a place of the input: see requests.ts. */
 declare const decideRequests: (this: void, at: number) => void;
 
-const CLOCK = batchArguments.indexOf('clock');
-const SETTLEMENT = batchArguments.indexOf('settlement');
-const KEPT_MS = batchArguments.indexOf('keptMs');
-const IS_METERED = batchArguments.indexOf('usage');
-
 /** A caller's clock may be behind the server's, on which keys expire. */
 const MAX_BEHIND_MS = 10_000;
 
 /** The caller decides on a clock of its own, on which nothing expires: windows are stored as any other state. */
-const hasGivenClock = (ARGV[CLOCK] ?? '') !== '';
-export const nowMs: number = hasGivenClock ? (tonumber(ARGV[CLOCK]) ?? 0) : serverMs();
+const hasGivenClock = (ARGV[argumentAt.clock] ?? '') !== '';
+export const nowMs: number = hasGivenClock ? (tonumber(ARGV[argumentAt.clock]) ?? 0) : serverMs();
 export const graceMs: number = hasGivenClock ? MAX_BEHIND_MS : 0;
 
 /** The number of counters, with that of a settlement. */
-const keyCount = ARGV[IS_METERED] !== undefined ? KEYS.length - 2 : KEYS.length;
-export const input: readonly number[] = unpackNumbers(ARGV[0] ?? '');
+const keyCount = ARGV[argumentAt.usage] !== undefined ? KEYS.length - 2 : KEYS.length;
+export const input: readonly number[] = unpackNumbers(ARGV[argumentAt.packed] ?? '');
 /** The values of counters. */
 export const stored: (string | false)[] = call<(string | false)[]>('MGET', ...unpack(KEYS, 1, keyCount));
 export const limits: ScriptLimit[] = [];
-
-const ALGORITHM = limitNumbers.indexOf('algorithm');
-const LENGTH = limitNumbers.indexOf('length');
-const LIMIT_NUMBERS = limitNumbers.length;
 
 /** Returns the place after the limits. */
 function readLimits(): number {
   const count = input[0] ?? 0;
   let at = 1;
   for (let place = 0; place < count; place++) {
-    const first = at + LIMIT_NUMBERS;
-    const algorithm = algorithms[(input[at + ALGORITHM] ?? 0) - 1] as ScriptAlgorithm;
-    at = first + (input[at + LENGTH] ?? 0);
+    const first = at + limitAt.size;
+    const algorithm = algorithms[(input[at + limitAt.algorithm] ?? 0) - 1] as ScriptAlgorithm;
+    at = first + (input[at + limitAt.length] ?? 0);
     limits[place] = { algorithm, numbers: [...unpack(input, first + 1, at)] };
   }
   return at;
@@ -91,10 +82,6 @@ export function keepState(
 const reply: string[] = [pack('<d', nowMs)];
 let parts = 1;
 
-const REFUSED_CHARGED = outcomes.indexOf('refused_charged');
-const ACCEPTED_CHARGED = outcomes.indexOf('accepted_charged');
-const STATE_BEFORE = outcomes.indexOf('state_before');
-
 /** Packed outcomes and lengths, by the lengths of reports. */
 const acceptedHeads: string[] = [];
 const refusedHeads: string[] = [];
@@ -103,7 +90,7 @@ function addReply(accepted: boolean, length: number, packed: string): void {
   const heads = accepted ? acceptedHeads : refusedHeads;
   let head = heads[length];
   if (head === undefined) {
-    head = pack('<dd', accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, length);
+    head = pack('<dd', accepted ? outcomes.acceptedCharged : outcomes.refusedCharged, length);
     heads[length] = head;
   }
   reply[parts] = head;
@@ -142,7 +129,7 @@ function spendRepeatedly(key: number, limit: ScriptLimit, hits: number, count: n
   const length = before === undefined ? 0 : before.length;
   const isLong = length > SHORT_STATE;
   if (!isLong) {
-    reply[parts] = pack('<dd', STATE_BEFORE, length);
+    reply[parts] = pack('<dd', outcomes.stateBefore, length);
     reply[parts + 1] = before === undefined ? '' : packNumbers(before);
     parts = parts + 2;
   }
@@ -159,21 +146,14 @@ function spendRepeatedly(key: number, limit: ScriptLimit, hits: number, count: n
   keepState(key, before, state as State, ttlMs, limit);
 }
 
-const LIMIT = runNumbers.indexOf('limit');
-const HITS = runNumbers.indexOf('hits');
-const RUN_METERED = runNumbers.indexOf('isMetered');
-const ONCE = runNumbers.indexOf('once');
-const REPEATED = runNumbers.indexOf('repeated');
-const RUN_NUMBERS = runNumbers.length;
-
 /** Spends on the counters of a run, which begins at a place of the input. Returns the place after it. */
 function spendRun(from: number): number {
-  const limit = limits[(input[from + LIMIT] ?? 0) - 1] as ScriptLimit;
-  const hits = input[from + HITS] ?? 0;
-  const isMetered = input[from + RUN_METERED] === 1;
-  const first = from + RUN_NUMBERS;
-  const repeated = first + (input[from + ONCE] ?? 0);
-  const end = repeated + 2 * (input[from + REPEATED] ?? 0);
+  const limit = limits[(input[from + runAt.limit] ?? 0) - 1] as ScriptLimit;
+  const hits = input[from + runAt.hits] ?? 0;
+  const isMetered = input[from + runAt.isMetered] === 1;
+  const first = from + runAt.size;
+  const repeated = first + (input[from + runAt.once] ?? 0);
+  const end = repeated + 2 * (input[from + runAt.repeated] ?? 0);
   for (let at = first; at < repeated; at++) spendOnce(input[at] ?? 0, limit, hits, isMetered);
   for (let at = repeated; at < end; at += 2)
     spendRepeatedly(input[at] ?? 0, limit, hits, input[at + 1] ?? 0, isMetered);
@@ -199,45 +179,34 @@ export function addAnswer(outcome: number, report: State): void {
   for (let at = 0; at < length; at++) answers[first + 2 + at] = report[at] ?? 0;
 }
 
-const TREE_KEY = treeNumbers.indexOf('key');
-const CHILDREN = treeNumbers.indexOf('children');
-const SPENDS = treeNumbers.indexOf('spends');
-const TREE_NUMBERS = treeNumbers.length;
-const TREE_LIMIT = treeSpendNumbers.indexOf('limit');
-const TREE_HITS = treeSpendNumbers.indexOf('hits');
-const TREE_USAGE = treeSpendNumbers.indexOf('usage');
-const FIRST_CHILD = treeSpendNumbers.indexOf('first');
-const SECOND_CHILD = treeSpendNumbers.indexOf('second');
-const THIRD_CHILD = treeSpendNumbers.indexOf('third');
-const TREE_SPEND_NUMBERS = treeSpendNumbers.length;
-
 /** Spends on a shared limit, whose nodes are read and written once. Returns the place after the tree. */
 function spendTree(from: number): number {
-  const key = KEYS[(input[from + TREE_KEY] ?? 0) - 1] ?? '';
-  const children = from + TREE_NUMBERS;
-  const spends = children + (input[from + CHILDREN] ?? 0);
-  const end = spends + (input[from + SPENDS] ?? 0) * TREE_SPEND_NUMBERS;
+  const key = KEYS[(input[from + treeAt.key] ?? 0) - 1] ?? '';
+  const children = from + treeAt.size;
+  const spends = children + (input[from + treeAt.children] ?? 0);
+  const count = input[from + treeAt.spends] ?? 0;
   const names: string[] = ['p'];
   for (let at = children; at < spends; at++) names[at - children + 1] = String(input[at] ?? 0);
   const nodes = readNodes(key, names);
   let ttlMs = 0;
-  for (let at = spends; at < end; at += TREE_SPEND_NUMBERS) {
-    const limit = limits[(input[at + TREE_LIMIT] ?? 0) - 1] as ScriptLimit;
-    const hits = input[at + TREE_HITS] ?? 0;
-    const usage = input[at + TREE_USAGE] ?? 0;
+  for (let spent = 0; spent < count; spent++) {
+    const at = spends + spent * treeSpendAt.size;
+    const limit = limits[(input[at + treeSpendAt.limit] ?? 0) - 1] as ScriptLimit;
+    const hits = input[at + treeSpendAt.hits] ?? 0;
+    const usage = input[at + treeSpendAt.usage] ?? 0;
     const path = [
       nodes[0] as ShareNode, // there always is a limit
-      nodeAt(nodes, at + FIRST_CHILD),
-      nodeAt(nodes, at + SECOND_CHILD),
-      nodeAt(nodes, at + THIRD_CHILD),
+      nodeAt(nodes, at + treeSpendAt.first),
+      nodeAt(nodes, at + treeSpendAt.second),
+      nodeAt(nodes, at + treeSpendAt.third),
     ];
     const next: Step = limit.algorithm.step(limit.numbers, path as unknown as State, nowMs, hits, true); // it takes nodes
     ttlMs = next.ttlMs;
     if (usage > 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
-    addAnswer(next.accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, next.report as State); // it has one
+    addAnswer(next.accepted ? outcomes.acceptedCharged : outcomes.refusedCharged, next.report as State); // it has one
   }
   writeNodes(key, names, nodes, nowMs, ttlMs + graceMs);
-  return end;
+  return spends + count * treeSpendAt.size;
 }
 
 /** The node whose place is in the input; that of the limit if there is none, which the step does not read. */
@@ -252,7 +221,7 @@ function spendTrees(from: number): number {
 }
 
 /** The number of a settlement, which is counted once; 0 if the call is none. */
-const settlement = tonumber(ARGV[SETTLEMENT] ?? '') ?? 0;
+const settlement = tonumber(ARGV[argumentAt.settlement] ?? '') ?? 0;
 
 function isSettled(): boolean {
   if (settlement === 0) return false;
@@ -270,6 +239,7 @@ export function run(): string {
   if (at < input.length) decideRequests(at);
   if (answers.length > 0) reply[parts] = packNumbers(answers);
   if (usedPlaces.length > 0) logUsage(nowMs, usedPlaces, used);
-  if (settlement > 0) call('SET', KEYS[keyCount - 1] ?? '', ARGV[SETTLEMENT] ?? '', 'PX', ARGV[KEPT_MS] ?? '');
+  if (settlement > 0)
+    call('SET', KEYS[keyCount - 1] ?? '', ARGV[argumentAt.settlement] ?? '', 'PX', ARGV[argumentAt.keptMs] ?? '');
   return table.concat(reply);
 }

@@ -14,9 +14,6 @@ import { outcomes } from './format.ts';
 /** The one algorithm of the script: see script.ts. */
 declare const algorithm: ScriptAlgorithm;
 
-const ACCEPTED_CHARGED = outcomes.indexOf('accepted_charged');
-const REFUSED_CHARGED = outcomes.indexOf('refused_charged');
-
 /**
  * Spends hits on one counter, as the dispatcher does for a batch, whose text would take Redis longer than the step.
  *
@@ -38,5 +35,8 @@ export function run(): string {
   const usageKey = KEYS[1];
   if (usageKey !== undefined && next.accepted) addUsage(usageKey, nowMs, key, hits);
   const report = next.report === undefined ? packed : packNumbers(next.report);
-  return struct.pack('<ddd', nowMs, next.accepted ? ACCEPTED_CHARGED : REFUSED_CHARGED, report.length / 8) + report;
+  return (
+    struct.pack('<ddd', nowMs, next.accepted ? outcomes.acceptedCharged : outcomes.refusedCharged, report.length / 8) +
+    report
+  );
 }

@@ -1,10 +1,10 @@
 import { type Charge, type HeldAt, MAX_COUNT, type State, type Step, spends } from '../../../algorithms/limit.ts';
 import type { ShareNode } from '../../../holds/processor-sharing.ts';
-import { KEYS, redis, string, tonumber, unpack } from '../../../lua/redis.ts';
+import { KEYS, string, tonumber, unpack } from '../../../lua/redis.ts';
 import { type CounterUse, type Hit, type HitStore, kinds, runRequest } from '../../requests.ts';
 import { call, packNumbers, type ScriptLimit, unpackNumbers } from './counters.ts';
 import { addAnswer, graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
-import { heldNumbers, operationNumbers, outcomes, pathNumbers, requestNumbers, resetNumbers, roles } from './format.ts';
+import { heldAt, operationAt, outcomes, pathAt, requestAt, resetAt, roles } from './format.ts';
 import { newNode, readNodes, writeNodes } from './nodes.ts';
 
 /**
@@ -26,20 +26,20 @@ interface Nodes {
 interface ScriptCounter extends CounterUse {
   /** Its place in KEYS. */
   readonly key: number;
-  state: State | undefined;
+  state?: State | undefined;
   /** As it was read; undefined if there was none. */
-  before: State | undefined;
+  before?: State | undefined;
   /** How long it is kept from now on, and by which limit; no limit if it was not stepped. */
   ttlMs: number;
-  limit: ScriptLimit | undefined;
+  limit?: ScriptLimit | undefined;
   isSaved: boolean;
   /** Its state, packed, before a request is tried; false if there was none. */
   saved: string | false;
-  readonly hash: Nodes | undefined;
+  hash?: Nodes;
   /** The stored count of a counter that is shared with envoyproxy/ratelimit. */
-  readonly count: number;
+  count: number;
   /** Why it cannot be used: a place in `outcomes`; 0 if it can. */
-  readonly problem: number;
+  problem: number;
 }
 
 interface ScriptHit extends Hit {
@@ -49,42 +49,10 @@ interface ScriptHit extends Hit {
   readonly path: readonly string[] | undefined;
   /** The place in KEYS of the name of its usage. */
   readonly usage: number;
-  /** Of a refund or a reset: see `resetNumbers`. */
+  /** Of a refund or a reset: see `resetAt`. */
   readonly resetKey: number;
   readonly resetMs: number;
 }
-
-const WRONG_TYPE = outcomes.indexOf('wrong_type');
-const NO_INTEGER = outcomes.indexOf('no_integer');
-const ACCEPTED = outcomes.indexOf('accepted');
-const REFUSED_CHARGED = outcomes.indexOf('refused_charged');
-
-const KEY = operationNumbers.indexOf('key');
-const LIMIT = operationNumbers.indexOf('limit');
-const HITS = operationNumbers.indexOf('hits');
-const KIND = operationNumbers.indexOf('kind');
-const ROLE = operationNumbers.indexOf('role');
-const BLOCKS = operationNumbers.indexOf('blocks');
-const IS_METERED = operationNumbers.indexOf('isMetered');
-const OPERATION_NUMBERS = operationNumbers.length;
-const ALONE = roles.indexOf('alone');
-const COMMITS = roles.indexOf('commits');
-const MARKS = roles.indexOf('marks');
-
-const FIRST = heldNumbers.indexOf('first');
-const LAST = heldNumbers.indexOf('last');
-const UNIT = heldNumbers.indexOf('unit');
-const MOST = heldNumbers.indexOf('most');
-const HELD_NUMBERS = heldNumbers.length;
-
-const RESET_KEY = resetNumbers.indexOf('key');
-const RESET_MS = resetNumbers.indexOf('ms');
-const RESET_NUMBERS = resetNumbers.length;
-const PATH_NUMBERS = pathNumbers.length;
-
-const SPEND = requestNumbers.indexOf('spend');
-const COUNT = requestNumbers.indexOf('count');
-const REQUEST_NUMBERS = requestNumbers.length;
 
 /** The counters of the batch, also by their places. */
 const counters: ScriptCounter[] = [];
@@ -95,50 +63,37 @@ let saved: ScriptCounter[] = [];
 function findCounter(key: number, limit: ScriptLimit): ScriptCounter {
   const known = counterAt[key - 1];
   if (known !== undefined) return known;
-  const counter = limit.algorithm.isForeign === true ? readForeign(key) : readOwn(key, limit);
+  const counter: ScriptCounter = {
+    key,
+    ttlMs: 0,
+    isSaved: false,
+    saved: false,
+    uses: 0,
+    asked: 0,
+    count: 0,
+    problem: 0,
+    isUnusable: false,
+  };
+  if (limit.algorithm.isForeign === true) readForeign(counter);
+  else if (limit.algorithm.hasNodes === true) counter.hash = { names: [], nodes: {}, saved: {} };
+  else {
+    counter.state = stateOf(key, limit, false);
+    counter.before = counter.state;
+  }
   counters[counters.length] = counter;
   counterAt[key - 1] = counter;
   return counter;
 }
 
-function readOwn(key: number, limit: ScriptLimit): ScriptCounter {
-  const isHash = limit.algorithm.hasNodes === true;
-  const state = isHash ? undefined : stateOf(key, limit, false);
-  return makeCounter(key, state, isHash ? { names: [], nodes: {}, saved: {} } : undefined, 0, 0);
-}
-
-function readForeign(key: number): ScriptCounter {
-  const text = stored[key - 1] as string | false; // as MGET replies
-  const isEmpty = text === false && redis.call<{ readonly ok: string }>('TYPE', KEYS[key - 1] ?? '').ok === 'none';
+function readForeign(counter: ScriptCounter): void {
+  const text = stored[counter.key - 1] as string | false; // as MGET replies
+  const isEmpty = text === false && call<{ readonly ok: string }>('TYPE', KEYS[counter.key - 1] ?? '').ok === 'none';
   const isCount = text !== false && string.match(text, '^-?%d+$') !== undefined;
-  const count = Math.min(text === false ? 0 : (tonumber(text) ?? 0), MAX_COUNT);
-  let problem = 0;
-  if (!isCount && !isEmpty) problem = text === false ? WRONG_TYPE : NO_INTEGER;
-  return makeCounter(key, [Math.max(count, 0)], undefined, count, problem);
-}
-
-function makeCounter(
-  key: number,
-  state: State | undefined,
-  hash: Nodes | undefined,
-  count: number,
-  problem: number,
-): ScriptCounter {
-  return {
-    key,
-    state,
-    before: state,
-    ttlMs: 0,
-    limit: undefined,
-    isSaved: false,
-    saved: false,
-    hash,
-    count,
-    problem,
-    isUnusable: problem !== 0,
-    uses: 0,
-    asked: 0,
-  };
+  counter.count = Math.min(text === false ? 0 : (tonumber(text) ?? 0), MAX_COUNT);
+  counter.state = [Math.max(counter.count, 0)];
+  if (isCount || isEmpty) return;
+  counter.problem = text === false ? outcomes.wrongType : outcomes.noInteger;
+  counter.isUnusable = true;
 }
 
 /** The place in the input that is read next. */
@@ -146,23 +101,24 @@ let cursor = 0;
 
 function readHeld(): Required<HeldAt> {
   const at = cursor;
-  cursor = at + HELD_NUMBERS;
+  cursor = at + heldAt.size;
   return {
-    first: input[at + FIRST] ?? 0,
-    last: input[at + LAST] ?? 0,
-    unit: input[at + UNIT] ?? 0,
-    most: input[at + MOST] ?? 0,
+    first: input[at + heldAt.first] ?? 0,
+    last: input[at + heldAt.last] ?? 0,
+    unit: input[at + heldAt.unit] ?? 0,
+    most: input[at + heldAt.most] ?? 0,
   };
 }
 
 /** The names of the nodes on the path of an operation, which are to be read. */
 function readPath(hash: Nodes): readonly string[] {
   const path: string[] = ['p'];
-  for (let at = 0; at < PATH_NUMBERS; at++) {
+  const most = pathAt.size;
+  for (let at = 0; at < most; at++) {
     const id = input[cursor + at] ?? 0;
     if (id !== 0) path[at + 1] = String(id);
   }
-  cursor = cursor + PATH_NUMBERS;
+  cursor = cursor + pathAt.size;
   const count = path.length;
   for (let at = 0; at < count; at++) {
     const name = path[at] ?? '';
@@ -176,17 +132,17 @@ function readPath(hash: Nodes): readonly string[] {
 
 function readHit(): ScriptHit {
   const at = cursor;
-  const key = input[at + KEY] ?? 0;
-  const limit = limits[(input[at + LIMIT] ?? 0) - 1] as ScriptLimit;
+  const key = input[at + operationAt.key] ?? 0;
+  const limit = limits[(input[at + operationAt.limit] ?? 0) - 1] as ScriptLimit;
   const algorithm = limit.algorithm;
-  const kind = kinds[input[at + KIND] ?? 0] ?? 'peek';
-  const role = input[at + ROLE];
-  const isMetered = input[at + IS_METERED] === 1;
-  cursor = at + OPERATION_NUMBERS;
+  const kind = kinds[input[at + operationAt.kind] ?? 0] ?? 'peek';
+  const role = input[at + operationAt.role];
+  const isMetered = input[at + operationAt.isMetered] === 1;
+  cursor = at + operationAt.size;
   const held = isMetered && kind === 'give_back' ? readHeld() : undefined;
   const reset = cursor;
   const isReset = kind === 'refund' || kind === 'forget';
-  if (isReset) cursor = reset + RESET_NUMBERS;
+  if (isReset) cursor = reset + resetAt.size;
   const counter = findCounter(key, limit);
   let usage = key;
   let path: readonly string[] | undefined;
@@ -200,17 +156,17 @@ function readHit(): ScriptHit {
     limit,
     path,
     kind,
-    hits: input[at + HITS] ?? 0,
-    blocks: input[at + BLOCKS] === 1,
-    isAlone: role === ALONE,
-    marksRefusal: role === MARKS,
+    hits: input[at + operationAt.hits] ?? 0,
+    blocks: input[at + operationAt.blocks] === 1,
+    isAlone: role === roles.alone,
+    marksRefusal: role === roles.marks,
     isMetered,
     reserves: algorithm.reserves,
-    commits: role === COMMITS,
+    commits: role === roles.commits,
     held,
     usage,
-    resetKey: isReset ? (input[reset + RESET_KEY] ?? 0) : 0,
-    resetMs: isReset ? (input[reset + RESET_MS] ?? 0) : 0,
+    resetKey: isReset ? (input[reset + resetAt.key] ?? 0) : 0,
+    resetMs: isReset ? (input[reset + resetAt.ms] ?? 0) : 0,
   };
 }
 
@@ -272,6 +228,7 @@ function forget(hit: ScriptHit): Step {
     stored[counter.key - 1] = false;
   }
   counter.state = undefined;
+  counter.count = 0;
   counter.limit = undefined;
   if (hash !== undefined) {
     const count = hash.names.length;
@@ -337,12 +294,15 @@ function meterHit(hit: ScriptHit, hits: number): void {
 
 function answer(hit: ScriptHit, accepted: boolean, charged: Charge, report: State): void {
   const problem = hit.counter.problem;
-  addAnswer(problem === 0 ? (accepted ? ACCEPTED : 0) + (charged === false ? 0 : REFUSED_CHARGED) : problem, report);
+  addAnswer(
+    problem === 0 ? (accepted ? outcomes.accepted : 0) + (charged === false ? 0 : outcomes.refusedCharged) : problem,
+    report,
+  );
 }
 
 /** As in envoyproxy/ratelimit, a counter that other limits spare is kept as if it were hit. */
 function spared(hit: ScriptHit): void {
-  if (hit.limit.algorithm.isForeign === true) keep(hit, hit.counter.state as State, hit.limit.numbers[1] ?? 0);
+  if (hit.limit.algorithm.isForeign === true) keep(hit, hit.counter.state ?? [0], hit.limit.numbers[1] ?? 0);
 }
 
 function writeHash(key: string, hash: Nodes, ttlMs: number): void {
@@ -373,10 +333,10 @@ export function decide(from: number): void {
   const ways: number[] = [];
   cursor = from;
   while (cursor < end) {
-    const count = input[cursor + COUNT] ?? 0;
+    const count = input[cursor + requestAt.count] ?? 0;
     const hits: ScriptHit[] = [];
-    ways[ways.length] = input[cursor + SPEND] ?? 0;
-    cursor = cursor + REQUEST_NUMBERS;
+    ways[ways.length] = input[cursor + requestAt.spend] ?? 0;
+    cursor = cursor + requestAt.size;
     for (let at = 0; at < count; at++) hits[at] = readHit();
     requests[requests.length] = hits;
   }
