@@ -29,7 +29,9 @@ const packageOf = {
   '^js-yaml$': '^src/(engine/rules/read|parts/envoy)/',
   '^ipaddr.js$': '^src/(base/address|engine/rules/read)',
   '^luxon$': '^src/engine/rules/time/',
-  '^(pino|pino-pretty|re2js)$': '^src/operate/observe/',
+  '^(pino|pino-pretty)$': '^src/operate/observe/',
+  '^re2js$': '^src/(operate/observe|parts/sinks)/',
+
   '^hot-shots$': '^src/parts/sinks/',
   '^@opentelemetry': '^src/parts/tracing/',
   '^pg$': '^src/parts/usage/',

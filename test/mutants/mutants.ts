@@ -185,7 +185,7 @@ const scripts: readonly Mutants[] = [
     changes: [[' && !debit.share', '']],
   },
   {
-    file: 'src/operate/admin/shared-children.ts',
+    file: 'src/parts/lab/counters/shared-children.ts',
     tests: ['test/operate/admin/shares'],
     changes: [
       ['borrowed > 0 ? 0 : ', ''],
@@ -193,7 +193,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/operate/admin/counter-state.ts',
+    file: 'src/parts/lab/counters/counter-state.ts',
     tests: ['test/operate/admin/shares'],
     changes: [['!own && unspent > 0', 'unspent > 0']],
   },

@@ -9,12 +9,6 @@ export interface Mogrifier {
   readonly tags: ReadonlyMap<string, string>;
 }
 
-/** The name and tags of a statistic in a sink. */
-export interface StatsdTarget {
-  readonly name: string;
-  readonly tags: ReadonlyMap<string, string>;
-}
-
 /** Mogrifiers, or the problems of the variables that define them. */
 type ParsedMogrifiers =
   | { readonly ok: true; readonly mogrifiers: readonly Mogrifier[] }
@@ -70,23 +64,4 @@ function parseTags(variable: string, written: string, problems: string[]): Reado
   if (tags.some(({ length, 0: key, 1: value }) => length !== 2 || key === '' || value === ''))
     problems.push(`${variable} must be comma-separated key:value pairs, neither part empty, got '${written}'`);
   return new Map(tags.map(([key = '', value = '']) => [key, value]));
-}
-
-/** Creates the function that maps names by the first mogrifier whose pattern matches. */
-export const createMogrify =
-  (mogrifiers: readonly Mogrifier[]) =>
-  (name: string): StatsdTarget => {
-    for (const mogrifier of mogrifiers) {
-      const matcher = mogrifier.pattern.matcher(name);
-      if (matcher.find()) return rewritten(mogrifier, matcher);
-    }
-    return { name, tags: new Map() };
-  };
-
-function rewritten({ name, tags }: Mogrifier, match: ReturnType<RE2JS['matcher']>): StatsdTarget {
-  const filled = (template: string) =>
-    template.replaceAll(/\$(\d+)/g, (reference, group) =>
-      Number(group) <= match.groupCount() ? (match.group(Number(group)) ?? '') : reference,
-    );
-  return { name: filled(name), tags: new Map([...tags].map(([key, value]) => [key, filled(value)])) };
 }

@@ -4,6 +4,3 @@
  */
 export const asStatisticName = (name: string): string =>
   name.replaceAll(/[:|\r\n]/g, '_').replaceAll(/(?<!\d)(\d+)\.(\d+)\.(\d+)\.(\d+)/g, '$1_$2_$3_$4');
-
-/** Makes a tag value valid: replaces dots as well, since the value may become part of a name. */
-export const asTagValue = (value: string): string => value.replaceAll(/[.:|\r\n]/g, '_');

@@ -11,15 +11,15 @@ import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { counterState } from '../../operate/admin/counter-state.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { type NamedChild, namedChildren, readChildren } from '../../operate/admin/shared-children.ts';
 import type {
   CounterState,
   DescriptorCounters,
   ListedCounter,
   ListedCounters,
 } from '../../operate/answers/counters.ts';
+import { counterState } from '../lab/counters/counter-state.ts';
+import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
 
 /** Names the counters by their descriptor. */
 export interface CountedDescriptor {

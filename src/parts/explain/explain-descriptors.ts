@@ -12,16 +12,10 @@ import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import {
-  counterState,
-  describeShare,
-  drawState,
-  withBlock,
-  writeArithmetic,
-} from '../../operate/admin/counter-state.ts';
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../../operate/answers/explain.ts';
+import { counterState, describeShare, drawState, withBlock, writeArithmetic } from '../lab/counters/counter-state.ts';
 import { type MatchTrace, trace } from './trace.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */

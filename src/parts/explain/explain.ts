@@ -9,7 +9,6 @@ import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { decodeRequest } from '../../engine/wire/codec.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import type { WireRequest } from '../../engine/wire/wire.ts';
-import { type NamedChild, namedChildren, readChildren } from '../../operate/admin/shared-children.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type {
@@ -18,6 +17,7 @@ import type {
   ExplainedLimit,
   Explanation,
 } from '../../operate/answers/explain.ts';
+import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
 import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
 
 /** What explains a request. */

@@ -8,10 +8,10 @@ import { capacityAt, isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
-import { describeShare, withBlock } from '../../operate/admin/counter-state.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
+import { describeShare, withBlock } from '../lab/counters/counter-state.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;

@@ -3,9 +3,9 @@ import { lookup } from 'node:dns';
 import { connect, isIP, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import type { ClientOptions, StatsD } from 'hot-shots';
-import { createMogrify, type Mogrifier, type StatsdTarget } from '../../operate/observe/mogrifier.ts';
+import type { RE2JS } from 're2js';
+import type { Mogrifier } from '../../operate/observe/mogrifier.ts';
 import { responseTimeName } from '../../operate/observe/reference-names.ts';
-import { asTagValue } from '../../operate/observe/statistic-name.ts';
 
 interface StatsdOptions {
   readonly host: string;
@@ -261,6 +261,12 @@ class ReconnectingStream extends Writable {
   }
 }
 
+/** The name and tags of a statistic in a sink. */
+interface StatsdTarget {
+  readonly name: string;
+  readonly tags: ReadonlyMap<string, string>;
+}
+
 /** Maps the name of a statistic to a sink's name and tags. */
 type StatsdNames = (name: string) => StatsdTarget;
 
@@ -290,3 +296,25 @@ const withoutTags = (name: string): string => name.replaceAll(/[#,;[\]]/g, '_');
 
 const sorted = (tags: Iterable<readonly [string, string]>): readonly (readonly [string, string])[] =>
   [...tags].sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+
+/** Creates the function that maps names by the first mogrifier whose pattern matches. */
+export const createMogrify =
+  (mogrifiers: readonly Mogrifier[]) =>
+  (name: string): StatsdTarget => {
+    for (const mogrifier of mogrifiers) {
+      const matcher = mogrifier.pattern.matcher(name);
+      if (matcher.find()) return rewritten(mogrifier, matcher);
+    }
+    return { name, tags: new Map() };
+  };
+
+function rewritten({ name, tags }: Mogrifier, match: ReturnType<RE2JS['matcher']>): StatsdTarget {
+  const filled = (template: string) =>
+    template.replaceAll(/\$(\d+)/g, (reference, group) =>
+      Number(group) <= match.groupCount() ? (match.group(Number(group)) ?? '') : reference,
+    );
+  return { name: filled(name), tags: new Map([...tags].map(([key, value]) => [key, filled(value)])) };
+}
+
+/** Makes a tag value valid: replaces dots as well, since the value may become part of a name. */
+export const asTagValue = (value: string): string => value.replaceAll(/[.:|\r\n]/g, '_');

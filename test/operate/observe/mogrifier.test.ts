@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { RE2JS } from 're2js';
-import { createMogrify, type Mogrifier, parseMogrifiers } from '../../../src/operate/observe/mogrifier.ts';
+import { type Mogrifier, parseMogrifiers } from '../../../src/operate/observe/mogrifier.ts';
+import { createMogrify } from '../../../src/parts/sinks/statsd.ts';
 
 const compile = (written: string): RE2JS => RE2JS.compile(written);
 

@@ -1,6 +1,7 @@
 import { referenceCounters, referenceGauges } from '../../../src/operate/observe/reference-names.ts';
-import { asStatisticName, asTagValue } from '../../../src/operate/observe/statistic-name.ts';
+import { asStatisticName } from '../../../src/operate/observe/statistic-name.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';
+import { asTagValue } from '../../../src/parts/sinks/statsd.ts';
 import { idle, usedCache } from '../../helpers/metrics.ts';
 import fc from '../../helpers/property.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';

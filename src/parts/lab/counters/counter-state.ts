@@ -1,7 +1,7 @@
-import { writeDuration } from '../../base/texts.ts';
-import type { Account, Drawing, State } from '../../engine/algorithms/limit.ts';
-import { showCount } from '../../engine/algorithms/money.ts';
-import type { Claim } from '../../engine/holds/claim.ts';
+import { writeDuration } from '../../../base/texts.ts';
+import type { Account, Drawing, State } from '../../../engine/algorithms/limit.ts';
+import { showCount } from '../../../engine/algorithms/money.ts';
+import type { Claim } from '../../../engine/holds/claim.ts';
 import {
   algorithmFor,
   capacityAt,
@@ -9,10 +9,10 @@ import {
   type Limit,
   limitsInFlight,
   type SharedLimit,
-} from '../../engine/holds/limits.ts';
-import { moveTexts, type Reports, type ShareReport } from '../../engine/holds/reports.ts';
-import type { CounterState, SharedChild } from '../answers/counters.ts';
-import type { StateDrawing } from '../answers/explain.ts';
+} from '../../../engine/holds/limits.ts';
+import { moveTexts, type Reports, type ShareReport } from '../../../engine/holds/reports.ts';
+import type { CounterState, SharedChild } from '../../../operate/answers/counters.ts';
+import type { StateDrawing } from '../../../operate/answers/explain.ts';
 
 /** The state of a counter in whole hits. */
 export function counterState(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim): CounterState {

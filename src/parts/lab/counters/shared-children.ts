@@ -1,18 +1,18 @@
-import type { Decider } from '../../engine/decide/decide.ts';
-import { claimShare } from '../../engine/holds/fair-share.ts';
+import type { Decider } from '../../../engine/decide/decide.ts';
+import { claimShare } from '../../../engine/holds/fair-share.ts';
 import {
   algorithmFor,
   describeCounter,
   isShared,
   limitsInFlight,
   type SharedLimit,
-} from '../../engine/holds/limits.ts';
-import type { ShareReport } from '../../engine/holds/reports.ts';
-import { createDebit, type Debit, sharedBy } from '../../engine/ledger/debit.ts';
-import type { LedgerFork } from '../../engine/ledger/ledger.ts';
-import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../engine/rules/match/match.ts';
-import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { SharedChild } from '../answers/counters.ts';
+} from '../../../engine/holds/limits.ts';
+import type { ShareReport } from '../../../engine/holds/reports.ts';
+import { createDebit, type Debit, sharedBy } from '../../../engine/ledger/debit.ts';
+import type { LedgerFork } from '../../../engine/ledger/ledger.ts';
+import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../../engine/rules/match/match.ts';
+import type { RuleLimit, RuleTree } from '../../../engine/rules/match/tree.ts';
+import type { SharedChild } from '../../../operate/answers/counters.ts';
 import { currentReserve } from './counter-state.ts';
 
 /** A child of a shared limit, and the debit that reads its state. */
