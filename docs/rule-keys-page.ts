@@ -6,6 +6,7 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
   adapt: ['An adaptive limit', 'The value of `adapt` ([Requests in flight](in-flight.md#a-limit-that-adapts)).'],
   reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
+  penalty: ['A penalty', 'The value of `penalty` ([Penalties](penalties.md)).'],
   share: ['A shared limit', 'The value of `share` in `rate_limit` ([Fair shares](fair-shares.md)).'],
   child: ['A child of a shared limit', 'The value of `share` in a node ([Fair shares](fair-shares.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],

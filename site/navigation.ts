@@ -15,6 +15,7 @@ export const navigation: readonly NavigationGroup[] = [
     title: 'Tasks',
     pages: [
       'protect-a-login',
+      'penalties',
       'plans-and-quotas',
       'llm-tokens',
       'response-cost',

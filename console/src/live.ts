@@ -26,6 +26,20 @@ export const ruleHistory = signal<ReadonlyMap<string, Columns>>(new Map());
 
 export const rules = signal<Answers['GET /api/v1/rules'] | undefined>(undefined);
 
+/** The folder that has all rule files, with a slash at its end. */
+const ruleFolder = computed(() => {
+  const files = (rules.value?.rules ?? []).flatMap(({ file }) => file ?? []);
+  const [first = '', ...others] = new Set(files);
+  let end = first.lastIndexOf('/') + 1;
+  while (end > 0 && !others.every((file) => file.startsWith(first.slice(0, end))))
+    end = first.lastIndexOf('/', end - 2) + 1;
+  return first.slice(0, end);
+});
+
+/** The path of a rule file below the folder of all of them. */
+export const ruleFile = (file: string): string =>
+  file.startsWith(ruleFolder.value) ? file.slice(ruleFolder.value.length) : file;
+
 /** The browser's clock, updated each second. */
 export const nowMs = signal(Date.now());
 

@@ -9,9 +9,14 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const OUTPUTS = ['compiled.ts', 'compiled-scripts.ts'].map((name) => join(PROJECT, 'src/engine/lua', name));
 const SCRIPTS = 'src/engine/backends/redis/scripts';
 /** Each file of these folders that exports a function `step` is compiled. A build may leave the parts out. */
-const FOLDERS = ['src/engine/algorithms', 'src/engine/holds', SCRIPTS, 'src/parts/adaptive', 'src/parts/sites'].filter(
-  (folder) => existsSync(join(PROJECT, folder)),
-);
+const FOLDERS = [
+  'src/engine/algorithms',
+  'src/engine/holds',
+  SCRIPTS,
+  'src/parts/adaptive',
+  'src/parts/sites',
+  'src/parts/penalty',
+].filter((folder) => existsSync(join(PROJECT, folder)));
 /** The scripts that call steps: the file, its function, and the files of the script around it. */
 const callers: Readonly<Record<string, readonly [file: string, entry: string, outer?: readonly string[]]>> = {
   dispatcher: ['dispatcher.ts', 'run'],

@@ -18,9 +18,9 @@ const text = (atX: number, atY: number, words: string, more = ''): string =>
   `<text x="${atX}" y="${atY}"${more}>${words}</text>`;
 
 /** A dot for each place that has a child. */
-function dots(children: readonly MeasuredChild[], colour: string): string {
+function dots(children: readonly MeasuredChild[], colour: string, width: number): string {
   const places = new Set(children.map(({ share, got }) => `M${x(share)} ${y(got)}h0`));
-  return `<path d="${[...places].join('')}" stroke="${colour}" stroke-width="3" stroke-linecap="round"/>`;
+  return `<path d="${[...places].join('')}" stroke="${colour}" stroke-width="${width}" stroke-linecap="round"/>`;
 }
 
 /** What is within 5 % or 2 of the model. */
@@ -36,7 +36,8 @@ const units: Readonly<Record<TreeRun['of'], string>> = { rates: 'hits per second
 export function drawTrees(of: TreeRun['of'], trees: readonly MeasuredTree[]): string {
   const children = trees.flatMap((tree) => tree.children);
   const wrong = children.filter(({ off }) => off > 1);
-  const title = `What ${children.length.toLocaleString('en-US')} children of ${trees.length.toLocaleString('en-US')} random trees got, beside their fair share (${of})`;
+  const [all, count] = [children, trees].map(({ length }) => length.toLocaleString('en-US'));
+  const title = `${of === 'rates' ? 'Hits per second' : 'Slots'} of ${all} children in ${count} random trees, beside their fair shares`;
   const legend = (at: number, colour: string, words: string): string =>
     `<rect x="${LEFT + at}" y="36" width="10" height="10" rx="2" fill="${colour}"/>${text(LEFT + at + 16, 45, words, ` fill="${ink.pale}"`)}`;
   return `${[
@@ -45,19 +46,25 @@ export function drawTrees(of: TreeRun['of'], trees: readonly MeasuredTree[]): st
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#ffffff"/>`,
     text(8, 20, title, ' font-size="13" font-weight="600"'),
     legend(0, ink.band, `within 5 % or 2 ${units[of]} of the share`),
-    legend(260, ink.good, 'a child'),
-    legend(340, ink.bad, `${wrong.length} that are further off`),
+    legend(296, ink.good, 'a child'),
+    legend(372, ink.bad, `${wrong.length} that are further off`),
     band(),
     ...TICKS.flatMap((tick) => [
       `<path d="M${LEFT} ${y(tick)}H${RIGHT}M${x(tick)} ${TOP}V${BOTTOM}" stroke="${ink.line}" fill="none"/>`,
-      text(LEFT - 8, y(tick) + 4, String(tick), ` text-anchor="end" fill="${ink.pale}"`),
-      text(x(tick), BOTTOM + 18, String(tick), ` text-anchor="middle" fill="${ink.pale}"`),
+      text(LEFT - 8, y(tick) + 4, tick === LEAST ? `≤ ${tick}` : String(tick), ` text-anchor="end" fill="${ink.pale}"`),
+      text(
+        x(tick),
+        BOTTOM + 18,
+        tick === LEAST ? `≤ ${tick}` : String(tick),
+        ` text-anchor="middle" fill="${ink.pale}"`,
+      ),
     ]),
     dots(
       children.filter(({ off }) => off <= 1),
       ink.good,
+      3,
     ),
-    dots(wrong, ink.bad),
+    dots(wrong, ink.bad, 5),
     text(
       (LEFT + RIGHT) / 2,
       BOTTOM + 42,

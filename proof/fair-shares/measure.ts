@@ -34,21 +34,19 @@ type Stores = Parameters<Measure>[1]['stores'];
 type Clock = Parameters<Measure>[1]['clock'];
 
 /** Plays the trees with the seeds from 1 on. */
-export async function measureTrees(count: { readonly memory: number; readonly redis: number }) {
-  const runs: TreeRun[] = [];
-  for (const of of kinds) {
-    const inMemory = (clock: Clock): Stores => [createMemoryBackend(clock, { maxCounters: 1_000 })];
-    runs.push({ of, store: 'memory', trees: await play(measures[of], count.memory, 1, inMemory) });
-  }
+export async function* measureTrees(count: Readonly<Record<'rates' | 'slots' | 'redis', number>>) {
+  const inMemory = (clock: Clock): Stores => [createMemoryBackend(clock, { maxCounters: 1_000 })];
+  for (const of of kinds)
+    yield { of, store: 'memory', trees: await play(measures[of], count[of], 1, inMemory) } satisfies TreeRun;
   const server = await startRedis();
   const connections = await Promise.all([openReady(server), openReady(server)]);
   const onRedis = (clock: Clock): Stores =>
     connections.map((one) => new RedisBackend(one, clock, { replay: true, slowMs: TIMEOUT_MS }));
+  const store = 'Redis, two instances';
   for (const of of kinds)
-    runs.push({ of, store: 'Redis, two instances', trees: await play(measures[of], count.redis, AT_ONCE, onRedis) });
+    yield { of, store, trees: await play(measures[of], count.redis, AT_ONCE, onRedis) } satisfies TreeRun;
   for (const connection of connections) connection.disconnect();
   await server.stop();
-  return runs;
 }
 
 async function play(measure: Measure, count: number, atOnce: number, open: (clock: Clock) => Stores) {

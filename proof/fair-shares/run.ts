@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { parseCount } from '../options.ts';
 import { writePage } from '../tables/page.ts';
-import { table } from '../tables/table.ts';
+import { table, tableRow } from '../tables/table.ts';
 import { drawTrees } from './draw.ts';
 import { type MeasuredTree, measureTrees, type TreeRun } from './measure.ts';
 
@@ -13,8 +13,9 @@ export const usage = `Usage: npm run proof -- fair-shares [--write] [options]
 Plays random trees of children that share a limit, in memory and on Redis with two instances, and compares what each
 child gets with a fluid model of max-min fairness. Prints the table of docs/results/fair-shares.md.
 
-  --trees COUNT  trees of rates, and of slots, in memory (default: 1000)
-  --redis COUNT  the same on Redis (default: 100)
+  --rates COUNT  trees of rates in memory (default: 1000)
+  --slots COUNT  trees of slots in memory (default: 1000), each of which takes several times as long
+  --redis COUNT  trees of each on Redis (default: 100)
   --write        writes the page, and its drawings in docs/img/
   --help         this text
 `;
@@ -23,19 +24,23 @@ export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      trees: { type: 'string', default: '1000' },
+      rates: { type: 'string', default: '1000' },
+      slots: { type: 'string', default: '1000' },
       redis: { type: 'string', default: '100' },
       write: { type: 'boolean', default: false },
     },
   });
-  const runs = await measureTrees({
-    memory: parseCount('--trees', values.trees, MAX_TREES),
+  const runs: TreeRun[] = [];
+  for await (const one of measureTrees({
+    rates: parseCount('--rates', values.rates, MAX_TREES),
+    slots: parseCount('--slots', values.slots, MAX_TREES),
     redis: parseCount('--redis', values.redis, MAX_TREES),
-  });
-  const results = table(columns, 2, runs.map(listRun));
-  process.stdout.write(`${results}\n\n${runs.flatMap(listWrong).join('\n')}\n`);
+  })) {
+    process.stdout.write(`${[tableRow(listRun(one)), ...listWrong(one)].join('\n')}\n`);
+    runs.push(one);
+  }
   if (!values.write) return;
-  writePage('fair-shares.md', results);
+  writePage('fair-shares.md', table(columns, 2, runs.map(listRun)));
   for (const { of, trees } of runs.filter(({ store }) => store === 'memory'))
     writeFileSync(new URL(`../../docs/img/share-trees-${of}.svg`, import.meta.url), drawTrees(of, trees));
 }

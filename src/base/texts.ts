@@ -18,6 +18,19 @@ export function share(part: number, whole: number): string {
 /** `0.1 %` */
 export const percent = (part: number): string => `${Number((part * 100).toPrecision(3))} %`;
 
+/** A duration as in rules. */
+export function writeDuration(ms: number): string {
+  const [unit, length] = (
+    [
+      ['d', 86_400_000],
+      ['h', 3_600_000],
+      ['m', 60_000],
+      ['s', 1_000],
+    ] as const
+  ).find(([, length]) => ms % length === 0) ?? ['ms', 1];
+  return `${ms / length}${unit}`;
+}
+
 /** Formats a time in UTC as in `2026-11-22 09:17:16`. */
 export const moment = (atMs: number): string => rfc3339(atMs).slice(0, 19).replace('T', ' ');
 

@@ -3,6 +3,7 @@ import type { Limit } from '../engine/holds/limits.ts';
 import type { Block } from '../engine/rules/read/block.ts';
 import type { Problems } from '../engine/rules/read/problem.ts';
 import { readAdapt } from './adaptive/read-adapt.ts';
+import { readPenalty } from './penalty/read-penalty.ts';
 import { readSites } from './sites/read-sites.ts';
 
 /** What is known of a limit when its keys are read. */
@@ -23,4 +24,5 @@ type Reader = (block: Block<'rate_limit'>, reading: Reading, problems: Problems)
 export const limitReaders: Readonly<Record<string, Reader>> = {
   adaptive: readAdapt,
   sites: readSites,
+  penalty: readPenalty,
 };

@@ -1,14 +1,17 @@
 import { adapt, adaptBlock } from './adaptive/keys.ts';
+import { penaltyBlock, penaltyKey } from './penalty/keys.ts';
 import { sites, sitesBlock } from './sites/keys.ts';
 
 /** Keys of `rate_limit`. */
 export const otherKeys = {
   adapt,
   sites,
+  penalty: penaltyKey,
 } as const;
 
 /** The blocks that they hold. */
 export const otherBlocks = {
   adapt: adaptBlock,
   sites: sitesBlock,
+  penalty: penaltyBlock,
 } as const;

@@ -229,6 +229,24 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_000, login('198.51.100.4', 'alice'), 1, 'refused for 57000 ms'],
     [60_000, login('192.0.2.1', 'alice'), 1, 'OK'],
   ],
+  'failed-logins.yaml': [
+    [0, failed('192.0.2.1/32', 'alice'), 1, 'OK'],
+    [0, failed('192.0.2.1/32', 'alice'), 200, 'OK'],
+    ...Array.from({ length: 5 }, (_, at): Row => [at, failed('192.0.2.1/32', 'alice'), 401, 'OK']),
+    [1_004, failed('192.0.2.1/32', 'alice'), 1, 'refused for 3599000 ms'],
+    [1_004, failed('2001:db8::/64', 'alice'), 1, 'OK'],
+    [3_600_004, failed('192.0.2.1/32', 'alice'), 1, 'OK'],
+    ...Array.from({ length: 5 }, (_, at): Row => [3_600_005 + at, failed('192.0.2.1/32', 'alice'), 403, 'OK']),
+    [3_600_009, failed('192.0.2.1/32', 'alice'), 1, 'refused for 7200000 ms'],
+  ],
+  'penalties.yaml': [
+    [0, 'remote_address=192.0.2.1', 100, 'OK'],
+    [1_000, 'remote_address=192.0.2.1', 1, 'refused for 600000 ms'],
+    [60_000, 'remote_address=192.0.2.1', 1, 'refused for 541000 ms'],
+    [601_000, 'remote_address=192.0.2.1', 100, 'OK'],
+    [601_000, 'remote_address=192.0.2.1', 1, 'refused for 1200000 ms'],
+    [601_000, 'remote_address=192.0.2.2', 1, 'OK'],
+  ],
   'shaping.yaml': [
     [0, 'generic_key=legacy', 1, 'OK'],
     [0, 'generic_key=legacy', 1, 'OK, held for 100 ms'],
@@ -277,6 +295,10 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
 
 function login(address: string, account: string): string {
   return `generic_key=login,remote_address=${address} generic_key=login,account=${account}`;
+}
+
+function failed(network: string, account: string): string {
+  return `generic_key=login,masked_remote_address=${network} generic_key=login,account=${account}`;
 }
 
 /** The start of an hour everywhere, and in Berlin of the day on which daylight saving time begins. */

@@ -15,6 +15,7 @@ import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
 import type { RuleLimit } from '../../src/engine/rules/match/tree.ts';
 import { type CalendarUnit, createCalendar } from '../../src/engine/rules/time/calendar.ts';
 import type { AdaptiveLimit } from '../../src/parts/adaptive/estimate.ts';
+import type { PenaltyLimit } from '../../src/parts/penalty/penalty.ts';
 import { createOwnLimits } from '../../src/parts/sites/lender.ts';
 import type { SiteShareLimit } from '../../src/parts/sites/site-share.ts';
 import fc from './property.ts';
@@ -179,6 +180,22 @@ export const reservationOf = (inner: RateLimit, more: Partial<ReservationLimit> 
   ttlMs: MINUTE,
   onOverrun: 'debt',
   onLapse: 'free',
+  ...more,
+});
+
+/** Blocks of a minute, all equal. */
+export const penaltyOf = (inner: RateLimit, more: Partial<PenaltyLimit> = {}): PenaltyLimit => ({
+  algorithm: 'penalty',
+  counter: `${inner.counter}+penalty`,
+  requestsPerUnit: inner.requestsPerUnit,
+  soft: inner.soft,
+  windowMs: inner.windowMs,
+  inner,
+  blockMs: MINUTE,
+  growth: 1,
+  longestMs: MINUTE,
+  forgivenMs: 0,
+  isProlonged: false,
   ...more,
 });
 
@@ -384,6 +401,29 @@ const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   })
   .map(({ inner, ...more }) => reservationOf(inner, more));
 
+/** Rules do not delay requests for penalties. */
+const anyPenalty: fc.Arbitrary<PenaltyLimit> = fc
+  .record({
+    inner: fc.oneof(
+      anyFixedWindow,
+      anySlidingWindowLog,
+      anySlidingWindowCounter,
+      anySlidingWindowBuckets,
+      anyTokenBucket.map((limit) => ({ ...limit, maxDelayMs: 0 })),
+      anyLeakyBucket.map((limit) => ({ ...limit, maxDelayMs: 0 })),
+    ),
+    blockMs: fc.integer({ min: 1_000, max: 2 * MINUTE }),
+    growth: fc.integer({ min: 1, max: 10 }),
+    moreMs: fc.integer({ min: 1, max: 10 * MINUTE }),
+    forgivenMs: fc.integer({ min: 1_000, max: 10 * MINUTE }),
+    isProlonged: fc.boolean(),
+  })
+  .map(({ inner, blockMs, growth, moreMs, forgivenMs, isProlonged }) =>
+    growth === 1
+      ? penaltyOf(inner, { blockMs, longestMs: blockMs, isProlonged })
+      : penaltyOf(inner, { blockMs, growth, longestMs: blockMs + moreMs, forgivenMs, isProlonged }),
+  );
+
 /** Counting, and both sides of a transfer, which tests of one counter would not cover. */
 export const anyTransfer = (sites: number): fc.Arbitrary<Pick<Claim, 'transfer'>> => {
   const peer = fc.integer({ min: 0, max: sites - 1 });
@@ -483,6 +523,7 @@ export const anyLimitOf = {
   site_share: anySiteShare,
   adaptive: anyAdaptive,
   allocation: anyAllocation,
+  penalty: anyPenalty,
 } as const satisfies {
   // shared limits have several counters: see test/engine/backends/fair-share.test.ts
   readonly [N in Exclude<Limit['algorithm'], 'fair_share'>]: fc.Arbitrary<Extract<Limit, { algorithm: N }>>;

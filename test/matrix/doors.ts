@@ -12,6 +12,8 @@ export interface Ask {
   readonly kind: Kind;
   readonly value: string;
   readonly id: string;
+  /** The status of a response. Default: one hit. */
+  readonly hits?: number;
 }
 
 /** Whether a request passes. */
@@ -36,7 +38,7 @@ export const wireOf = (ask: Ask): WireRequest => ({
     ...{ entries, hits_addend: null, is_negative_hits: false },
     limit: ask.kind.isStated ? STATED : null,
   })),
-  hits_addend: 1,
+  hits_addend: ask.hits ?? 1,
 });
 
 /** The same without ids, as Kuadrant's filter sends it. */
@@ -55,7 +57,7 @@ export const jsonOf = (ask: Ask) => ({
     entries,
     ...(ask.kind.isStated && { limit: { requestsPerUnit: 3, unit: 'DAY' } }),
   })),
-  hitsAddend: 1,
+  hitsAddend: ask.hits ?? 1,
 });
 
 /** The rate limits that make requests of each kind from headers, for /authz. */
@@ -115,7 +117,7 @@ export async function openDoors(weir: Weir, rules: string, store: 'memory' | { r
       return (await fetch(`http://127.0.0.1:${weir.httpPort}/authz`, { headers })).status === 200;
     },
     engine: async (ask) => {
-      const descriptors = listOf(ask).map((entries) => ({ entries, hits: 1 }));
+      const descriptors = listOf(ask).map((entries) => ({ entries, hits: ask.hits ?? 1 }));
       return (await engine.decide({ domain: DOMAIN, descriptors })).overallCode === 'OK';
     },
     '/holds/acquire': (ask) => post('/holds/acquire', { request: jsonOf(ask) }),

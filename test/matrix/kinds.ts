@@ -19,6 +19,8 @@ export interface Kind {
   readonly beside?: string;
   /** An operator gives this descriptor the limit. */
   readonly isOverridden?: true;
+  /** It counts only failures, which follow each request that passes. */
+  readonly isReported?: true;
   /** The request states the limit. */
   readonly isStated?: true;
   /** Hits that pass. */
@@ -35,6 +37,8 @@ export interface Kind {
   readonly wait: 'day' | 'minute' | 'second' | 'never';
   /** What its counter contains in the end. */
   readonly used: number;
+  /** The arithmetic of the next hit's refusal. Default: compares it with the room. */
+  readonly refusal?: string;
   /** What is on record as used: nothing of requests in flight, and nothing before a reservation is committed. */
   readonly usage?: number;
 }
@@ -143,6 +147,30 @@ export const kinds: readonly Kind[] = [
   { ...adaptive, name: 'adaptive', limit: `{ ${ADAPT} }` },
   { ...adaptive, name: 'shared_adaptive', isShared: true, limit: `{ ${ADAPT}, share: { by: tenant, spare: 0% } }` },
   { ...reserved, name: 'reservation', limit: `{ ${RESERVE} }` },
+  { ...windowed, name: 'failures', isReported: true, node: 'count_when: 401|5xx', limit: `{ ${DAY} }`, used: 3 },
+  {
+    ...counted,
+    name: 'failures_bucket',
+    isReported: true,
+    node: 'count_when: 401',
+    algorithm: 'token_bucket',
+    limit: `{ ${DAY}, algorithm: token_bucket }`,
+  },
+  // the hit that begins the block is counted, and none during it
+  {
+    ...windowed,
+    name: 'penalty',
+    limit: `{ ${DAY}, penalty: { block: 1h } }`,
+    used: 4,
+    refusal: 'refused by a block of 1h',
+  },
+  {
+    ...counted,
+    name: 'penalty_log',
+    algorithm: 'sliding_window_log',
+    limit: `{ ${DAY}, algorithm: sliding_window_log, penalty: { block: 12h, grow: 2x up to 20h } }`,
+    refusal: 'refused by a block of 12h',
+  },
   ...modes,
 ];
 

@@ -150,18 +150,22 @@ const whys = {
 const PROXIED = 4;
 
 /** The hits with room of all doors whose hits are counted under the rule. */
-function withinOf({ room, isOverridden, isStated }: Kind): number {
+function withinOf({ room, isOverridden, isStated, isReported }: Kind): number {
   if (isStated) return room; // each value is a rule of its own
+  if (isReported) return room * (PROXIED - 1); // /authz reports no status
   return isOverridden ? room + (PROXIED - 1) * (room + 1) : room * PROXIED;
 }
 
 /** The table: what each view must say of a kind. */
 export function expectedViews(kind: Kind): Views {
-  const { passes, shown, policy, wait, used, algorithm } = kind;
+  const { passes, shown, policy, wait, used, algorithm, refusal } = kind;
   const isMoney = kind.name === 'budget';
   const amount = (count: number): string => (isMoney ? `${(count / 100).toFixed(2)}` : String(count));
   const refused = passes ? undefined : wait;
-  const over = kind.isShared ? 'all slots are used up by all tenant values' : `> ${isMoney ? '3.00 USD' : kind.room}`;
+  const compared = kind.isShared
+    ? 'all slots are used up by all tenant values'
+    : `> ${isMoney ? '3.00 USD' : kind.room}`;
+  const over = refusal ?? compared;
   const hasTime = !passes && kind.use !== 'slots' && wait !== 'never';
   return {
     codes: [passes ? 1 : 2, passes === 'shadow' ? 1 : 2],

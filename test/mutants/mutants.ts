@@ -78,6 +78,14 @@ const steps: readonly Mutants[] = [
     ['if (isUsed) estimate.age++;', ''],
     ['whole * Math.max(0.5, 1 - failed)', 'whole * 0.5'],
   ]),
+  ...compiled('parts/penalty/penalty', 'a growing penalty of a log', [
+    ['nowMs < list.untilMs + limit.forgivenMs', 'nowMs < list.untilMs'],
+    ['list.lengthMs = Math.min(lengthMs, limit.longestMs);', 'list.lengthMs = lengthMs;'],
+    ["charge !== 'regardless' || !accepted", '!accepted'],
+  ]),
+  ...compiled('parts/penalty/penalty', 'a prolonged penalty of a bucket', [
+    ['if (limit.prolongs === 1) list.untilMs', 'list.lengthMs'],
+  ]),
   ...compiled('holds/allocation', 'an allocation', [
     ['before + hitsToFit(hits) <= limit.size', 'before <= limit.size'],
   ]),
@@ -412,6 +420,24 @@ const decisions: readonly Mutants[] = [
       ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],
       ['limitsInFlight(limit) ? 1 : debit.hits', 'debit.hits'],
       ["door.hits === 'returned' ? -asked : asked", 'asked'],
+    ],
+  },
+  {
+    file: 'src/parts/penalty/penalty.ts',
+    tests: ['test/parts/penalty/penalty'],
+    changes: [
+      ['const isBlocked = nowMs < list.untilMs;', 'const isBlocked = nowMs <= list.untilMs;'],
+      ['blocks: true,', ''],
+      ['next.accepted || limit.watches === 1', 'next.accepted'],
+    ],
+  },
+  {
+    file: 'src/engine/decide/outcomes.ts',
+    tests: ['test/engine/decide/outcomes'],
+    changes: [
+      ['hits >= first && hits <= last', 'hits >= first'],
+      ["kind: 'peek'", "kind: 'spend'"],
+      ['if (commits) return { hits: isCounted ? 1 : 0 };', 'if (commits) return { hits: 1 };'],
     ],
   },
   {

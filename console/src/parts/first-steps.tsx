@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { get } from '../api.ts';
-import { history, rules, snapshot } from '../live.ts';
+import { history, ruleHistory, rules, snapshot } from '../live.ts';
 import { linkTo } from '../route.ts';
 import { session } from '../session.ts';
 import { CopyButton } from './copy-button.tsx';
@@ -19,7 +19,9 @@ const sumOf = (field: string): number => (history.value[field] ?? []).reduce((su
 export function FirstSteps() {
   const paths = new Set(rules.value?.rules.map(({ path }) => path));
   const isDemo = paths.has('demo.user') && paths.has('demo.api_key');
-  const isQuiet = snapshot.value !== undefined && sumOf('passed') + sumOf('refused') === 0;
+  const { lastMinute, incidents = [] } = snapshot.value ?? {};
+  const isLoaded = history.value.passed !== undefined;
+  const isQuiet = isLoaded && lastMinute?.offered === 0 && ruleHistory.value.size === 0 && incidents.length === 0;
   if (isQuiet) begun.value = true;
   const isShown = begun.value && !isClosed.value && rules.value !== undefined;
   const unmatched = usePoll(() => get('unmatched', { count: '1' }), isShown && isDemo ? [] : undefined, 1_000);

@@ -1,5 +1,6 @@
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { algorithmText, amount, duration } from '../format.ts';
+import { ruleFile } from '../live.ts';
 import { Drawing } from '../parts/drawing.tsx';
 import { State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
@@ -35,7 +36,7 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
         {file !== undefined && (
           <span class="dim">
             {' '}
-            {file}
+            {ruleFile(file)}
             {line !== undefined && `:${line}`}
           </span>
         )}
@@ -73,13 +74,14 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
 }
 
 function Notes({ limit, isOver }: { readonly limit: ExplainedLimit; readonly isOver: boolean }) {
-  const { source, failure, retryAfterMs, soft, replacedBy, active, inactive } = limit;
+  const { source, failure, retryAfterMs, soft, replacedBy, active, inactive, before } = limit;
   const notes = [
     replacedBy && `Replaced by ${replacedBy.join(', ')}.`,
     active !== undefined && `Active ${active}.`,
     inactive && 'Does not apply at this time.',
     source !== undefined && source !== 'backend' && `Answered from ${sourceTexts[source]}.`,
     failure !== undefined && `The counter cannot be read: ${failure}.`,
+    before?.blockedMs !== undefined && `Blocked for ${duration(before.blockedMs)}.`,
     soft && 'Passes on the soft part of the limit.',
     isOver && retryAfterMs === null && 'The same request can never pass.',
     isOver && typeof retryAfterMs === 'number' && `The same request passes in ${duration(retryAfterMs)}.`,

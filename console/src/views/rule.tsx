@@ -20,7 +20,7 @@ const lines: readonly SeriesLine[] = [
 
 /** The highest share of the limit that a counter has used. */
 const useLines: readonly SeriesLine[] = [
-  { field: 'share', label: 'used, up to 200', color: '--passed', isFilled: true, times: 100, atMost: 200 },
+  { field: 'share', label: 'used', color: '--passed', isFilled: true, times: 100, atMost: 200 },
   { field: 'limit', label: 'limit', color: '--ink', isDashed: true, constant: 100 },
 ];
 

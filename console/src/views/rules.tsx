@@ -4,7 +4,7 @@ import type { RuleCost } from '../../../src/operate/answers/rules.ts';
 import type { Columns } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';
 import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';
-import { ruleHistory, rules, snapshot } from '../live.ts';
+import { ruleFile, ruleHistory, rules, snapshot } from '../live.ts';
 import { Choice } from '../parts/choice.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -30,11 +30,12 @@ const COSTS_POLL_MS = 15_000;
 export function Rules() {
   const [shown, setShown] = useState(PAGE);
   const query = param('q') ?? '';
-  const order = orderNames.find((name) => name === param('order')) ?? 'file';
   const listed = rules.value;
   const found = (listed?.rules ?? []).filter((rule) => matches(rule, query.toLowerCase()));
   const refusedBy = (rule: ListedRule): number => sum(ruleHistory.value.get(rule.path)?.refused);
   const hitsOf = (rule: ListedRule): number => refusedBy(rule) + sum(ruleHistory.value.get(rule.path)?.passed);
+  const unusualFirst = found.some((rule) => refusedBy(rule) > 0) ? 'refused' : 'file';
+  const order = orderNames.find((name) => name === param('order')) ?? unusualFirst;
   const polled = usePoll(() => get('rules/costs'), [], COSTS_POLL_MS);
   const costs = new Map(polled.data?.costs.map((one) => [one.rule, one]));
   const costOf = ({ path }: ListedRule): number => costs.get(path)?.ms ?? 0;
@@ -68,7 +69,7 @@ export function Rules() {
           names={orderNames}
           texts={orders}
           chosen={order}
-          onChoose={(name) => replaceParams({ order: name === 'file' ? undefined : name })}
+          onChoose={(name) => replaceParams({ order: name })}
         />
       </div>
       <p class="dim" role="status">
@@ -91,7 +92,7 @@ export function Rules() {
         <Table
           class="rules"
           rows={shownRules}
-          columns={costs.size > 0 ? [...columns, costColumn(costs)] : columns}
+          columns={order === 'cost' ? [...columnsByCost, costColumn(costs)] : columns}
           keyOf={({ rule }) => `${rule.path} ${rule.line}`}
         />
       )}
@@ -185,7 +186,7 @@ const columns: readonly Column<ShownRule>[] = [
           </span>
           {file !== undefined && (
             <div class="dim tree" style={indent}>
-              {file}
+              {ruleFile(file)}
               {line !== undefined && `:${line}`}
             </div>
           )}
@@ -242,6 +243,9 @@ const columns: readonly Column<ShownRule>[] = [
       unlimited || limits.length === 0 ? '–' : usedShare(series?.share?.at(-1) ?? 0),
   },
 ];
+
+/** Beside what rules cost the store, for which there would be no room on a tablet. */
+const columnsByCost = columns.filter(({ name }) => name !== 'Last minute' && name !== 'Soft, shadow');
 
 const costColumn = (costs: ReadonlyMap<string, RuleCost>): Column<ShownRule> => ({
   name: 'Store, a minute',

@@ -1,6 +1,7 @@
 import type { UnmatchedDescriptor } from '../../../src/operate/answers/views.ts';
 import { get } from '../api.ts';
 import { exact } from '../format.ts';
+import { ruleFile } from '../live.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -90,7 +91,7 @@ const columns: readonly Column<Group>[] = [
         {nearest.slice(0, 1).map(({ rule, file, line }) => (
           <div key={rule} class="dim">
             nearest: <a href={linkTo('rule', { path: rule })}>{rule}</a>
-            {file !== undefined && ` ${file}${line === undefined ? '' : `:${line}`}`}
+            {file !== undefined && ` ${ruleFile(file)}${line === undefined ? '' : `:${line}`}`}
           </div>
         ))}
       </>

@@ -11,7 +11,7 @@ import type { ProxyQuota } from '../../operate/answers/quotas.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
 import { shownEntries } from './for-terminal.ts';
-import type { Paint } from './paint.ts';
+import { duration, type Paint } from './paint.ts';
 
 /** @param domain  the only domain to list */
 export function renderUnmatched(
@@ -76,8 +76,12 @@ export const overrideText = ({ effect, until, by, reason }: ShownOverride): stri
   `override: ${effect} until ${until}, set by ${by}: ${reason}`;
 
 /** `600 used, 400 left`, or of a budget `1.50 USD used, 8.50 USD left`. */
-export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency'>): string =>
-  `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left`;
+export const usedAndLeft = (state: Pick<CounterState, 'used' | 'remaining' | 'currency' | 'blockedMs'>): string =>
+  `${showCount(state, state.used)} used, ${showCount(state, state.remaining)} left${blockText(state)}`;
+
+/** `, blocked for 10 min`, if a block applies to the counter. */
+export const blockText = ({ blockedMs }: Pick<CounterState, 'blockedMs'>): string =>
+  blockedMs === undefined ? '' : `, blocked for ${duration(blockedMs)}`;
 
 export function renderAudit({ changes }: Answers['GET /api/v1/audit']): string {
   if (changes.length === 0) return 'no changes so far';

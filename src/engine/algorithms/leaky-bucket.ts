@@ -1,7 +1,7 @@
 import { bucket, checkBucket } from './bucket.ts';
 import type { Algorithm, AnyLimit } from './limit.ts';
 
-interface LeakyBucketLimit extends AnyLimit {
+export interface LeakyBucketLimit extends AnyLimit {
   readonly algorithm: 'leaky_bucket';
   /** Hits that pass immediately before later ones have to wait for the leak, at least 1. */
   readonly burst: number;

@@ -53,6 +53,8 @@ export interface LimitNumbers {
   readonly windowMs: number;
   /** Of a budget: its hits are billionths of this currency. */
   readonly currency?: string | undefined;
+  /** Of a limit of the node above, whose block applies here: the number of entries that name its counter. Default: all. */
+  readonly above?: number;
 }
 
 /** The numbers of one limit; each algorithm has more. */
@@ -85,6 +87,8 @@ export interface LimitPolicy {
   readonly consistency?: 'leased';
   /** Whether refused hits are charged, too, since they report past use. Default: the algorithm decides. */
   readonly charge?: 'always';
+  /** The limit is that of another rule, whose block applies here: hits are not counted. Default: false. */
+  readonly watches?: true;
   /** Counts, but never refuses. Default: false. */
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas. Default: false. */

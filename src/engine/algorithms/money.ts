@@ -56,9 +56,6 @@ interface Counted {
 export const showCount = ({ currency }: Counted, count: number): string =>
   currency === undefined ? String(Number(count.toFixed(2))) : showMoney(Math.round(count), currency);
 
-/** The currency in the name of a counter, if it is of a budget: `fixed_window.2|USD|86400000`. */
-export const counterCurrency = (counter: string): string | undefined => /\|([A-Z]{3})\|\d+[^|]*$/.exec(counter)?.[1];
-
 const CENT = 10 ** (DECIMALS - 2);
 
 /** A count for a field that holds integers up to a maximum: whole cents of a budget, rounded down. */

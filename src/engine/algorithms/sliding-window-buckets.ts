@@ -18,7 +18,7 @@ import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowS
 /** Bounds of the number of parts of a window. */
 export const parts = { minimum: 1, maximum: 100 } as const;
 
-interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
+export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_buckets';
   /** The number of equal parts, 1 to 100; it divides `windowMs`. */
   readonly buckets: number;

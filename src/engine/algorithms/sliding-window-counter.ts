@@ -19,7 +19,7 @@ import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowS
 /** How rules treat a fraction of a hit. */
 export const roundings = ['down', 'up'] as const;
 
-interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
+export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_counter';
   /** The treatment of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
   readonly rounding: (typeof roundings)[number];

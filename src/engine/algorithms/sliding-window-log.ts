@@ -14,7 +14,7 @@ import {
 import { type Opened, steppedOpen } from './stepped.ts';
 import { sliding, windowSize } from './window.ts';
 
-interface SlidingWindowLogLimit extends AnyLimit {
+export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
   /** Refused hits are logged, so that callers that keep sending requests keep being refused. */
   readonly countDenied: boolean;

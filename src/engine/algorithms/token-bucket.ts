@@ -8,7 +8,7 @@ import { listAnchor, type MayBeAnchored, readPhase, writeAnchor } from './window
  */
 export const LONGEST_LEASE_MS = 1_000;
 
-interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
+export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'token_bucket';
   /** The capacity of a full bucket, at least 1. */
   readonly burst: number;

@@ -1,7 +1,7 @@
 import type { Eventual } from '../../base/later.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Claim } from '../holds/claim.ts';
-import { algorithmFor, type Limit } from '../holds/limits.ts';
+import { algorithmFor, canBlock, type Limit } from '../holds/limits.ts';
 import type { Reports } from '../holds/reports.ts';
 import type { Counter, CounterKey } from './key.ts';
 
@@ -43,8 +43,12 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/** Whether its own refusal is noted in the counter, although no hits are charged, because the child waits for slots. */
-export const marksRefusal = ({ kind, slotShare }: Operation): boolean => kind === 'spend' && slotShare !== undefined;
+/**
+ * Whether its own refusal is noted in the counter, although no hits are charged: a child waits for slots, or a block
+ * begins.
+ */
+export const marksRefusal = ({ kind, slotShare, limit }: Operation): boolean =>
+  kind === 'spend' && (slotShare !== undefined || canBlock(limit));
 
 /** Whether an operation is a peek for hits, which is decided regardless of the request's other operations. */
 export const isForItself = ({ kind, hits }: Operation): boolean => kind === 'peek' && hits > 0;

@@ -86,7 +86,8 @@ export function createCounterKeys(
     }
     if (last.key !== undefined && areSame(last.entries, entries)) return last.key;
     let text = last.head;
-    for (const { key, value } of entries) text += `|${key.length}:${key}|${value.length}:${value}`;
+    for (const { key, value } of limit.above === undefined ? entries : entries.slice(0, limit.above))
+      text += `|${key.length}:${key}|${value.length}:${value}`;
     if (text.length > MAX_NAME_LENGTH) return shortened(text, limit, domain) as CounterKey;
     const key = text as CounterKey; // here, and in shared-counters.ts, a text becomes a key
     if (text.length <= MAX_REMEMBERED_LENGTH) {

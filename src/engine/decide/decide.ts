@@ -241,7 +241,8 @@ export function combine(
     const code = policy.shadow ? 'OK' : decision.code;
     const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
     const applied = reportsAll ? listApplied(limits, decisions, first) : undefined;
-    const hits = amountUnder(limit, descriptor);
+    const isAsked = descriptor.outcome === 'asks' && decision.code === 'OK'; // only its response counts
+    const hits = isAsked ? 0 : amountUnder(limit, descriptor);
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
   const { shadowMode, clock } = modes;

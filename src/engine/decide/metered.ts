@@ -15,7 +15,7 @@ export function findMetered(
   if (!metersUsage) return undefined;
   let found: RuleLimit | undefined;
   for (const one of limits) {
-    if (limitsInFlight(one.limit)) continue;
+    if (limitsInFlight(one.limit) || one.policy.watches) continue;
     if (found === undefined || rank(one) > rank(found)) found = one;
   }
   return found;

@@ -9,9 +9,10 @@ import { capDelay, type Limit, limitsInFlight } from '../holds/limits.ts';
 import { createDebit, type Debit, heldBy, sharedBy, withStatus } from '../ledger/debit.ts';
 import { atLeast, type Estimates, usedDebit } from '../ledger/estimates.ts';
 import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match/match.ts';
-import type { RuleLimit, RuleTree } from '../rules/match/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
+import { findOutcome, type Outcome, outcomeDebit } from './outcomes.ts';
 import type { Overrides } from './overrides.ts';
 import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { type RepeatedCounters, repeatedCounters } from './retry.ts';
@@ -102,6 +103,8 @@ type LimitedMatch = Extract<ValidMatch, { kind: 'limited' }>;
 export interface MatchedDescriptor {
   readonly found: ValidMatch;
   readonly hits: number;
+  /** Absent: hits count. */
+  readonly outcome?: Outcome | undefined;
   /** Absent: its hits have no price. */
   readonly priced?: Priced | undefined;
 }
@@ -164,14 +167,17 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined; // no quota lets a request without its keys pass
   const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
   if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
-  const spend = arrival.spend ?? ofDomain?.spend ?? planner.spend;
-  const own = createDebits(matched, { planner, door, maxHoldMs, domain, spend, quotaMode });
-  const plan = { domain, matched: onlyUsed(matched, door), debits: own, repeated: undefined, spend, unmet, quotaMode };
-  if (!own) return plan;
-  chargeSteps(own, work);
-  const repeated = repeatedCounters(own, quotaMode);
-  return repeated ? { ...plan, debits: own.concat(repeated.peeks), repeated } : plan;
+  const own = arrival.spend ?? ofDomain?.spend ?? planner.spend;
+  const spend = own !== 'each' && matched.some(isResponse) ? 'each' : own; // it has passed already
+  const debits = createDebits(matched, { planner, door, maxHoldMs, domain, spend, quotaMode });
+  const plan = { domain, matched: onlyUsed(matched, door), debits, repeated: undefined, spend, unmet, quotaMode };
+  if (!debits) return plan;
+  chargeSteps(debits, work);
+  const repeated = repeatedCounters(debits, quotaMode);
+  return repeated ? { ...plan, debits: debits.concat(repeated.peeks), repeated } : plan;
 }
+
+const isResponse = ({ outcome }: MatchedDescriptor): boolean => outcome === 'counts' || outcome === 'spared';
 
 /** The debits of a request that asks to pass, independent of one another. Throws as `planRequest`. @internal */
 export function requestDebits(request: RateLimitRequest, planner: Planner): readonly Debit[] {
@@ -213,10 +219,17 @@ function matchRequest(
   work: RequestWork,
 ): readonly MatchedDescriptor[] {
   const matched: MatchedDescriptor[] = [];
-  for (const found of matchDescriptors(request, rules, planner, work))
-    matched.push({ found: valid(found), hits: request.descriptors[matched.length]?.hits ?? 0 });
+  for (const found of matchDescriptors(request, rules, planner, work)) {
+    const hits = request.descriptors[matched.length]?.hits ?? 0;
+    const counted = valid(found);
+    const { countWhen } = counted.kind === 'limited' ? counted.rule : NO_STATUSES;
+    if (!countWhen) matched.push({ found: counted, hits });
+    else matched.push({ found: counted, ...findOutcome(countWhen, hits, 'commits' in counted) });
+  }
   return withPrices(matched);
 }
+
+const NO_STATUSES: Pick<Rule, 'countWhen'> = {};
 
 function valid(found: Match): ValidMatch {
   if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
@@ -278,13 +291,19 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
   const counter = planner.counters(limit, domain, found.entries);
   const counted = { limit: capDelay(limit, maxHoldMs), policy };
   const commits = door.hits === 'committed' || (found.commits && holder !== undefined);
+  const { outcome } = descriptor;
+  const refuses = !policy.shadow && !planner.shadowMode && !policy.quota && !planning.quotaMode;
+  if (policy.watches)
+    return createDebit(counter, counted, 0, refuses && door.hits === 'asked' && !isResponse(descriptor));
+  const reports = door.hits === 'reported' && !outcome; // others state what they are
   let debit: Debit;
-  if (commits || (door.hits === 'reported' && hits > 0)) debit = usedDebit(counter, counted, hits, planner.estimates);
+  if (commits || (reports && hits > 0)) debit = usedDebit(counter, counted, hits, planner.estimates);
   else {
     const asked = holder === undefined ? hits : atLeast(limit, counter, hits, planner.estimates);
-    const refuses = !policy.shadow && !planner.shadowMode && !policy.quota && !planning.quotaMode;
     const charges = policy.charge === 'always' && planning.spend === 'each';
-    debit = createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
+    debit = outcome
+      ? outcomeDebit(counter, counted, { hits, outcome, refuses })
+      : createDebit(counter, counted, door.hits === 'returned' ? -asked : asked, refuses, charges);
   }
   const counts = Math.abs(hits);
   if (debit.hits < counts && !limitsInFlight(limit))
@@ -292,7 +311,7 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
   if (holder !== undefined)
     debit = withStatus(heldBy(debit, { holder, commits, threshold }), door.hits === 'returned' ? -hits : hits);
   if (children) debit = sharedBy(debit, claimShare(limit, children));
-  if (door.hits === 'reported' && hits > 0) return { ...debit, kind: 'charge' };
+  if (reports && hits > 0) return { ...debit, kind: 'charge' };
   if (door.peeks?.(limit)) return { ...debit, kind: 'peek', hits: limitsInFlight(limit) ? 1 : debit.hits };
   return debit;
 }

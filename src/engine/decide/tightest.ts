@@ -1,11 +1,12 @@
 import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
 
 /**
- * Limits that may refuse come before those in shadow mode; of two refusals, an ordinary limit's before a quota's; then
- * the tighter limit.
+ * Limits that may refuse come before those in shadow mode, and a rule's own before those of other rules; of two
+ * refusals, an ordinary limit's before a quota's; then the tighter limit.
  */
 export function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
   if (policy.shadow !== other.shadow) return other.shadow === true;
+  if (policy.watches !== other.watches && decision.code === ofOther.code) return other.watches === true;
   const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
   if (areRefusals && policy.quota !== other.quota) return other.quota === true;
   return isTighter(decision, ofOther);

@@ -35,12 +35,16 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   readonly measures?: true;
   /** Scripts of other algorithms that the script calls; they come before it. */
   readonly includes?: readonly Compiled[];
+  /** A refusal begins a block, which the counter notes although no hits are charged. */
+  readonly blocks?: true;
   /** Whether hits are counted independently of the request's other limits and of its `spend`. Default: never. */
   standsAlone?(limit: L, hits: number, claim: Claim): boolean;
   /** @param claim  absent if the operation states only its hits */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge, claim?: Claim): Step;
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number, claim?: Claim): Step;
   describe(limit: L, report: State, nowMs: number, outcome: Outcome, claim?: Claim): Decision & Reports;
+  /** Time that every hit is refused after this refusal; 0 if unknown. Default: 0. */
+  refusalHoldsMs?(limit: L, refusal: Refusal): number;
   account?(limit: L, state: State | undefined, nowMs: number, claim: Claim): Account;
   /** What explanations show of a counter besides its state. */
   standing?(limit: L, state: State | undefined, nowMs: number): { readonly site?: SiteStanding };
@@ -49,6 +53,15 @@ export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   readonly state: ClaimedState<L>;
   /** The numbers of the limit and the claim, as the script documents them. */
   scriptArgs(limit: L, nowMs: number, claim?: Claim): readonly number[];
+}
+
+/** The details of a refusal. */
+interface Refusal {
+  readonly decision: Decision & Reports;
+  /** The number of hits that were refused together. */
+  readonly hits: number;
+  /** Whether the refused hits were passed to the counter, which may have counted them. */
+  readonly charged: boolean;
 }
 
 interface ClaimedState<L extends AnyLimit> extends StateFormat<L> {

@@ -60,6 +60,9 @@ export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(li
 /** Whether hits of the limit are reserved before their number is known. */
 export const isReservation = (limit: Limit): limit is ReservationLimit => algorithmFor(limit).reserves === true;
 
+/** Whether exceeding the limit begins a block. */
+export const canBlock = (limit: Limit): boolean => algorithmFor(limit).blocks === true;
+
 /** What hits of the limit are: see `Counting.counts`. */
 export const unitOf = (limit: Limit): 'hits' | 'slots' | 'allocated' => algorithmFor(limit).counts ?? 'hits';
 

@@ -10,6 +10,16 @@ export interface Reports {
   readonly site?: SiteReport;
   /** For limits that children share. */
   readonly share?: ShareReport;
+  /** For limits with a penalty: the block that applies now. */
+  readonly penalty?: PenaltyReport;
+}
+
+/** A block after a limit was exceeded. */
+export interface PenaltyReport {
+  readonly leftMs: number;
+  readonly lengthMs: number;
+  /** The hits of this step have begun it. */
+  readonly isBegun: boolean;
 }
 
 /** The requests in flight on a counter. */

@@ -53,8 +53,8 @@ export function heldBy(debit: Debit, { holder, commits = false, threshold }: Hel
   return { kind, key, shared, limit, hits, blocks, policy, holder, commits, threshold };
 }
 
-/** Releases of at least this many hits, as proxies send them, state the status of the response. */
-const MIN_STATUS = 100;
+/** From this number of hits on, proxies state the status of a response where a rule asks for it. */
+export const MIN_STATUS = 100;
 
 /** The same debit; if the limit measures it, the hits of the request are the status of the response. */
 export const withStatus = <O extends RequestOperation>(debit: O, hits: number): O =>

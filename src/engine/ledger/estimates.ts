@@ -58,9 +58,6 @@ function percentile95({ amounts, noted }: Samples): number {
   return sorted[Math.ceil(0.95 * sorted.length) - 1] ?? 0;
 }
 
-/** The same estimates, without recording. */
-export const readOnly = ({ of }: Estimates): Estimates => ({ of, note: () => {} });
-
 /** The requested hits, or more if the limit requires it; peeks and refunds are unchanged. @internal */
 export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
   if (hits <= 0 || !isReservation(limit)) return hits;

@@ -1,8 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
-import { rateFor } from '../algorithms/index.ts';
 import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
-import { fullCapacity, isRateLimit, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
+import { algorithmFor, fullCapacity, isSameLimit, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
 
 interface RefusalsOptions {
@@ -167,10 +166,10 @@ export class Refusals implements KeptForCounters {
   remember(debit: Debit, decision: Decision, { isCharged, calledAtMs }: RefusingCall): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal extends the wait
-    if (!isRateLimit(limit)) return; // others may have room again at any time
     if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= calledAtMs) return;
     const charged = isCharged && kind !== 'peek';
-    const holdsMs = rateFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
+    // limits without it may have room again at any time
+    const holdsMs = algorithmFor(limit).refusalHoldsMs?.(limit, { decision, hits, charged: charged && hits > 0 }) ?? 0;
     if (holdsMs <= 0) return;
     const known = this.#remembered.get(key);
     if (known) this.counts.overwritten++;

@@ -1,3 +1,4 @@
+import { writeDuration } from '../../base/texts.ts';
 import type { Account, Drawing, State } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Claim } from '../../engine/holds/claim.ts';
@@ -9,7 +10,7 @@ import {
   limitsInFlight,
   type SharedLimit,
 } from '../../engine/holds/limits.ts';
-import { moveTexts, type ShareReport } from '../../engine/holds/reports.ts';
+import { moveTexts, type Reports, type ShareReport } from '../../engine/holds/reports.ts';
 import type { CounterState, SharedChild } from '../answers/counters.ts';
 import type { StateDrawing } from '../answers/explain.ts';
 
@@ -22,6 +23,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     holds,
     reservation,
     share,
+    penalty,
   } = describeCounter(limit, state, nowMs, claim);
   const adapted = holds?.adapted && { adapted: { ...holds.adapted, why: moveTexts[holds.adapted.move] } };
   const oldest = holds && { oldestMs: holds.oldestMs, ...adapted };
@@ -30,10 +32,12 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     open: reservation.open,
     oldestMs: reservation.oldestMs,
   };
+  const blocked = penalty && { blockedMs: penalty.leftMs };
   const { currency } = limit;
   const unit = currency !== undefined && { currency };
   const child = share && (claim?.share ?? claim?.slotShare) && { share: pick(share) };
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold, ...unit, ...child };
+  const resets = { resetsInMs: state ? Math.max(resetsInMs, 0) : 0 };
+  return { used, remaining, ...resets, ...oldest, ...onHold, ...blocked, ...unit, ...child };
 }
 
 const pick = ({ used, borrowed, unspent, held }: ShareReport) => ({ used, borrowed, unspent, held });
@@ -75,6 +79,17 @@ export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }
   const room = mayOwe > 0 ? `${most} + ${showCount(limit, mayOwe)} that may wait` : most;
   return `${total} ${isOver ? '>' : '≤'} ${room}${note === undefined ? '' : `: ${note}`}`;
 }
+
+/**
+ * The same, with the block that applies to a limit: `3 + 1 = 4 > 3, which begins a block of 10m`.
+ *
+ * @param arithmetic  says nothing during a block
+ */
+export const withBlock = (arithmetic: string, { penalty }: Reports): string => {
+  if (!penalty) return arithmetic;
+  const block = `a block of ${writeDuration(penalty.lengthMs)}`;
+  return penalty.isBegun ? `${arithmetic}, which begins ${block}` : `refused by ${block}`;
+};
 
 /**
  * A shared limit's decision in words: `27 used in this second, 7 borrowed while others lend: tenant b (30 per second);

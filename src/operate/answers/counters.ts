@@ -10,6 +10,8 @@ const holdFields = {
   /** Reserved hits, which are part of those used, and the number of requests that hold them. */
   onHold: whole,
   open: whole,
+  /** Of a limit with a penalty: the time until its block ends. */
+  blockedMs: number,
   /** Of a budget: the counts are billionths of this currency. */
   currency: text,
   /** A limit that adapts, in slots; mean hold times in the last window and without a queue, 0 if not measured. */

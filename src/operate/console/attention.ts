@@ -117,7 +117,10 @@ function workProblems(all: readonly WorkReport[]): StatusFinding[] {
   return Array.from(groups.values(), (same) => {
     const first = same.reduce((one, other) => (other.sinceMs < one.sinceMs ? other : one));
     const does = same.map((one) => one.does).join(' and ');
-    return degraded(`${does} has been failing ${failingText(first)}`, adviceOnWork[first.name]);
+    return degraded(
+      `${does} ${same.length > 1 ? 'have' : 'has'} been failing ${failingText(first)}`,
+      adviceOnWork[first.name],
+    );
   });
 }
 

@@ -8,7 +8,7 @@ import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/match/describe.ts';
 import { listRules as rulesOf } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import { reloadAsJson } from '../../engine/rules/reload/reload.ts';
+import type { Reload } from '../../engine/rules/reload/reload.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
 import { text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
@@ -164,3 +164,10 @@ function listRules({ rules, sourced, clock }: ConsoleOptions, scope: Scope): Ans
     })),
   };
 }
+
+const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number) => ({
+  at_ms: atMs,
+  text: text ?? 'no rule has changed',
+  counters_kept: countersKept,
+  counters_anew: countersAnew,
+});

@@ -40,7 +40,7 @@ export function parseAuthzMapping(
 function readMapping(block: MappingBlock): AuthzMapping | undefined {
   const domain = block.required('domain');
   const readers = readFields(block.block('fields'));
-  const items = readLimitItems(block, readers);
+  const { items } = readLimitItems(block, readers);
   if (items.length > maximumRequest.descriptors)
     block.error(`expected at most ${maximumRequest.descriptors} rate_limits, got ${items.length}`, 'rate_limits');
   block.done();

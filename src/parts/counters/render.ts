@@ -1,7 +1,7 @@
 import { counted } from '../../base/texts.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import { overrideText, usedAndLeft } from '../../cli/commands/render.ts';
+import { blockText, overrideText, usedAndLeft } from '../../cli/commands/render.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type {
   ChangedCounters,
@@ -20,7 +20,7 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
     const was = before ? paint.dim(`  before: ${usedAndLeft(before)}`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
     const head = `  ${rule}: ${name ? `${name}, ` : ''}${limit}`;
-    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${was}`;
+    const state = `    ${usedText(own)}, ${showCount(own, remaining)} left${reset}${blockText(own)}${was}`;
     const adapted = own.adapted ? [`    limit of ${own.adapted.limit} now: ${own.adapted.why}`] : [];
     return [head, state, ...adapted, ...children.map((one) => `    ${childText(one)}`)].join('\n');
   });
@@ -45,7 +45,7 @@ function usedText(state: Pick<CounterState, 'used' | 'onHold' | 'open' | 'curren
 function renderPage({ counters, next }: ListedCounters): string {
   const rows = counters.map(
     ({ domain, entries, limit, remaining, ...own }) =>
-      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left`,
+      `${domain} ${shownEntries(entries)}  ${limit}: ${usedText(own)}, ${showCount(own, remaining)} left${blockText(own)}`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),

@@ -30,7 +30,7 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
 }
 
 /** The requirements for routes. */
-interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots' | 'adaptive'> {
+interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots' | 'adaptive' | 'reports'> {
   /** Shortest ttl of a slot; undefined without slots. */
   readonly ttlMs?: number;
   /** Whether to drop the header with the slots' id from clients' requests, as clients must not choose it. */
@@ -46,29 +46,36 @@ const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
  * The rate limits of a virtual host. Envoy ignores the hits of `rate_limits` outside `RateLimitPerRoute`, and builds late
  * descriptors from the request as it was sent upstream, so these are read from what `saveHeaders` keeps.
  */
-function routeRateLimits({ shapes, slots, adaptive }: Routes, indent: string): string {
+function routeRateLimits({ shapes, slots, adaptive, reports }: Routes, indent: string): string {
   const inner = `${indent}      `;
   const releases = slots.flatMap((shape) =>
-    (adaptive.includes(shape) ? RELEASES_WITH_STATUS : [RELEASE]).map(
-      (hits) => rateLimit(shape, inner, renderLateAction) + release(`${indent}        `, hits),
+    (adaptive.includes(shape) ? RELEASES_WITH_STATUS : [RELEASE]).map((hits) =>
+      late(shape, inner, `${hits}, is_negative_hits: true`),
     ),
   );
+  const statuses = reports.map((shape) => late(shape, inner, STATUS));
   return `${indent}typed_per_filter_config:
 ${indent}  envoy.filters.http.ratelimit:
 ${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
 ${indent}    rate_limits:
 ${shapes.map((shape) => rateLimit(shape, inner, renderAction)).join('')}${
   releases.length === 0 ? '' : `${inner}# These release the slots when the stream ends.\n${releases.join('')}`
+}${
+  statuses.length === 0
+    ? ''
+    : `${inner}# These report the status of the response, which may count.\n${statuses.join('')}`
 }`;
 }
 
 const RELEASE = 'number: 1';
 
 /** Hits of the releases of adaptive limits: the status of the response, then 499 for a request that has none. */
-const RELEASES_WITH_STATUS = ['format: "%RESPONSE_CODE%"', 'number: 499'] as const;
+const STATUS = 'format: "%RESPONSE_CODE%"';
+const RELEASES_WITH_STATUS = [STATUS, 'number: 499'] as const;
 
-const release = (indent: string, hits: string): string =>
-  `${indent}hits_addend: { ${hits}, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
+/** A descriptor that is sent when the stream ends. */
+const late = (shape: DescriptorShape, indent: string, hits: string): string =>
+  `${rateLimit(shape, indent, renderLateAction)}${indent}  hits_addend: { ${hits} }\n${indent}  apply_on_stream_done: true\n`;
 
 type RenderAction = (entry: DescriptorShape[number]) => string;
 
@@ -94,10 +101,10 @@ const isHeader = ({ key, value }: DescriptorShape[number]): boolean => value ===
 const objectKey = (header: string): string => `weir.${header}`;
 
 /** A filter that keeps the headers of late descriptors, with lines indented by this number of blanks; if there are any. */
-function saveHeaders({ slots }: Routes, indent: number): string | undefined {
+function saveHeaders({ slots, reports }: Routes, indent: number): string | undefined {
   const headers = [
     ...new Set(
-      slots
+      [...slots, ...reports]
         .flat()
         .filter(isHeader)
         .map(({ key }) => headerName(key)),

@@ -15,6 +15,8 @@ export interface ExpectedShapes {
   readonly slots: readonly DescriptorShape[];
   /** Those of them whose releases state the outcome of the request. */
   readonly adaptive: readonly DescriptorShape[];
+  /** Shapes of which only responses count (`count_when`), whose status must be sent when the stream ends. */
+  readonly reports: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
   /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
@@ -26,6 +28,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   const found = new Map<string, DescriptorShape>();
   const slots = new Map<string, DescriptorShape>();
   const adaptive: DescriptorShape[] = [];
+  const reports: DescriptorShape[] = [];
   const unknown: string[] = [];
   const commits: DescriptorShape[] = [];
   const add = (shape: DescriptorShape): void => void found.set(JSON.stringify(shape), shape);
@@ -46,6 +49,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
       if (node.rule) add(shape);
       if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
       if (node.rule?.limits.some(({ limit }) => measures(limit))) adaptive.push(shape);
+      if (node.rule?.countWhen) reports.push(shape);
       if (node.children) walk(node.children, shape);
     }
   };
@@ -54,7 +58,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   for (const key of new Set(requirements.flatMap(({ keys }) => keys.flat())))
     if (![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
       add([{ key, value: undefined }]);
-  return { shapes: [...found.values()], slots: [...slots.values()], adaptive, unknown, commits };
+  return { shapes: [...found.values()], slots: [...slots.values()], adaptive, reports, unknown, commits };
 }
 
 /** A descriptor that every request has: without any, Envoy does not call Weir. */

@@ -12,7 +12,13 @@ import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { counterState, describeShare, drawState, writeArithmetic } from '../../operate/admin/counter-state.ts';
+import {
+  counterState,
+  describeShare,
+  drawState,
+  withBlock,
+  writeArithmetic,
+} from '../../operate/admin/counter-state.ts';
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../../operate/answers/explain.ts';
@@ -172,7 +178,7 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),

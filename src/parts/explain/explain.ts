@@ -5,7 +5,6 @@ import { matchDescriptors } from '../../engine/decide/plan.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
-import { readOnly } from '../../engine/ledger/estimates.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
@@ -67,7 +66,7 @@ async function decideOn(
   { decider, extras }: ExplainOptions,
 ) {
   try {
-    const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
+    const estimates = decider.estimates && { estimates: { of: decider.estimates.of, note: () => {} } };
     const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
     const response = responseToJson(encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer)));
     return { answer, response };

@@ -7,6 +7,7 @@ import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.
 import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
+import { MIN_STATUS } from '../../engine/ledger/debit.ts';
 import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -200,13 +201,16 @@ export class Evidence {
   }
 
   /** Call with each answer. */
-  answered({ domain, descriptors }: WireRequest, { verdicts }: Answer, caller: Sender): void {
+  answered({ domain, descriptors, hits_addend: hits }: WireRequest, { verdicts }: Answer, caller: Sender): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited') continue;
       const { rule, decision } = verdict;
       if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
-        this.#addPaired(verdict, descriptors[at]?.entries ?? [], this.#proxies.identify(caller));
+        this.#addPaired(verdict, descriptors[at]?.entries ?? [], {
+          by: this.#proxies.identify(caller),
+          stated: descriptors[at]?.hits_addend?.value ?? hits,
+        });
       if (decision.share && decision.code === 'OVER_LIMIT')
         this.#addRefusedChild(verdict, descriptors[at]?.entries ?? []);
     }
@@ -283,11 +287,16 @@ export class Evidence {
     };
   }
 
-  #addPaired(verdict: LimitedVerdict, entries: readonly Entry[], by: NamedProxy): void {
+  #addPaired(
+    verdict: LimitedVerdict,
+    entries: readonly Entry[],
+    { by, stated }: { readonly by: NamedProxy; readonly stated: number },
+  ): void {
     const { rule, hits, applied } = verdict;
     const pair = ensure(this.#pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
     if (!pair) return;
-    if (rule.chargedLater) this.#addLater(pair, hits);
+    if (rule.chargedLater)
+      this.#addLater(pair, !rule.countWhen ? hits : stated < MIN_STATUS ? 0 : Number.POSITIVE_INFINITY);
     const all: readonly OtherDecision[] = applied ?? [verdict];
     for (const one of all) {
       const { holds, reservation, degraded } = one.decision;

@@ -107,6 +107,9 @@ function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   });
 }
 
+const COUNTS_REFUSALS =
+  'count_when includes 429, with which proxies refuse requests: each refusal of this limit is counted as well; list the other statuses';
+
 /** Keys of a node that only affect its own limit. */
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'charged_later', 'detailed_metric', 'metadata'] as const;
 
@@ -116,11 +119,15 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
   const hasBudget = listLimits(node).some((limit) => limit.values.budget !== undefined);
+  const counts = values.count_when ?? '';
+  const isCountIdle = counts !== '' && !isLimited && values.not_counted !== 'commit';
   const isPriceIdle = values.unit_cost !== undefined && !hasBudget && values.not_counted !== 'commit';
   return [
     ...lintText(node, 'key'),
     ...lintText(node, 'value'),
     ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
+    ...(isCountIdle ? [warning(place('count_when'), 'count_when has no effect: this node has no limit')] : []),
+    ...(/4xx|429/.test(counts) ? [warning(place('count_when'), COUNTS_REFUSALS)] : []),
     ...(isPriceIdle ? [warning(place('unit_cost'), 'unit_cost has no effect: this node has no budget')] : []),
     ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
   ];

@@ -10,7 +10,7 @@ const START_MS = 10_000;
 export const openOverrides: OpenOperatorPart = (
   options,
   _settings,
-  { records, hasOwnRecords, standing = [], log, background },
+  { records, hasOwnRecords, overrides: standing = [], log, background },
 ) => {
   const { hash, clock, ask } = options;
   const overrides = new OverrideRecords({

@@ -8,7 +8,7 @@ import { capacityAt, isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { placeFields } from '../../engine/rules/match/describe.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
-import { describeShare } from '../../operate/admin/counter-state.ts';
+import { describeShare, withBlock } from '../../operate/admin/counter-state.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
@@ -136,7 +136,10 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
       ? 'blocked'
       : decision.share && isShared(limit)
         ? describeShare(limit, decision.share)
-        : `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
+        : withBlock(
+            `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
+            decision,
+          ),
     remaining: limitRemaining,
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),

@@ -161,10 +161,18 @@ export async function replay(traffic: RecordedTraffic, run: Replay): Promise<voi
   }
 }
 
+/** The answer to a request, whose response follows at once if it passes. */
+function answerWhole(rules: ReplayEngine, recorded: RecordedRequest): ReplayedAnswer {
+  const answer = rules.answer(recorded);
+  const { report: request } = recorded;
+  if (request && answer.code === 'OK') rules.answer({ ...recorded, request });
+  return answer;
+}
+
 function replayOne(recorded: RecordedRequest, { rules, against, observers, counts }: Replay): void {
   try {
-    const answer = rules.answer(recorded);
-    const other = against?.answer(recorded);
+    const answer = answerWhole(rules, recorded);
+    const other = against && answerWhole(against, recorded);
     for (const observer of observers) observer.observe(recorded, answer, other);
   } catch (error) {
     if (!(error instanceof InvalidRequest || error instanceof TooCostly)) throw error;

@@ -1,5 +1,4 @@
 import { isHash } from '../../base/hashed.ts';
-import { namesValues } from '../../engine/rules/match/level.ts';
 import { type Entry, findNode } from '../../engine/rules/match/match.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import { matchDigest } from '../lab/record/hashing.ts';
@@ -69,6 +68,14 @@ function meetsHash(root: Level, entries: readonly Entry[]): boolean {
     level = findNode(level, entry, undefined, isHash)?.children;
   }
   return false;
+}
+
+/** Whether a level has nodes for certain values of this key. */
+function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
+  const branch = byKey.get(key);
+  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
+  const keyed = branch ? branch.keyPatterns : keyPatterns;
+  return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
 }
 
 /**

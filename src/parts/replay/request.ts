@@ -8,6 +8,8 @@ export interface RecordedRequest {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
   readonly request: RateLimitRequest;
+  /** What a proxy sends with the status of the response, unless the request is refused. */
+  readonly report?: RateLimitRequest | undefined;
   readonly answer?: RecordedAnswer | undefined;
   /** Outcome that the operator expects, from a column with labels. */
   readonly label?: 'allow' | 'refuse' | undefined;

@@ -9,6 +9,8 @@ interface SimulatedRequest {
   readonly user: string | undefined;
   readonly address: string;
   readonly path: string;
+  /** Of the response; absent: 200. */
+  readonly status?: number;
   /** Answer of a perfect limit. */
   readonly label: 'allow' | 'refuse';
 }
@@ -188,19 +190,23 @@ const credentialStuffing: Scenario = {
   summary: 'a botnet tries stolen passwords, slowly from each address',
   model: [
     '60 minutes. Users log in at 0.5 a second from 2,000 addresses; one login in ten is tried twice or three times, 5 s',
-    'apart. From minute 20 to 40, 400 addresses try one account each 15 s on average, never the same twice: these ought',
-    'to be refused.',
+    'apart, and only its last attempt succeeds. From minute 20 to 40, 400 addresses try one account each 15 s on average,',
+    'never the same twice: these fail with 401, and ought to be refused.',
   ],
   *requests(random) {
     for (const atMs of random.steady(0, HOUR_MS, 0.5)) {
       const at = random.below(2_000);
       const tries = random.uniform() < 0.1 ? 2 + random.below(2) : 1;
-      for (let one = 0; one < tries; one++) yield visitor(at, '/login', atMs + one * 5 * SECOND_MS);
+      for (let one = 1; one <= tries; one++)
+        yield { ...visitor(at, '/login', atMs + (one - 1) * 5 * SECOND_MS), status: one < tries ? 401 : 200 };
     }
     let account = 0;
     for (let bot = 0; bot < 400; bot++)
       for (const atMs of random.steady(20 * MINUTE_MS, 40 * MINUTE_MS, 1 / 15))
-        yield { atMs, user: `stolen-${account++}`, address: address(66, bot), path: '/login', label: 'refuse' };
+        yield {
+          ...{ atMs, user: `stolen-${account++}`, address: address(66, bot) },
+          ...{ path: '/login', status: 401, label: 'refuse' },
+        };
   },
 };
 

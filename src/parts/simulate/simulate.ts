@@ -35,9 +35,10 @@ descriptors:
 /** The requests of a scenario, ordered by time; equal seeds give equal requests. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
   const sent = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
-  const requests = sent.flatMap(({ atMs, user, address, path, label }): RecordedRequest | [] => {
+  const requests = sent.flatMap(({ atMs, user, address, path, label, status = 200 }): RecordedRequest | [] => {
     const time = START_MS + Math.floor(atMs);
-    const fields = { time, 'x-user': user, remote_address: address, ':method': 'GET', ':path': path, label };
+    const headers = { 'x-user': user, ':method': 'GET', ':path': path };
+    const fields = { time, ...headers, remote_address: address, status, label };
     const request = mapping.request(fields);
     return typeof request === 'object' ? request : []; // no action has a value
   });

@@ -3,7 +3,6 @@ import type { Hash } from '../../base/hashed.ts';
 import { shareRuns } from '../../base/later.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { counterCurrency } from '../../engine/algorithms/money.ts';
 import type { UsageEntry, UsageSource } from '../../engine/backends/usage.ts';
 import { matchName, readNames } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
@@ -143,3 +142,6 @@ function findRule(rules: RuleTree, name: Parameters<typeof matchName>[1]): strin
   for (const { rule } of matchName(rules, name)) return rule.path;
   return '';
 }
+
+/** The currency in the name of a counter, if it is of a budget: `fixed_window.2|USD|86400000`. */
+const counterCurrency = (counter: string): string | undefined => /\|([A-Z]{3})\|\d+[^|]*$/.exec(counter)?.[1];

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { every } from '../../base/clock.ts';
-import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { Addresses } from '../../engine/rules/match/addresses.ts';
 import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
@@ -23,17 +22,20 @@ import { CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
 import type { OperatorPart } from './part.ts';
 
-interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics'>, Pick<ControlStart, 'localToken'> {
+/** What operators' parts of the process are made of. */
+export interface OperatorSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
   readonly incidents: Incidents;
   readonly core: ControlCore;
   readonly responders: Responders;
+  readonly statistics: Statistics;
+  /** The part of the statistics that earlier control processes have sent. */
+  readonly earlier: Statistics;
+}
+
+interface MeasuredSources extends OperatorSources {
   readonly metrics: Pick<Metrics, 'durations'>;
   /** Updates the statistics. */
   readonly refreshed: () => Promise<void>;
-  /** Overrides that the deciders follow, if any. */
-  readonly standing: readonly StandingOverride[] | undefined;
-  /** The part of the statistics that earlier control processes have sent. */
-  readonly earlier: Statistics;
 }
 
 /**
@@ -43,7 +45,7 @@ interface OperatorSources extends Pick<AdminOptions, 'version' | 'statistics'>, 
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, metrics, refreshed, standing, earlier, localToken, incidents, ...others }: OperatorSources,
+  { core, responders, statistics, version, incidents, metrics, refreshed, ...start }: MeasuredSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
@@ -52,7 +54,8 @@ export function openOperators(
     const parts: OperatorPart[] = [];
     const options: AdminOptions = {
       ...responders, // all of its members are own properties
-      ...others,
+      statistics,
+      version,
       settings,
       clock,
       hash,
@@ -68,7 +71,7 @@ export function openOperators(
         state: background.add('audit_log', 'writing the audit log'),
       }),
       access: {
-        tokens: readTokens(settings, localToken),
+        tokens: readTokens(settings, start.localToken),
         sessions: new Sessions(clock, settings.debug.address.port),
         identity: settings.admin.identity && readIdentity(settings.admin.identity),
       },
@@ -76,7 +79,7 @@ export function openOperators(
       background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
         await refreshed();
-        return live.service.requestsOfMinute(others.statistics);
+        return live.service.requestsOfMinute(statistics);
       },
     };
     const live = add(new Live(options, metrics.durations, incidents));
@@ -93,7 +96,7 @@ export function openOperators(
       self: () => ({ ...facts(), atMs: clock(), isThis: true }),
     });
     const explains = () => parts.flatMap(({ explained }) => explained ?? []);
-    const ofParts = { ...context, records, hasOwnRecords, standing, earlier, explains };
+    const ofParts = { ...context, ...start, records, hasOwnRecords, explains };
     for (const open of Object.values(operatorParts)) {
       const part = await open(options, settings, ofParts);
       add({ close: () => part.close?.() });

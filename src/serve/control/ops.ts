@@ -4,49 +4,32 @@ import { debugRoutes } from '../../edge/http/debug.ts';
 import { isChecked, seesValues } from '../../operate/admin/access.ts';
 import { operationRoutes } from '../../operate/admin/api.ts';
 import { keepLocalToken } from '../../operate/admin/local-token.ts';
-import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
 import { listOverrides } from '../../operate/admin/shown.ts';
-import type { Incidents } from '../../operate/console/incidents.ts';
 import type { ExpositionFormat } from '../../operate/observe/metric.ts';
 import { createMetrics } from '../../operate/observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../../operate/observe/reference-names.ts';
-import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ControlStart } from '../link/messages.ts';
 import { at, openHttp } from '../parts/http.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
-import type { ControlCore } from './core.ts';
-import { openOperators } from './operators.ts';
-
-interface OpsSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
-  readonly core: ControlCore;
-  readonly responders: Responders;
-  readonly statistics: Statistics;
-  /** The part of the statistics that earlier control processes have sent. */
-  readonly earlier: Statistics;
-  readonly incidents: Incidents;
-}
+import { type OperatorSources, openOperators } from './operators.ts';
 
 /**
  * Opens the debug port.
  *
  * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN contains a name twice
  */
-export function openOps(
-  settings: Settings,
-  { core, responders, statistics, earlier, overrides: standing, ...start }: OpsSources,
-  context: ProcessContext,
-) {
+export function openOps(settings: Settings, sources: OperatorSources, context: ProcessContext) {
+  const { core, responders, statistics, localToken } = sources;
   const { rules, hash } = core;
   const { refresh, figures } = responders;
   const refreshed = shareRuns(refresh);
   const metrics = createMetrics(statistics);
   return openParts(async (add) => {
-    const sources = { core, responders, statistics, earlier, metrics, refreshed, standing, ...start };
-    const operators = add(await openOperators(settings, sources, context));
+    const operators = add(await openOperators(settings, { ...sources, metrics, refreshed }, context));
     const { operations, options, pages, facts } = operators;
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
@@ -80,7 +63,7 @@ export function openOps(
     };
     const debug = await openHttp({ variable: 'DEBUG_PORT', address, routes, bounds, log: context.log });
     add({ close: () => debug.close(0) });
-    if (access.tokens.every(({ isLocal }) => isLocal)) add(keepLocalToken(debug.port, start.localToken));
+    if (access.tokens.every(({ isLocal }) => isLocal)) add(keepLocalToken(debug.port, localToken));
     return {
       /** The address of the debug port. */
       debug: at({ ...address, port: debug.port }),

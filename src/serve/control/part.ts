@@ -34,7 +34,7 @@ interface OperatorContext extends ProcessContext {
   /** The records are in this process alone. */
   readonly hasOwnRecords: boolean;
   /** Overrides that the deciders follow, if any. */
-  readonly standing: readonly StandingOverride[] | undefined;
+  readonly overrides: readonly StandingOverride[] | undefined;
   /** Functions of all capabilities that add to the explanation of a request. */
   readonly explains: () => readonly NonNullable<OperatorPart['explained']>[];
   /** The part of the statistics that earlier processes have sent to where they are kept. */

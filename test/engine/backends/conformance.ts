@@ -5,7 +5,7 @@ import type { Backend, Operation, Reply, RequestOperation } from '../../../src/e
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { fixedWindowOf, limitsOfEach, penaltyOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -100,6 +100,29 @@ export function backendConformance(
       expect(await spent(-2)).toMatchObject({ code: 'OK', limitRemaining: 17 });
       expect(await spent(-9)).toMatchObject({ code: 'OK', limitRemaining: 20 });
       expect(await spent(20)).toMatchObject({ code: 'OK', limitRemaining: 0 });
+    });
+
+    test('blocks a counter in the step that exceeds its limit, until the block ends', async () => {
+      const hour = fixedWindowOf(2, unitMs.HOUR);
+      const limit = penaltyOf(hour, { blockMs: 2 * unitMs.HOUR, longestMs: 2 * unitMs.HOUR });
+      const spend = async (hits = 1) => (await apply(on('a', limit, hits)))[0];
+      expect(await apply(...Array.from({ length: 4 }, () => on('a', limit, 1)))).toMatchObject([
+        { code: 'OK', limitRemaining: 1 },
+        { code: 'OK', limitRemaining: 0 },
+        { code: 'OVER_LIMIT', retryAfterMs: 2 * unitMs.HOUR, penalty: { isBegun: true } },
+        { code: 'OVER_LIMIT', retryAfterMs: 2 * unitMs.HOUR },
+      ]);
+      clock.advance(unitMs.HOUR);
+      expect(await spend()).toMatchObject({ code: 'OVER_LIMIT', hitsBefore: 0, retryAfterMs: unitMs.HOUR });
+      expect(await spend(0)).toMatchObject({ code: 'OVER_LIMIT', retryAfterMs: unitMs.HOUR });
+      expect(await spend(-1)).toMatchObject({ code: 'OK' }); // hits given back end no block
+      expect(await spend()).toMatchObject({ code: 'OVER_LIMIT', penalty: { leftMs: unitMs.HOUR, isBegun: false } });
+      clock.advance(unitMs.HOUR);
+      expect(await spend()).toMatchObject({ code: 'OK', limitRemaining: 1 });
+      await store.run([{ ...on('b', limit, 2), kind: 'charge' }], { spend: 'each', timeoutMs: TIMEOUT_MS });
+      expect(await apply(on('b', limit, 1))).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: 2 * unitMs.HOUR }]);
+      await store.run([{ ...on('b', limit, 0), kind: 'forget' }], { spend: 'each', timeoutMs: TIMEOUT_MS });
+      expect(await apply(on('b', limit, 1))).toMatchObject([{ code: 'OK', limitRemaining: 1 }]);
     });
 
     test('starts a new window exactly when its clock reaches it', async () => {

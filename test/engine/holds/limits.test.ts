@@ -18,6 +18,7 @@ import {
   fixedWindowOf,
   inFlightOf,
   leakyBucketOf,
+  penaltyOf,
   reservationOf,
   siteShareOf,
   slidingWindowBucketsOf,
@@ -69,6 +70,14 @@ const kinds = [
   [fairShareOf(10), 'hits', '10 per minute by token_bucket, shared', 'level', /^share divides/, undefined],
   [adaptiveOf(10), 'slots', '4 to 10 in flight for up to 60 s, adaptive', 'slots', /^in_flight limits/, undefined],
   [siteShareOf(10), 'hits', '10 per minute', 'window', /^sites share it/, undefined],
+  [
+    penaltyOf(fixedWindowOf(10), { growth: 2, longestMs: 3_600_000, forgivenMs: 60_000 }),
+    'hits',
+    '10 per minute, else blocked for 1m to 1h',
+    'window',
+    /^penalty refuses/,
+    undefined,
+  ],
 ] as const;
 
 test('the table of kinds has each of them', () => {
@@ -86,7 +95,7 @@ test.each(kinds)('a row answers what its kind is: $algorithm', (limit, unit, wor
     burst instanceof RegExp ? expect.stringMatching(burst) : burst,
   );
   expect(isRateLimit(limit) ? rateFor(limit).movable?.(limit) : undefined).toBe(movable);
-  const isNamed = !['reservation', 'site_share', 'fair_share', 'adaptive'].includes(algorithm);
+  const isNamed = !['reservation', 'site_share', 'fair_share', 'adaptive', 'penalty'].includes(algorithm);
   expect(namedAlgorithm(limit) === algorithm).toBe(isNamed);
   expect(row.measures === true).toBe(algorithm === 'adaptive');
   expect(row.reserves === true).toBe(algorithm === 'reservation');

@@ -14,6 +14,7 @@ import {
   fixedWindowOf,
   inFlightOf,
   leakyBucketOf,
+  penaltyOf,
   reservationOf,
   siteShareOf,
   slidingWindowBucketsOf,
@@ -82,6 +83,13 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
     'de6b63ef2ffde00a',
   ],
   ['shared slots', inFlightOf(10, 60_000, { path }), '2b163173f0a4f5a0'],
+  ['a penalty of a window', penaltyOf(fixedWindowOf(20, 60_000)), 'f92f040e2d9c6d43'],
+  [
+    'a growing penalty of a log',
+    penaltyOf(slidingWindowLogOf(20, 60_000), { growth: 3, longestMs: 600_000, forgivenMs: 300_000 }),
+    '60060e5e90f1872f',
+  ],
+  ['a prolonged penalty of a bucket', penaltyOf(tokenBucketOf(20, 60_000), { isProlonged: true }), '5c04b2a3c78630fd'],
 ];
 
 /** The same for requests in flight that change an estimate. */
@@ -140,7 +148,7 @@ afterAll(async () => {
 
 async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readonly Step[]> {
   const { script: own, includes = [], scriptArgs, state } = algorithmFor(limit);
-  const inner = limit.algorithm === 'reservation' ? limit.inner : undefined;
+  const inner = 'inner' in limit ? limit.inner : undefined;
   const before = inner ? [algorithmFor(inner).script] : includes;
   const nodes = `local node_numbers = ${state.hasNodes ? NODE_NUMBERS : 0}`;
   const step = `local step, refund = ${own.name}, ${own.name}_refund`;

@@ -20,6 +20,24 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, algorithm: token_bucket, burst: 0': 'burst: burst must be at least 1, got 0',
   'unit: year, requests_per_unit: 5, algorithm: token_bucket, burst: 4294967295':
     'burst: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088646656000000; take a smaller limit or window',
+  'unit: minute, requests_per_unit: 5, penalty: { grow: 2x up to 1d }':
+    "penalty.block: block must be a time such as 10m or 1h, from 1s to 365d, got ''",
+  'unit: minute, requests_per_unit: 5, penalty: { block: 500ms }':
+    "penalty.block: block must be a time such as 10m or 1h, from 1s to 365d, got '500ms'",
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m, grow: 2x up to 10m }':
+    "penalty.grow: grow must end above the block of 10m, at most 365d, got '2x up to 10m'",
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m, grow: 1.5x up to 1d }':
+    "penalty.grow: grow must be a factor from 2 to 10 and the longest block, such as 2x up to 1d, got '1.5x up to 1d'",
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m, forgiven_after: 1d }':
+    'penalty.forgiven_after: forgiven_after goes with grow: blocks of equal length need no forgiveness',
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m, grow: 2x up to 1d, forgiven_after: 2000d }':
+    "penalty.forgiven_after: forgiven_after must be a time such as 1d, from 1s to 365d, got '2000d'",
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m }, consistency: leased':
+    'consistency: consistency and penalty are mutually exclusive: remove one of them',
+  'unit: minute, requests_per_unit: 5, penalty: { block: 10m }, on_store_failure: local':
+    'on_store_failure: on_store_failure: local cannot be used with penalty: other processes would not know of a block; use error, allow or deny',
+  'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, penalty: { block: 10m }':
+    'penalty: penalty cannot be used with in_flight, only with fixed_window or sliding_window_log or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'unit: minute, requests_per_unit: 5, algorithm: leaky_bucket, burst: 0': 'burst: burst must be at least 1, got 0',
   'unit: minute, requests_per_unit: 5, burst: 10':
     'burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket',

@@ -63,6 +63,7 @@ export const pageRuns: Readonly<Record<string, PageRun>> = {
     before: { RECORD_TO: RECORDED, zcat: 'zcat recordings/* 2> zcat.log | gzip > traffic.ndjson.gz' },
   },
   'docs/sites.md': { files: rules('docs/sites.md') },
+  'docs/penalties.md': {},
 };
 
 /** Pages whose commands are run by a separate test. */

@@ -155,6 +155,7 @@ descriptors:
     ],
     slots: [],
     adaptive: [],
+    reports: [],
     unknown: ['demo.x*'],
     commits: [],
   });

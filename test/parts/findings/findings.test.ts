@@ -28,6 +28,7 @@ domain: shop
 descriptors:
   - { key: user, rate_limit: { unit: second, requests_per_unit: 10 } }
   - { key: path, rate_limit: { unit: second, requests_per_unit: 1000 } }
+  - { key: login, count_when: 401, rate_limit: { unit: second, requests_per_unit: 1000 } }
   - key: tenant
     descriptors:
       - { key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 300, ttl: 60s } }
@@ -59,6 +60,13 @@ const tokens: Traffic = (traffic, proxy, isWrong) => {
 const unchargedTokens: Traffic = (traffic, proxy, isWrong) => {
   if (!isWrong) return tokens(traffic, proxy, false);
   traffic.send(proxy, 'llm', [sent({ user: zipf(traffic.random, 50) }, 0)]);
+};
+
+/** As Envoy does where `hits_addend` is in `rate_limits` of a route: it sends one hit instead of the status. */
+const logins: Traffic = (traffic, proxy, isWrong) => {
+  const login = zipf(traffic.random, 50);
+  traffic.send(proxy, 'shop', [sent({ login }, 1)]);
+  traffic.after(2_000 * traffic.random(), () => traffic.send(proxy, 'shop', [sent({ login }, isWrong ? 1 : 200)]));
 };
 
 const reserved =
@@ -100,6 +108,7 @@ const requestIds: Traffic = (traffic, proxy, isWrong) => {
 const symptoms: readonly (readonly [FindingKind, string, Traffic, object])[] = [
   ['call_without_descriptors', 'charges that have lost their descriptors', tokens, { domain: 'llm' }],
   ['check_without_charge', 'checks of a rule with charged_later', unchargedTokens, { rule: 'llm.user' }],
+  ['check_without_charge', 'responses without a status', logins, { rule: 'shop.login' }],
   ['check_without_charge', 'reservations', reserved(15_000), { rule: 'llm.model.id' }],
   ['release_without_acquire', 'releases under another id', inFlight, { rule: 'shop.tenant.id' }],
   ['descriptor_missing_at_proxy', 'a descriptor that one proxy drops', withoutUser, { domain: 'shop' }],

@@ -3,7 +3,7 @@ import type { Spend } from '../../algorithms/limit.ts';
 import type { SiteSplit } from '../../holds/claim.ts';
 import { findNamedRow, namedAlgorithms } from '../../holds/limits.ts';
 import type { Block } from '../read/block.ts';
-import { dividing, format } from '../read/format.ts';
+import { blocking, dividing, format } from '../read/format.ts';
 import { listLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 
@@ -87,7 +87,7 @@ function checkNodes(
           report(key, `${key} requires SITE and SITE_PEERS, which name the sites that share the limit`);
       if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
       if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
-      for (const key of [...dividing, 'reserve', 'share'] as const)
+      for (const key of [...dividing, ...blocking, 'reserve', 'share'] as const)
         if (limit.values[key]) checkScripts(limit.place(key), key, store, problems);
       for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
     }
@@ -144,6 +144,6 @@ function isLeasable(values: Block<'rate_limit'>['values']): boolean {
   const { algorithm = DEFAULT_ALGORITHM, consistency, unlimited, soft = 0, charge = 'accepted' } = values;
   const leased: readonly string[] = format.rate_limit.consistency.goesWith;
   if (consistency !== undefined || unlimited || !leased.includes(algorithm)) return false;
-  const others = [...dividing, 'max_delay', 'reserve', 'share'] as const;
+  const others = [...dividing, ...blocking, 'max_delay', 'reserve', 'share'] as const;
   return soft === 0 && charge === 'accepted' && others.every((key) => values[key] === undefined);
 }

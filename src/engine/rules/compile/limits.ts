@@ -18,6 +18,7 @@ import { parseAmount, showMoney } from '../../algorithms/money.ts';
 import type { SiteSplit } from '../../holds/claim.ts';
 import {
   algorithmFor,
+  canBlock,
   findNamedRow,
   isRateLimit,
   isReservation,
@@ -103,7 +104,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const shared = counted && readShare(block, { whole: counted, hasId }, problems);
   const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
   const most = Math.max(numbers.requestsPerUnit, soft);
-  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit))
+  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
     report(
       'requests_per_unit',
       `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,

@@ -7,9 +7,11 @@ import type { Block } from '../read/block.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
 import { compositeName, listLimits, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
+import { withBlocks } from './blocked-by.ts';
 import { buildLimits } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
 import { buildChild, mayHaveChildren, withReserved } from './share.ts';
+import { readStatuses } from './statuses.ts';
 
 /** The context of a level: the nodes above it. */
 export interface Above {
@@ -83,12 +85,19 @@ export function childContext(block: Block<'node'>, above: Above): Above {
 export const buildNodeRule = (
   block: Block<'node'>,
   { above, here }: { readonly above: Above; readonly here: Above },
-): Rule | undefined =>
-  block.values.not_counted === 'commit'
-    ? buildCommit(block, above)
-    : block.values.share
-      ? withReserved(block, buildChildRule(block, { above, here }))
-      : withReserved(block, buildRule(block, here));
+): Rule | undefined => {
+  const { not_counted: notCounted, share } = block.values;
+  if (notCounted === 'commit') return withBlocks(block, buildCommit(block, above), above);
+  const own = share ? buildChildRule(block, { above, here }) : buildRule(block, here);
+  return withBlocks(block, withReserved(block, own) ?? emptyRule(block, here), above);
+};
+
+/** The rule of a node without limits of its own, if limits of the node above apply to it. */
+const emptyRule = (block: Block<'node'>, here: Above): Rule | undefined =>
+  block.values.blocked_by && {
+    ...describeNode(block, here),
+    ...{ limits: [], unlimited: false, shadow: false, quota: false, replaces: [] },
+  };
 
 function buildChildRule(
   block: Block<'node'>,
@@ -156,8 +165,10 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves, problems }:
     const { schedule: whole, ...always } = rule;
     const schedule = whole?.map((one) => reserving.find((other) => other === one));
     const own = readUnitCost(block, reserving, problems);
+    const countWhen = readStatuses(block, reserving, problems);
     return {
       ...always,
+      ...(countWhen && { countWhen }),
       ...(own && { unitCost: { ...own, isPart: true } }),
       limits: reserving,
       ...(schedule && { schedule }),
@@ -211,6 +222,7 @@ function buildRule(block: Block<'node'>, here: Above): Rule | undefined {
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
   const unitCost = readUnitCost(block, limits, problems);
+  const countWhen = readStatuses(block, limits, problems);
   const budget = limitBlocks.find(({ values }) => values.budget !== undefined);
   if (budget && block.values.unit_cost === undefined && !block.invalid.has('unit_cost'))
     problems.error(
@@ -221,6 +233,7 @@ function buildRule(block: Block<'node'>, here: Above): Rule | undefined {
     ...describeNode(block, here),
     limits,
     ...(unitCost && { unitCost }),
+    ...(countWhen && { countWhen, chargedLater: true }),
     ...(schedule && { schedule }),
     unlimited: unlimited !== undefined,
     shadow,

@@ -221,8 +221,8 @@ class LazyNode implements Node {
     this.naming = naming;
     this.sharedValue = sharedValue;
     this.countsAddresses = countsAddresses;
-    const { not_counted: notCounted, rate_limit: only, rate_limits: several, share } = head;
-    this.hasRule = notCounted === 'commit' || only !== undefined || several !== undefined || share !== undefined;
+    const { not_counted: notCounted, rate_limit: only, rate_limits: several, share, blocked_by: blocks } = head;
+    this.hasRule = notCounted === 'commit' || [only, several, share, blocks].some((key) => key !== undefined);
     if (this.hasRule) this.#source = { from, above, here };
   }
 

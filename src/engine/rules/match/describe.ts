@@ -30,7 +30,7 @@ export const describeRule = (rule: Rule): string => describeLines(rule).join('\n
  * `unlimited`, metadata, file and line.
  */
 export function describeRuleFully(rule: Rule): string {
-  const { limits, unlimited, replaces, named, ids = [], unitCost, chargedLater, metadata, place } = rule;
+  const { limits, unlimited, replaces, named, ids = [], unitCost, chargedLater, countWhen, metadata, place } = rule;
   const ofRule = [
     ...(unlimited ? ['unlimited: true'] : []),
     ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
@@ -39,6 +39,7 @@ export function describeRuleFully(rule: Rule): string {
     ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
     ...(unitCost ? [`unit_cost: ${showPrice(unitCost)}`] : []),
     ...(chargedLater ? ['charged_later: true'] : []),
+    ...(countWhen ? [`count_when: ${countWhen.text}`] : []),
     ...(metadata ? [`metadata: ${JSON.stringify(metadata)}`] : []),
     ...(place ? [`at: ${formatLine(place)}`] : []),
   ];
@@ -92,6 +93,7 @@ export function ruleAsJson(rule: Rule): RuleJson {
     ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
     ...(rule.unitCost && { unit_cost: showPrice(rule.unitCost) }),
     ...(rule.chargedLater && { charged_later: rule.chargedLater }),
+    ...(rule.countWhen && { count_when: rule.countWhen.text }),
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
     limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),

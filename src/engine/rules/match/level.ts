@@ -1,10 +1,5 @@
-import type { Entry } from './match.ts';
 import { ANY_VALUE, isFixed, textMatcher } from './matchers.ts';
 import type { Branch, Level, Node, PlacedNode, RankedNode } from './tree.ts';
-
-/** Identifies a node among the nodes of its level: equal keys and values are equal. */
-export const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
-  `${key.text.length}:${key.text}=${value.kind}:${value.text}`;
 
 /** The nodes of a level with the entries that they match; those of one key in the order of precedence. */
 export function* placedNodes(level: Level): Iterable<PlacedNode> {
@@ -33,21 +28,4 @@ export function nodesFor(level: Level, key: string): readonly Node[] {
   const keyed = (branch ? branch.keyPatterns : level.keyPatterns)?.all.filter((one) => one.key.matches(key)) ?? [];
   const own = branch ? Array.from(nodesOfKey(key, branch)) : [];
   return [...own, ...keyed].map(({ node }) => node);
-}
-
-/** Whether a level has nodes for certain values of this key. */
-export function namesValues({ byKey, keyPatterns }: Level, key: string): boolean {
-  const branch = byKey.get(key);
-  if (branch && (branch.byValue.size > 0 || branch.addresses || branch.patterns)) return true;
-  const keyed = branch ? branch.keyPatterns : keyPatterns;
-  return keyed?.all.some((one) => one.value.kind !== 'any_value' && one.key.matches(key)) ?? false;
-}
-
-/** Whether a level chose a node for its value, and not only for its key. */
-export function isChosenByValue({ byKey, keyPatterns }: Level, { key, value }: Entry, found: Node): boolean {
-  const branch = byKey.get(key);
-  if (branch && branch.anyValue === found) return false;
-  if (branch?.byValue.get(value) === found) return true;
-  const keyed = branch ? branch.keyPatterns : keyPatterns;
-  return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
 }

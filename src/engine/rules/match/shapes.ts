@@ -130,6 +130,7 @@ const ruleOptions = {
   /** Of one hit: `0.0000025 USD`. */
   unit_cost: text,
   charged_later: onlyTrue,
+  count_when: text,
   metadata: anything,
   overlaid,
   times: listOf(listOf(anyObject)),

@@ -25,6 +25,7 @@ export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.l
   const { limit, policy } = first;
   if (policy.shadow) return { kind: 'allow' };
   if (policy.quota) return unsupported('quota_mode refuses a request together with its other quotas');
+  if (rule.countWhen) return unsupported('count_when counts responses, and a proxy counts requests');
   if (policy.charge) return unsupported('charge: always counts requests that were refused');
   if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
   if (limit.currency !== undefined) return unsupported('budget counts money, and a proxy counts requests');

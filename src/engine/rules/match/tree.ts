@@ -201,9 +201,17 @@ export interface Rule extends MayBeOverlaid {
   readonly unitCost?: UnitCost;
   /** Its requests are checked when they begin, and charged when they end. */
   readonly chargedLater?: true;
+  /** The statuses of responses that its limits count, and nothing else. Default: hits count. */
+  readonly countWhen?: Statuses;
   /** The number of entries of the node whose limit this rule's children share; absent if its limits are its own. */
   readonly sharedBelow?: number;
   readonly metadata: JsonObject | undefined;
+}
+
+/** Statuses of responses, as `count_when` has them: `401|5xx`. */
+export interface Statuses {
+  readonly text: string;
+  readonly ranges: readonly (readonly [first: number, last: number])[];
 }
 
 /** What a hit costs. */

@@ -253,7 +253,7 @@ const nodeKeys = [
 
 /** Keys that only rules may set, since they determine which limits and counters exist. */
 const keysOfRules = {
-  node: ['share_threshold', 'not_counted', 'require', 'share'],
+  node: ['share_threshold', 'not_counted', 'blocked_by', 'count_when', 'require', 'share'],
   rate_limit: ['unlimited', 'replaces', 'share'],
 } as const;
 

@@ -24,6 +24,9 @@ const PART = '^([0-9]+|[0-9]+(\\.[0-9]+)?%)$';
 /** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
 export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
 
+/** Statuses of responses: `401|403|5xx`. */
+const STATUS = '([1-5][0-9][0-9]|[1-5]xx)';
+
 /** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
 export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
@@ -277,6 +280,17 @@ export const format = {
       meaning:
         'requests only check the limits, and are charged when they end: checks without a charge are reported as a finding; learnt for limits with reserve',
     },
+    blocked_by: {
+      type: 'texts',
+      meaning:
+        'names of limits with penalty of the node directly above: what counts here is refused during their blocks, too',
+    },
+    count_when: {
+      type: 'text',
+      pattern: `^${STATUS}(\\|${STATUS})*$`,
+      meaning:
+        'only responses with these statuses count: 401|403|5xx; a request begins with fewer than 100 hits, which the limits only check, and ends with its status as hits. With not_counted: commit, these responses have used one hit, and others none',
+    },
     share: {
       type: 'block',
       of: 'child',
@@ -469,6 +483,8 @@ interface FieldFacts {
   readonly readsPriority?: true;
   /** The limit is divided among places that count by themselves. */
   readonly divides?: true;
+  /** Refusals begin a block, which no process can count by itself. */
+  readonly blocks?: true;
 }
 
 /** Bounds of a count's value, or of a list's length. */
@@ -487,3 +503,6 @@ export const limitKeysWith = (isTrue: (field: Field) => boolean): readonly Limit
 
 /** The keys that divide a limit. */
 export const dividing = limitKeysWith(({ divides }) => divides === true);
+
+/** Those whose refusals begin a block. */
+export const blocking = limitKeysWith(({ blocks }) => blocks === true);

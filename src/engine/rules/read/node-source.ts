@@ -11,6 +11,7 @@ export interface NodeHead {
   readonly rate_limit?: unknown;
   readonly rate_limits?: readonly unknown[];
   readonly share?: unknown;
+  readonly blocked_by?: readonly string[];
   /** What `require` of the block above demands, if the node counts the requests that lack it. */
   readonly required?: Requirement;
 }

@@ -62,14 +62,6 @@ function describe(change: string, paths: ReadonlySet<string>): string | undefine
   return `${change} ${[...paths].slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
 }
 
-/** The reload as JSON. */
-export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number) => ({
-  at_ms: atMs,
-  text: text ?? 'no rule has changed',
-  counters_kept: countersKept,
-  counters_anew: countersAnew,
-});
-
 /** Counters are named by grouping, entries, algorithm and window. */
 const areKept = (was: RuleSummary, now: RuleSummary): boolean =>
   was.grouping === now.grouping &&

@@ -1,4 +1,4 @@
-import { comparedWith, nodeId, placedNodes } from '../../../engine/rules/match/level.ts';
+import { comparedWith, placedNodes } from '../../../engine/rules/match/level.ts';
 import type { Level, Node, PlacedNode, RuleTree } from '../../../engine/rules/match/tree.ts';
 
 /** A node that leads some of its descriptors to other rules although none of these is added, removed or changed. */
@@ -186,3 +186,7 @@ const canBothMatch = (one: Sibling, other: Sibling): boolean =>
 /** Whether a node matches the literal text of another one, which takes precedence over all patterns. */
 const matchesLiteral = (one: Sibling, { key, value }: Sibling): boolean =>
   value.kind !== 'any_value' && one.key.matches(key.text) && one.value.matches(value.text);
+
+/** Identifies a node among the nodes of its level: equal keys and values are equal. */
+const nodeId = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): string =>
+  `${key.text.length}:${key.text}=${value.kind}:${value.text}`;

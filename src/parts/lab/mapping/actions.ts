@@ -99,15 +99,22 @@ export interface LimitItem {
   read(fields: RequestFields, ownHits?: boolean): RequestDescriptor | undefined;
 }
 
-/**
- * Reads `rate_limits` of a mapping: the items of its `stage` (0 if it has none) that Envoy sends before it forwards a
- * request.
- */
-export function readLimitItems(block: MappingBlock, readers: FieldReaders): readonly LimitItem[] {
-  const stage = block.integer('stage', [0, 10]) ?? 0;
-  const items = block.blocks('rate_limits').map((one) => readLimitItem(one, readers));
-  return items.filter((item) => item.stage === stage && !item.isLate);
+/** The items of a mapping that Envoy sends before it forwards a request, and those that report its status afterwards. */
+interface LimitItems {
+  readonly items: readonly LimitItem[];
+  readonly reports: readonly LimitItem[];
 }
+
+/** Reads `rate_limits` of a mapping: the items of its `stage`, 0 if it has none. */
+export function readLimitItems(block: MappingBlock, readers: FieldReaders): LimitItems {
+  const stage = block.integer('stage', [0, 10]) ?? 0;
+  const all = block.blocks('rate_limits').map((one) => readLimitItem(one, readers));
+  const ofStage = all.filter((item) => item.stage === stage);
+  return { items: ofStage.filter(({ isLate }) => !isLate), reports: ofStage.filter(isReport) };
+}
+
+const isReport = ({ isLate, isNegative, hits }: LimitItem): boolean =>
+  isLate && !isNegative && hits === '%RESPONSE_CODE%';
 
 /** The descriptors of a request, except those without entries, which no rule matches. */
 export const readDescriptors = (items: readonly LimitItem[], fields: RequestFields): readonly RequestDescriptor[] =>

@@ -1,13 +1,19 @@
 import { createHash } from 'node:crypto';
-import { comparedWith, isChosenByValue } from '../../../engine/rules/match/level.ts';
+import { comparedWith } from '../../../engine/rules/match/level.ts';
 import type { Entry } from '../../../engine/rules/match/match.ts';
 import type { Level, Node, PlacedNode, RuleTree } from '../../../engine/rules/match/tree.ts';
 
 const DIGEST_CHARACTERS = 16;
 
-/** Whether a level chose its node by the value, which must then not be hashed. */
-export const needsValue = (level: Level | undefined, entry: Entry, found: Node | undefined): boolean =>
-  level !== undefined && found !== undefined && isChosenByValue(level, entry, found);
+/** Whether a level chose its node by the value, and not only by the key: it must then not be hashed. */
+export function needsValue(level: Level | undefined, { key, value }: Entry, found: Node | undefined): boolean {
+  if (!level || !found) return false;
+  const branch = level.byKey.get(key);
+  if (branch?.anyValue === found) return false;
+  if (branch?.byValue.get(value) === found) return true;
+  const keyed = branch ? branch.keyPatterns : level.keyPatterns;
+  return keyed?.all.find(({ node }) => node === found)?.value.kind !== 'any_value';
+}
 
 /** Digest of how rules match; rules with the same digest may have other limits. */
 export function matchDigest({ domains }: RuleTree): string {

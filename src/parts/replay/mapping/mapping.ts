@@ -33,7 +33,7 @@ function readMapping(block: MappingBlock): Mapping | undefined {
   const domain = block.required('domain');
   const readers = fieldReaders(block.block('fields'));
   const label = readLabel(block.block('label'));
-  const items = readLimitItems(block, readers);
+  const { items, reports } = readLimitItems(block, readers);
   block.done();
   if (domain === undefined) return undefined;
   return {
@@ -47,10 +47,12 @@ function readMapping(block: MappingBlock): Mapping | undefined {
       const request: RateLimitRequest = { domain, descriptors };
       const expected = label(fields);
       const code = readAnswer(readers.status(fields), fields);
+      const reported = readDescriptors(reports, fields);
       return {
         timeMs,
         request,
         ...(code && { answer: { code } }),
+        ...(reported.length > 0 && { report: { domain, descriptors: reported } }),
         ...(expected && { label: expected }),
       };
     },

@@ -67,6 +67,11 @@ export class LogReaders implements FieldReaders {
     return (fields) => fields[name];
   }
 
+  /** The status is the only command that logs have under a name of their own. */
+  command(name: string): ReadField {
+    return name === 'RESPONSE_CODE' ? this.status : () => undefined;
+  }
+
   /** A request header or an HTTP/2 pseudo-header. */
   header(header: string): ReadField {
     const name = header.toLowerCase();

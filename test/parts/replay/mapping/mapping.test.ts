@@ -179,6 +179,29 @@ test('everything that a route of Envoy may have is accepted, and read as Envoy r
   expect(descriptors(route, { path: '/?q' })).toEqual(['q=', 'plan=free']);
 });
 
+test('the status of a response is reported, and nothing else that follows a request', () => {
+  const late = '- { actions: [{ remote_address: {} }], apply_on_stream_done: true';
+  const parsed = parseMapping(
+    'map.yaml',
+    `domain: d
+rate_limits:
+  - actions: [{ remote_address: {} }]
+  ${late}, hits_addend: { format: "%RESPONSE_CODE%" } }
+  ${late}, hits_addend: { format: "%RESPONSE_CODE%", is_negative_hits: true } }
+  ${late}, hits_addend: { format: "%BYTES_SENT%" } }
+  ${late} }
+`,
+  );
+  if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems));
+  const fields = { time: 1_700_000_000, remote_addr: '10.1.2.3', status: 401 };
+  const entries = [{ key: 'remote_address', value: '10.1.2.3' }];
+  expect(parsed.mapping.request(fields)).toMatchObject({
+    request: { descriptors: [{ entries, hits: 1 }] },
+    report: { domain: 'd', descriptors: [{ entries, hits: 401 }] },
+  });
+  expect(parsed.mapping.request({ ...fields, status: '-' })).not.toHaveProperty('report');
+});
+
 test('problems name the file, the line, the path, and the expected and the received value', () => {
   expect(
     findProblems(`domain: ''
