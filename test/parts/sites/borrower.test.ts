@@ -1,8 +1,8 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit } from '../../../src/engine/ledger/debit.ts';
-import { writeArithmetic } from '../../../src/parts/lab/counters/counter-state.ts';
 import { noPeerCounts } from '../../../src/operate/observe/site-counts.ts';
+import { writeArithmetic } from '../../../src/parts/lab/counters/counter-state.ts';
 import { Borrower, type Peer } from '../../../src/parts/sites/borrower.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import { LowCounters } from '../../../src/parts/sites/low-counters.ts';
