@@ -128,7 +128,7 @@ describe('with the printed configuration', () => {
     await until('both slots are released', async () => (await usedSlots()) === 0);
     const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
     expect(stdout).toContain(
-      'right  domain demo: routes time out after at most 14400 ms, slots expire after 18000 ms (ttl)',
+      'right  domain demo: routes time out after at most 14,400 ms, slots expire after 18,000 ms (ttl)',
     );
     expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
   });
@@ -158,7 +158,7 @@ describe('with the printed configuration', () => {
         .replace('apply_on_stream_done: true', 'apply_on_stream_done: false'),
     );
     const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
-    expect(stdout).toContain('wrong  domain demo: a route has no timeout, but a slot expires after 18000 ms');
+    expect(stdout).toContain('wrong  domain demo: a route has no timeout, but a slot expires after 18,000 ms');
     expect(stdout).toContain('wrong  domain demo: no route sends tenant,request_id when streams end');
     expect(code).toBe(1);
   });
@@ -326,7 +326,7 @@ test('check reports a ttl that is not longer than the timeout of routes', async 
     weirCommand('check', rulesOf('slots'), '--backend', 'memory', '--route-timeout', timeout);
   expect((await check('17s')).stdout).not.toContain('ttl');
   expect((await check('18s')).stdout).toContain(
-    'slots.yaml:6: warning: demo.tenant.request_id: a slot expires after its ttl of 18000 ms, but requests may last 18000 ms: raise the ttl',
+    'slots.yaml:6: warning: demo.tenant.request_id: a slot expires after its ttl of 18,000 ms, but requests may last 18,000 ms: raise the ttl',
   );
   const wrong = await check('soon');
   expect(wrong.stdout).toContain("--route-timeout must be a time such as 15s or 5m, got 'soon'");
