@@ -218,7 +218,7 @@ function describe(
 }
 
 /** The row of penalties: rules have `penalty` beside the algorithm that counts. */
-export const penalty: Counting<PenaltyLimit> = {
+export const penalty: Counting<PenaltyLimit> & Pick<Rate, 'waitForMoreMs'> = {
   notARate: 'penalty refuses for a time of its own, which no rate describes',
   named: ({ inner }) => inner.algorithm,
   words({ blockMs, growth, longestMs, above }, rate) {
@@ -236,6 +236,7 @@ export const penalty: Counting<PenaltyLimit> = {
   longestMemoryMs: ({ inner, longestMs, forgivenMs }) =>
     Math.max(rateFor(inner).longestMemoryMs(inner), longestMs + forgivenMs),
   blocks: true,
+  waitForMoreMs: ({ inner }, hits) => rateFor(inner).waitForMoreMs?.(inner, hits),
   refusalHoldsMs: ({ isProlonged }, { decision }) => (isProlonged ? 0 : (decision.penalty?.leftMs ?? 0)),
   heldAt({ inner }) {
     const { first, last, ...held } = rateFor(inner).heldAt(inner);
