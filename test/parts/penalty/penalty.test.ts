@@ -211,6 +211,15 @@ descriptors:
     await engine.close();
   });
 
+  test('names the end of the block, even if the limit has no room then', async () => {
+    const { engine, ask } = await openBlocked(rules('each').replace('unit: minute', 'unit: day'));
+    await ask('', 2);
+    await ask('', 1);
+    expect((await ask('path', 1)).retryAfterMs).toBe(10 * MINUTE);
+    expect((await ask('method', 1)).retryAfterMs).toBe(10 * MINUTE);
+    await engine.close();
+  });
+
   test('a node without a limit of its own has a response', async () => {
     const { engine, ask } = await openBlocked(
       rules('each').replace('[abuse] }', '[abuse], response: { body: blocked } }'),
