@@ -219,7 +219,7 @@ function describe(
 }
 
 /** The row of penalties: rules have `penalty` beside the algorithm that counts. */
-export const penalty: Counting<PenaltyLimit> & Pick<Rate, 'waitForMoreMs'> = {
+export const penalty: Counting<PenaltyLimit> = {
   notARate: 'penalty refuses for a time of its own, which no rate describes',
   named: ({ inner }) => inner.algorithm,
   words({ blockMs, growth, longestMs, above }, rate) {
