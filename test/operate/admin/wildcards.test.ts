@@ -114,3 +114,23 @@ test('a wildcard stands for values of its own key and domain alone', () => {
   expect(overrides.find('other', [{ key: 'customer', value: 'b' }])).toBeUndefined();
   expect(overrides.find('demo', [{ key: 'user', value: 'b' }])).toBeUndefined();
 });
+
+test('at most 100 overrides have wildcards, also if many are set at once', async () => {
+  const block = async (value: string) =>
+    (
+      await service.call('PUT', '/api/v1/overrides', {
+        ...named(value),
+        wildcard: true,
+        effect: 'block',
+        until: until(),
+      })
+    ).status;
+  const isWild = async () =>
+    (await service.call('GET', '/api/v1/overrides')).body.overrides.filter(
+      ({ wildcard }: { wildcard?: boolean }) => wildcard,
+    ).length;
+  for (let set = await isWild(); set < 95; set++) await block(`cap-${set}-*`);
+  const statuses = await Promise.all(Array.from({ length: 20 }, (_, at) => block(`more-${at}-*`)));
+  expect(await isWild()).toBe(100);
+  expect(statuses.filter((status) => status === 409)).toHaveLength(15);
+});
