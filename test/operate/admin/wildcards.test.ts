@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
+import { listedOverride } from '../../../src/operate/admin/shown.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/until.ts';
@@ -133,4 +134,16 @@ test('at most 100 overrides have wildcards, also if many are set at once', async
   const statuses = await Promise.all(Array.from({ length: 20 }, (_, at) => block(`more-${at}-*`)));
   expect(await isWild()).toBe(100);
   expect(statuses.filter((status) => status === 409)).toHaveLength(15);
+});
+
+test('values of a wildcard override that stand for themselves are hashed, as in others', () => {
+  const entries = [
+    { key: 'customer', value: 'acme-*' },
+    { key: 'user', value: 'bob' },
+  ];
+  const override = {
+    ...{ domain: 'demo', entries, wildcard: true as const, effect: { kind: 'block' as const } },
+    ...{ untilMs: 1, by: 'ops', reason: 'a test' },
+  };
+  expect(listedOverride(override, (value) => `#${value.length}`).descriptor).toBe('customer=acme-*,user=#3');
 });
