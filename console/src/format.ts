@@ -106,12 +106,22 @@ export function limitText(limit: {
   readonly reserve?: unknown;
   /** Set if the number of slots is estimated. */
   readonly adapt?: unknown;
+  /** Set if the limit follows the number of replicas. */
+  readonly per_replica?: number;
+  readonly replicas?: number;
+  readonly penalty?: { readonly block: string };
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
   if (limit.counts === 'slots') return `${limit.adapt === undefined ? '' : 'up to '}${exact(requests)} at once`;
   if (limit.counts === 'allocated') return `${exact(requests)} until given back`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
-  return `${limit.budget ?? exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
+  const { budget = exact(requests), reserve, per_replica: each, replicas = 0, penalty } = limit;
+  const more = [
+    each === undefined ? '' : ` (${exact(each)} for each of ${exact(replicas)} replicas)`,
+    reserve === undefined ? '' : ', reserved',
+    penalty === undefined ? '' : `, else blocked for ${penalty.block}`,
+  ];
+  return `${budget} per ${window}${more.join('')}`;
 }
 
 export const algorithmText = (name: string): string => name.replaceAll('_', ' ');
