@@ -99,7 +99,7 @@ test("an operator tries a lower limit as a candidate, sees which clients it woul
 
   await view.getByText('Replace the rules at their source').waitFor();
   const downloaded = view.waitForEvent('download');
-  await view.getByRole('button', { name: 'Download' }).click();
+  await view.getByRole('button', { name: 'Download', exact: true }).click();
   const file = await downloaded;
   expect(file.suggestedFilename()).toBe('demo.yaml');
   await file.saveAs(join(folder, 'rules.yaml'));
