@@ -88,9 +88,11 @@ export const pairs =
     return new Map(parts.map(([key = '', value = '']) => [key, value]));
   };
 
-/** The name of an HTTP header, in lower case. */
+/** The name of an HTTP header without secrets, in lower case. */
 export const headerName: Parse<string> = (written) =>
-  /^[\w-]*$/.test(written) ? written.toLowerCase() : new Mismatch('the name of a header such as x-auth-request-email');
+  /^(?!(authorization|cookie)$)[\w-]*$/i.test(written)
+    ? written.toLowerCase()
+    : new Mismatch('the name of a header such as x-auth-request-email');
 
 /** Comma-separated IP addresses, and blocks of them. */
 export const addressBlocks: Parse<readonly string[]> = (written) => {

@@ -228,20 +228,20 @@ const NAMED = /^([\w.-]{1,64}):(read|operate)(?:@([^:,+\s]+(?:\+[^:,+\s]+)*))?:(
  * Reads ADMIN_TOKEN: one secret, which may do everything, or comma-separated `name:role:secret` of several holders,
  * with `role@domain+domain` for those of some domains.
  *
- * @returns undefined if a name occurs twice
+ * @returns the problem, without secrets, if a name occurs twice, or only some of several have this form
  */
-export function parseTokens(written: string): readonly AdminToken[] | undefined {
+export function parseTokens(written: string): readonly AdminToken[] | string {
   if (written === '') return [];
   const named = written.split(',').map((one) => NAMED.exec(one));
-  if (!named.every((one) => one !== null)) return [{ name: 'admin', role: 'operate', secret: written }];
-  // guaranteed by the pattern
-  const tokens = named.map(([, name = '', role = '', domains, secret = '']) => ({
-    name,
-    role: role as Role,
-    secret,
-    ...(domains !== undefined && { domains: domains.split('+') }),
-  }));
-  return new Set(tokens.map(({ name }) => name)).size === tokens.length ? tokens : undefined;
+  if (named.every((one) => one === null)) return [{ name: 'admin', role: 'operate', secret: written }];
+  const wrong = named.indexOf(null);
+  if (wrong >= 0) return `token ${wrong + 1} of ${named.length} must be name:role:secret, with role read or operate`;
+  const tokens = named.map((one) => {
+    const [, name = '', role = '', domains, secret = ''] = one ?? [];
+    const token = { name, role: role as Role, secret }; // guaranteed by the pattern
+    return domains === undefined ? token : { ...token, domains: domains.split('+') };
+  });
+  return new Set(tokens.map(({ name }) => name)).size === tokens.length ? tokens : 'names must be unique';
 }
 
 /**

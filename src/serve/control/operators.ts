@@ -119,10 +119,10 @@ export function openOperators(
   });
 }
 
-/** @throws CannotStart if ADMIN_TOKEN contains a name twice */
+/** @throws CannotStart if ADMIN_TOKEN has a problem */
 function readTokens({ admin }: Settings, localToken: string): AdminOptions['access']['tokens'] {
   const tokens = parseTokens(admin.tokens ?? '');
-  if (!tokens) throw new CannotStart('ADMIN_TOKEN: names must be unique');
+  if (typeof tokens === 'string') throw new CannotStart(`ADMIN_TOKEN: ${tokens}`);
   return tokens.length > 0 ? tokens : [{ name: 'local', role: 'read', secret: localToken, isLocal: true }];
 }
 

@@ -20,7 +20,7 @@ import { type OperatorSources, openOperators } from './operators.ts';
 /**
  * Opens the debug port.
  *
- * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN contains a name twice
+ * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN has a problem
  */
 export function openOps(settings: Settings, sources: OperatorSources, context: ProcessContext) {
   const { core, responders, statistics, localToken } = sources;

@@ -24,7 +24,8 @@ const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOpti
   }
 };
 
-const tokens = parseTokens('anna:operate:s1,ben:read:s2') ?? [];
+const parsed = (text: string) => parseTokens(text) as Exclude<ReturnType<typeof parseTokens>, string>;
+const tokens = parsed('anna:operate:s1,ben:read:s2');
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 
 const local = [{ name: 'local', role: 'read', secret: 's0', isLocal: true }] as const;
@@ -101,7 +102,8 @@ test('ADMIN_TOKEN is one secret, or several with names and roles', () => {
     { name: 'a', role: 'read', secret: 'x:y' },
     { name: 'b', role: 'operate', secret: 'z' },
   ]);
-  expect(parseTokens('a:read:x,a:operate:y')).toBeUndefined();
+  expect(parseTokens('a:read:x,a:operate:y')).toBe('names must be unique');
+  expect(parseTokens('a:read:x,b:reed:y')).toBe('token 2 of 2 must be name:role:secret, with role read or operate');
   expect(parseTokens('a:read@shop+till.eu:x:y,b:operate:z')).toEqual([
     { name: 'a', role: 'read', domains: ['shop', 'till.eu'], secret: 'x:y' },
     { name: 'b', role: 'operate', secret: 'z' },
@@ -123,7 +125,7 @@ test('sessions of a token that may only read end no session of an operator', () 
 
 test('sessions of a token for one domain end no session of an operator', () => {
   const sessions = new Sessions(() => 0, 6070);
-  const [all, some] = parseTokens('ops:operate:s1,ann:operate@shop:s2') ?? [];
+  const [all, some] = parsed('ops:operate:s1,ann:operate@shop:s2');
   if (!all || !some) throw new Error('two tokens are set');
   const cookie = sessions.open(all, request()).setCookie.split(';')[0] ?? '';
   for (let count = 0; count < 1_001; count++) sessions.open(some, request());
