@@ -153,11 +153,12 @@ export class Refusals implements KeptForCounters {
     }
     if (!isValid(nowMs - known.sinceMs, known)) return undefined;
     if (known.limit !== limit) {
-      if (!isSameLimit(known.limit, limit)) return undefined;
-      known.limit = limit; // the next comparison is by identity
+      if (!isSameLimit(known.limit, limit) && !isSameLimit(counted(known.limit), counted(limit))) return undefined;
+      if (known.limit.above === limit.above) known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;
-    return refused(known, hits, nowMs, this.#options.isLocalCache);
+    const shown = policy.watches ? { ...known, passesAtMs: known.untilMs } : known; // only its block refuses here
+    return refused(shown, hits, nowMs, this.#options.isLocalCache);
   }
 
   /**
@@ -174,6 +175,8 @@ export class Refusals implements KeptForCounters {
     const holdsMs = algorithmFor(limit).refusalHoldsMs?.(limit, { decision, hits, charged: charged && hits > 0 }) ?? 0;
     if (holdsMs <= 0) return;
     const known = this.#remembered.get(key);
+    const untilMs = calledAtMs + holdsMs;
+    if (debit.policy.watches && known && known.limit.above === undefined && known.untilMs >= untilMs) return; // it says more
     if (known) this.counts.overwritten++;
     this.#forget(key); // a replaced entry becomes the newest
     const resetMs = decision.durationUntilResetMs;
@@ -182,7 +185,7 @@ export class Refusals implements KeptForCounters {
       limit,
       sinceMs: calledAtMs,
       times: (known?.times ?? 0) + 1,
-      untilMs: calledAtMs + holdsMs,
+      untilMs,
       passesAtMs: calledAtMs + Math.max(holdsMs, hits > 1 ? 0 : Math.min(decision.retryAfterMs, resetMs)),
       resetAtMs: calledAtMs + resetMs,
       isAbove,
@@ -223,6 +226,9 @@ export class Refusals implements KeptForCounters {
     if (this.#remembered.delete(key)) this.#bytes -= refusalBytes(key);
   }
 }
+
+/** The limit of a counter, without the rule that watches its blocks. */
+const counted = (limit: Limit): Limit => ({ ...limit, above: 0 });
 
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 

@@ -248,6 +248,23 @@ test('a repeated refusal by a block names the time when the limit has room', asy
   expect(await each(on('a', day, 2))).toMatchObject([again]);
 });
 
+test('a known block holds for its own rule and for those that it refuses as well', async () => {
+  const { clock, cache, each } = cached();
+  const own = penaltyOf(fixedWindowOf(2, unitMs.DAY), { blockMs: unitMs.HOUR, longestMs: unitMs.HOUR });
+  const watched = { limit: { ...own, above: 1 }, policy: { watches: true } } as const;
+  const watching = createDebit({ key: 'a' as CounterKey }, watched, 0, true); // any key will do
+  const roomMs = unitMs.DAY - (clock() % unitMs.DAY);
+  await each(on('a', own, 3));
+  await each(on('a', own));
+  await each(watching);
+  expect(cache.recall(on('a', own))).toMatchObject({ code: 'OVER_LIMIT', retryAfterMs: roomMs });
+  expect(cache.recall(watching)).toMatchObject({ code: 'OVER_LIMIT', retryAfterMs: unitMs.HOUR });
+  cache.clear();
+  clock.advance(1);
+  await each(watching);
+  expect(cache.recall(on('a', own))).toMatchObject({ code: 'OVER_LIMIT' });
+});
+
 describe('a refusal in transit', () => {
   /** Sends a request that is refused; the counter changes while the reply is in transit. */
   const rememberedAfter = (change: (of: ReturnType<typeof cached>) => void): number => {

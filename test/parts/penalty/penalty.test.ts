@@ -220,6 +220,16 @@ descriptors:
     await engine.close();
   });
 
+  test('names all limits of the node above with the name', async () => {
+    const one = '{ name: abuse, unit: minute, requests_per_unit: 2, penalty: { block: 10m } }';
+    const { engine, ask } = await openBlocked(
+      rules('each').replace(`rate_limit: ${one}`, `rate_limits: [${one.replace('2,', '90,')}, ${one}]`),
+    );
+    await ask('', 3);
+    expect((await ask('path', 1)).overallCode).toBe('OVER_LIMIT');
+    await engine.close();
+  });
+
   test('a node without a limit of its own has a response', async () => {
     const { engine, ask } = await openBlocked(
       rules('each').replace('[abuse] }', '[abuse], response: { body: blocked } }'),

@@ -25,13 +25,16 @@ export function withBlocks(
     );
   const above = levels.length - ids.length;
   const watched = names.flatMap((name): readonly RuleLimit[] => {
-    const found = node?.rule?.limits.find(
+    const found = (node?.rule?.limits ?? []).filter(
       ({ limit, label, times }) => label.name === name && !times && canBlock(limit),
     );
-    if (!found) report(`blocked_by requires a limit with penalty and the name '${name}' on the node directly above`);
-    if (!found) return [];
-    const policy = { ...found.policy, ...(shadow && { shadow }), ...(quota && { quota }), watches: true } as const;
-    return [{ ...found, limit: { ...found.limit, above }, policy }];
+    if (found.length === 0)
+      report(`blocked_by requires a limit with penalty and the name '${name}' on the node directly above`);
+    return found.map((one) => ({
+      ...one,
+      limit: { ...one.limit, above },
+      policy: { ...one.policy, ...(shadow && { shadow }), ...(quota && { quota }), watches: true },
+    }));
   });
   return { ...rule, limits: [...rule.limits, ...watched] };
 }
