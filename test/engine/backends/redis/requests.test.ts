@@ -175,7 +175,7 @@ async function runRound(seed: number, from: readonly Limit[], leapMs: number) {
     const requests = drawBatch(clock());
     const batch = encodeBatch(requests, clock(), { foreign: referenceCounters, metersUsage: true });
     const keys = [...batch.keys, 'usage', 'log'];
-    const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1'];
+    const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1', ...batch.usageNames];
     const replies = decodeBatch((await connection.callBuffer('EVALSHA', args)) as Buffer, batch); // it returns bytes
     hash.update(JSON.stringify([replies, await readBack(batch.keys), await takeUsage()]));
     operations += batch.operationCount;
