@@ -116,7 +116,7 @@ test('an operator tries a lower limit, sees which clients it would refuse, and e
     const diff = (await weirCandidate(weir, 'diff')).text;
     expect(diff).toContain('~ demo.user: ');
     expect(diff).toContain('counters are kept');
-    expect(diff).toContain('to apply it, replace the rules at their source');
+    expect(diff).toContain('to apply it, change the rules at their source');
     const metrics = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
     expect(metrics).toContain('weir_candidate_on 1\n');
     expect(metrics).toContain('weir_candidate_decisions_total{rule="demo.user",live="ok",candidate="refused"} 3\n');

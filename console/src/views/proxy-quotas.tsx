@@ -8,9 +8,9 @@ import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
 /** The shares and usage of a rule's proxies, which report every few seconds. */
-export function ProxyQuotas({ rule }: { readonly rule: string }) {
+export function ProxyQuotas({ domain, rule }: { readonly domain: string; readonly rule: string }) {
   const { data, error } = usePoll(
-    () => get('quotas', { rule, count: '20' }),
+    () => get('quotas', { domain, rule, count: '20' }),
     seesValues.value ? [rule] : undefined,
     5_000,
   );

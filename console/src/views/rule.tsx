@@ -94,7 +94,7 @@ export function Rule() {
           <p>Unlimited: every request passes, and none is counted.</p>
         </section>
       )}
-      {session.value?.hasQuotas && <ProxyQuotas rule={path} />}
+      {rule && session.value?.hasQuotas && <ProxyQuotas domain={rule.domain} rule={path} />}
       <TopClients path={path} />
     </>
   );

@@ -9,7 +9,7 @@ import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
-import { seesValues } from '../session.ts';
+import { seesValues, session } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
 const HOUR_MS = 3_600_000;
@@ -55,6 +55,13 @@ function spansAt(atMs: number): Readonly<Record<string, Span>> {
 
 const monthName = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
 
+/** The totals of rules, the highest first; a token for several domains reads those of one after the other. */
+async function readTotals(from: string | undefined, to: string | undefined) {
+  const domains = session.value?.domains ?? [undefined];
+  const read = await Promise.all(domains.map((domain) => get('usage', { from, to, by: 'rule', domain })));
+  return read.flatMap(({ rows }) => rows).sort((one, other) => other.hits - one.hits);
+}
+
 /** What the keys of a rule have used, and over time that of one key or of all. Rules count the same requests, so they are not added. */
 export function Usage() {
   const spans = spansAt(Math.floor(nowMs.value / HOUR_MS) * HOUR_MS);
@@ -62,8 +69,8 @@ export function Usage() {
   const span = spans[range] ?? spans['24h'];
   const hour = span && seesValues.value ? [range, span.lastMs] : undefined;
   const { from, to } = timesOf(span);
-  const totals = usePoll(() => get('usage', { from, to, by: 'rule' }), hour, POLL_MS);
-  const rules = totals.data?.rows ?? [];
+  const totals = usePoll(() => readTotals(from, to), hour, POLL_MS);
+  const rules = totals.data ?? [];
   const chosen = rules.find(({ domain, rule }) => domain === param('domain') && rule === param('rule')) ?? rules[0];
   const one = chosen && { domain: chosen.domain, rule: chosen.rule, key: param('key') };
   const inputs = hour && one && [...hour, one.domain, one.rule];

@@ -291,6 +291,11 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   capacity(limit: L): number;
   /** Maximum time that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
+  /**
+   * Maximum time from when a single hit could pass until this many more could. Undefined if that is when the counter is
+   * equivalent to a new one.
+   */
+  waitForMoreMs?(limit: L, hits: number): number | undefined;
   /** The same if no hits are charged beyond the limit. Default: no difference. */
   refillMs?(limit: L): number;
   /**
@@ -350,11 +355,6 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> extends Row<L> {
   leaseMs?(untilResetMs: number): number;
   /** Time that a single hit is refused after this refusal; 0 if unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
-  /**
-   * Maximum time from when a single hit could pass until this many more could. Absent if that is when the counter is
-   * equivalent to a new one.
-   */
-  waitForMoreMs?(limit: L, hits: number): number;
   /** The arithmetic of a counter. Default: the hits used, as reported. */
   account?(limit: L, state: State | undefined, nowMs: number): Account;
   /** Minimum limit that refuses none of a key's hits, at most; absent for buckets, which have a burst, too. */

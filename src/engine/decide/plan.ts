@@ -294,7 +294,7 @@ function createLimitDebit(one: RuleLimit, { descriptor, found, holder }: Holding
   const { outcome } = descriptor;
   const refuses = !policy.shadow && !planner.shadowMode && !policy.quota && !planning.quotaMode;
   if (policy.watches)
-    return createDebit(counter, counted, 0, refuses && door.hits === 'asked' && !isResponse(descriptor));
+    return createDebit(counter, counted, 0, refuses && door.hits === 'asked' && hits >= 0 && !isResponse(descriptor));
   const reports = door.hits === 'reported' && !outcome; // others state what they are
   let debit: Debit;
   if (commits || (reports && hits > 0)) debit = usedDebit(counter, counted, hits, planner.estimates);

@@ -1,6 +1,6 @@
 import { otherKinds } from '../../parts/limit-kinds.ts';
 import { algorithms, type RateLimit } from '../algorithms/index.ts';
-import type { Algorithm, AnyLimit, State } from '../algorithms/limit.ts';
+import type { AnyLimit, State } from '../algorithms/limit.ts';
 import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
@@ -119,12 +119,9 @@ export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).lon
 export const longestState = (limit: Limit, claim?: Claim): number =>
   algorithmFor(limit).state.longest?.(limit, claim) ?? 0;
 
-/** See `Algorithm.waitForMoreMs`. */
+/** See `Row.waitForMoreMs`. */
 export const waitForMoreMs = (limit: Limit, hits: number): number | undefined =>
-  (algorithmFor(limit) as Counting<Limit> & Partial<Pick<Algorithm<Limit>, 'waitForMoreMs'>>).waitForMoreMs?.(
-    limit,
-    hits,
-  );
+  algorithmFor(limit).waitForMoreMs?.(limit, hits);
 
 /** The same limit, with at most this delay. */
 export const capDelay = (limit: Limit, maxHoldMs: number): Limit =>

@@ -29,8 +29,10 @@ interface Remembered {
   readonly sinceMs: number;
   /** The number of its refusals by the store, one after another. */
   readonly times: number;
-  /** No hit passes before this time. */
+  /** Until this time refusals can be repeated: no hit passes before it. */
   readonly untilMs: number;
+  /** When a single hit passes: not before `untilMs`. */
+  readonly passesAtMs: number;
   readonly resetAtMs: number;
   /** The counter is above the limit, so that even a peek is refused. */
   readonly isAbove: boolean;
@@ -174,14 +176,15 @@ export class Refusals implements KeptForCounters {
     const known = this.#remembered.get(key);
     if (known) this.counts.overwritten++;
     this.#forget(key); // a replaced entry becomes the newest
-    const resetAtMs = calledAtMs + decision.durationUntilResetMs;
+    const resetMs = decision.durationUntilResetMs;
     const isAbove = charged || hits === 0;
     this.#remembered.set(key, {
       limit,
       sinceMs: calledAtMs,
       times: (known?.times ?? 0) + 1,
       untilMs: calledAtMs + holdsMs,
-      resetAtMs,
+      passesAtMs: calledAtMs + Math.max(holdsMs, hits > 1 ? 0 : Math.min(decision.retryAfterMs, resetMs)),
+      resetAtMs: calledAtMs + resetMs,
       isAbove,
     });
     this.#bytes += refusalBytes(key);
@@ -224,14 +227,14 @@ export class Refusals implements KeptForCounters {
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 
 function refused(
-  { limit, untilMs, resetAtMs }: Remembered,
+  { limit, passesAtMs: singleAtMs, resetAtMs }: Remembered,
   hits: number,
   nowMs: number,
   isLocalCache: boolean,
 ): LedgerEntry {
   const capacity = fullCapacity(limit);
   const moreMs = hits > 1 ? waitForMoreMs(limit, hits - 1) : 0;
-  const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs));
+  const passesAtMs = moreMs === undefined ? resetAtMs : Math.min(singleAtMs + moreMs, Math.max(resetAtMs, singleAtMs));
   return {
     code: 'OVER_LIMIT',
     hitsBefore: capacity,

@@ -186,7 +186,7 @@ export function responseToJson({
     ...(response_headers_to_add.length > 0 && {
       responseHeadersToAdd: response_headers_to_add.map(({ key, value }) => ({ key, value })),
     }),
-    ...(raw_body && { rawBody: raw_body.toString('base64') }),
+    ...(raw_body?.length && { rawBody: raw_body.toString('base64') }),
     ...(dynamic_metadata && { dynamicMetadata: fromStruct(dynamic_metadata) }),
   };
 }

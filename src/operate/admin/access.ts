@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../base/clock.ts';
@@ -50,14 +51,18 @@ export function admit(request: IncomingMessage, need: Need, options: AccessOptio
 const MAX_NAME_LENGTH = 200;
 
 /** @throws ApiProblem  403: the header is not one name, for example since the client has sent one, too */
-function namedPerson({ headers, socket }: IncomingMessage, identity: AccessOptions['identity']): string | undefined {
+function namedPerson(
+  { headersDistinct, socket }: IncomingMessage,
+  identity: AccessOptions['identity'],
+): string | undefined {
   if (!identity?.isTrusted(socket.remoteAddress ?? '')) return undefined;
-  const written = String(headers[identity.header] ?? '').trim();
+  const bytes = Buffer.from((headersDistinct[identity.header] ?? []).join(), 'latin1'); // as Node reads headers
+  const written = bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1').trim();
   if (written === '') return undefined;
-  if (written.length > MAX_NAME_LENGTH || /[,\p{C}]/u.test(written))
+  if (written.length > MAX_NAME_LENGTH || /[,\p{C}\p{Zl}\p{Zp}]/u.test(written))
     throw new ApiProblem(
       403,
-      `${identity.header} must be one name: the proxy must replace what clients send in this header`,
+      `${identity.header} must be one name, of at most ${MAX_NAME_LENGTH} characters: the proxy must replace what clients send in this header`,
     );
   return written;
 }
@@ -136,7 +141,7 @@ interface Session {
 
 const LIFETIME_MS = 12 * 60 * 60 * 1_000;
 
-/** Of each role; if there are more, the oldest session of the role ends. */
+/** Of each token; if there are more, its oldest session ends. */
 const MAX_SESSIONS = 1_000;
 
 /** The sessions of signed-in browsers. They end with this process, which keeps only the hash of each cookie. */
@@ -155,9 +160,9 @@ export class Sessions {
   open(token: AdminToken, request: IncomingMessage): { readonly session: Session; readonly setCookie: string } {
     const id = randomBytes(32).toString('base64url');
     const session = { token, csrf: randomBytes(32).toString('base64url'), untilMs: this.#clock() + LIFETIME_MS };
-    const ofRole = [...this.#byHash].filter(([, other]) => other.token.role === token.role);
-    const [oldest] = ofRole;
-    if (oldest && ofRole.length >= MAX_SESSIONS) this.#byHash.delete(oldest[0]);
+    const ofToken = [...this.#byHash].filter(([, other]) => other.token.name === token.name);
+    const [oldest] = ofToken;
+    if (oldest && ofToken.length >= MAX_SESSIONS) this.#byHash.delete(oldest[0]);
     this.#byHash.set(sha256(id), session);
     return { session, setCookie: this.#cookieOf(id, LIFETIME_MS / 1_000, request) };
   }

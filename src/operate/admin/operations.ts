@@ -33,7 +33,8 @@ const MAX_CHANGES = 1_000;
 function isWithin({ what }: AuditLine, scope: Scope): boolean {
   if (scope.hasAll) return true;
   const { domain, domains = [domain] } = (what ?? {}) as { readonly domain?: unknown; readonly domains?: unknown };
-  return Array.isArray(domains) && domains.every((name) => typeof name === 'string' && scope.hasDomain(name));
+  if (!Array.isArray(domains) || domains.length === 0) return false; // of a candidate whose domains were not known
+  return domains.every((name) => typeof name === 'string' && scope.hasDomain(name));
 }
 
 /** Lists the changes that operators made. */

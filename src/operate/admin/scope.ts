@@ -31,12 +31,13 @@ export class Scope {
   hasRule(path: string): boolean {
     if (this.hasAll) return true;
     const known = this.#rules()?.domains;
+    let isNamed = false; // of a domain that has no rules any more
     for (let dot = path.lastIndexOf('.'); dot > 0; dot = path.lastIndexOf('.', dot - 1)) {
       const domain = path.slice(0, dot);
-      if (this.hasDomain(domain)) return true;
-      if (known?.has(domain)) return false;
+      if (known?.has(domain)) return this.hasDomain(domain);
+      isNamed ||= this.hasDomain(domain);
     }
-    return false;
+    return isNamed;
   }
 
   /** Whether both belong to such a domain, if they are named. */

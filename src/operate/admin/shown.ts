@@ -39,8 +39,8 @@ export const describeOverride = ({
 
 /** An override as the API shows it to operators. */
 export function listedOverride(override: StandingOverride, shown: Shown): ListedOverride {
-  const isPlain = override.wildcard && shown('') !== HIDDEN; // no caller has sent its values
-  const entries = isPlain ? override.entries : shownEntries(override.entries, shown);
+  const isPlain = ({ value }: Entry) => override.wildcard && value.endsWith('*') && shown('') !== HIDDEN; // of no caller
+  const entries = override.entries.map((one) => (isPlain(one) ? one : { ...one, value: shown(one.value) }));
   return { ...describeOverride(override), domain: override.domain, descriptor: descriptorText(entries), entries };
 }
 

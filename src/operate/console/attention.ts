@@ -104,7 +104,8 @@ const adviceOnWork: Readonly<Record<WorkName, string>> = {
   statistics: 'check STATSD_HOST, STATSD_PORT and the network to it',
   traces: 'spans are lost meanwhile: check OTEL_EXPORTER_OTLP_ENDPOINT and the network to it',
   findings: 'mistakes in the configurations of proxies are not found meanwhile; please report this',
-  notifications: 'events wait for two minutes, and are dropped then: check NOTIFY_WEBHOOK_URL and the network to it',
+  notifications:
+    'events are sent again for four minutes, and then dropped: check NOTIFY_WEBHOOK_URL and the network to it',
   replicas: 'limits with per_replica keep the last number, or their min: check the name or the file in `replicas`',
   sites: 'shared limits have only the part of this site: weir sites shows the exchanges',
 };

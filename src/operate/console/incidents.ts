@@ -60,6 +60,7 @@ export class Incidents {
   readonly #keep: (all: readonly KeptIncident[]) => void;
   #kept = '';
   #before: Second | undefined;
+  #undecidedBy: Second['undecidedBy'] = {};
   /** Calls of deciders that ended which are told of in an incident. */
   #lostTold: number | undefined;
 
@@ -72,6 +73,11 @@ export class Incidents {
     this.#keep = keep;
   }
 
+  /** What was counted before, since a control process before this one has told of it. */
+  begin(undecidedBy: Second['undecidedBy']): void {
+    this.#undecidedBy = undecidedBy;
+  }
+
   /** To be called once a second. */
   gather(second: Second): void {
     const before = this.#before;
@@ -82,7 +88,8 @@ export class Incidents {
     const isReached = second.lastSuccessAtMs !== undefined; // else the service has just started
     const isHarmed = outcomes.undecided > MAX_UNDECIDED_PART * offeredOf(outcomes) || outcomes.degraded > 0;
     const outage = this.#follow('outage', (isStoreAway && isReached) || isHarmed, nowMs, QUIET_MS);
-    if (outage) addSecond(outage, second, before?.undecidedBy ?? {});
+    if (outage) addSecond(outage, second, this.#undecidedBy);
+    this.#undecidedBy = second.undecidedBy;
     this.#follow('slow_store', second.isStoreSlow, nowMs);
     this.#follow('rules', !second.hasNewestRules, nowMs);
     const ended = second.restarts - (before?.restarts ?? second.restarts);

@@ -82,6 +82,7 @@ export class Live {
     this.#options = options;
     this.#durations = durations;
     this.incidents = incidents;
+    incidents.begin({ ...statistics.undecided });
     this.startedAtMs = clock();
     this.clients = new RefusedClients(hash);
     this.timeline = new Timeline(this.startedAtMs);

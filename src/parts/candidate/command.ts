@@ -68,7 +68,7 @@ const HOW_TO_APPLY =
   'to apply it, change the rules at their source (weir candidate patch, or the control plane), then run weir candidate clear';
 
 function addPatchCommand(candidate: Command, surroundings: Surroundings): void {
-  command(candidate, 'patch', 'print the candidate as a patch of the rule file, for git am')
+  command(candidate, 'patch', 'print the candidate as a patch of the rule file, for git am --keep-cr')
     .option('--path <path>', 'path of the rule file in the repository; default: its path below RULES_PATH')
     .option('--write <file>', 'instead write the candidate to this copy of the rule file, keeping its comments')
     .action(

@@ -100,7 +100,7 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       domains: 'selected',
       query: fields({}, { path: { ...text, description: 'of the rule file in the patch' } }),
       answers:
-        '`patch` for `git am`; `before` and `after`, the texts of `file`; and `message`. Comments and order of the file are kept if the candidate changes only single values; else `after` is its text.',
+        '`patch` for `git am --keep-cr`; `before` and `after`, the texts of `file`; and `message`. Comments and order of the file are kept if the candidate changes only single values; else `after` is its text.',
       answer: async ({ client, scope, query }) => {
         requireTried(options, scope);
         return patchOf(options, client.name, query.path);
@@ -124,18 +124,22 @@ async function patchOf(
   if (!file || more || others.length > 0)
     throw new ApiProblem(409, `the rules of domain '${domain}' are in several files: use weir diff`);
   const after = carryOver(file.text, posted.text);
+  if (after === file.text) throw new ApiProblem(409, `the candidate changes nothing in ${basename(file.name)}`);
   const { origin } = options.settings.rules;
   const below = 'path' in origin ? relative(String(origin.path), file.name) : '';
   const name = path ?? (below === '' ? basename(file.name) : below);
   const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
   const evidence = renderCandidate(tried, paintFor(false, undefined));
-  const message = `Change limits of ${domain}, as tried on live traffic\n\n${posted.reason}\n\n${evidence}\n\n${effect}\n`;
+  const tells = `${evidence}\n\n${effect}`.replaceAll(/^(?=.)/gm, '  '); // so that git takes no line for a header or a patch
+  const message = `Change limits of ${oneLine(domain)}, as tried on live traffic\n\nReason: ${oneLine(posted.reason)}\n\n${tells}\n`;
   const head = `From: ${who.replace(/[<>]/g, '')} <${/^\S+@\S+$/.test(who) ? who : 'weir@localhost'}>\nSubject: [PATCH] `;
   return {
     ...{ file: file.name, before: file.text, after, message },
     patch: `${head}${message}---\n${unifiedDiff(name, file.text, after)}`,
   };
 }
+
+const oneLine = (text: string): string => text.replaceAll(/[\s\p{C}]+/gu, ' ').trim();
 
 function changeOperations(options: AdminOptions, sent: CandidateRecords): readonly ApiOperation[] {
   const { audit, candidate } = options;

@@ -11,9 +11,10 @@ const IDENTITY = ['key', 'value', 'name'];
 
 /**
  * The rule file with the candidate's values: with all its comments and its order if only single values differ, else the
- * candidate's text.
+ * candidate's text with the line breaks of the file.
  */
-export function carryOver(file: string, candidate: string): string {
+export function carryOver(file: string, written: string): string {
+  const candidate = file.includes('\r\n') ? written.replaceAll(/\r?\n/g, '\r\n') : written;
   try {
     const [before, after] = [parseYaml(file).root, parseYaml(candidate).root];
     const edits = before && after ? findEdits(before, after) : undefined;

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { splitCredentials } from '../../base/credentials.ts';
 import { type History, type HistoryRange, type HistorySource, historyRanges } from '../../operate/console/history.ts';
 import { type Labels, writeLabels } from '../../operate/observe/metric.ts';
 
@@ -103,8 +104,8 @@ export class PrometheusHistory implements HistorySource {
   }
 
   async #query(query: string, startMs: number, endMs: number, stepMs: number): Promise<readonly PrometheusValue[]> {
-    const { username, password, ...url } = splitCredentials(this.#options.url);
-    const response = await fetch(`${url.base}/api/v1/query_range`, {
+    const { url, headers } = splitCredentials(this.#options.url);
+    const response = await fetch(`${url.replace(/\/$/, '')}/api/v1/query_range`, {
       method: 'POST',
       body: new URLSearchParams({
         query,
@@ -112,8 +113,7 @@ export class PrometheusHistory implements HistorySource {
         end: String(endMs / 1_000),
         step: String(stepMs / 1_000),
       }),
-      headers:
-        username === '' ? {} : { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` },
+      headers,
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     if (!response.ok) throw new Error(`Prometheus answered ${response.status}`);
@@ -125,18 +125,6 @@ export class PrometheusHistory implements HistorySource {
 type PrometheusValue = readonly [seconds: number, value: string];
 interface PrometheusAnswer {
   readonly data: { readonly result: readonly { readonly values: readonly PrometheusValue[] }[] };
-}
-
-/** The address without credentials, which `fetch` refuses, and these. */
-function splitCredentials(written: string) {
-  const url = new URL(written);
-  const { username, password } = url;
-  url.username = url.password = '';
-  return {
-    base: url.href.replace(/\/$/, ''),
-    username: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-  };
 }
 
 const shown = (value: number | undefined): number => (value && Number.isFinite(value) ? Math.max(value, 0) : 0);

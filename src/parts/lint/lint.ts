@@ -89,7 +89,8 @@ function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
       listLimits(node).length === 0 &&
       (values.descriptors ?? []).length === 0 &&
       values.not_counted !== 'commit' &&
-      !values.share;
+      !values.share &&
+      !values.blocked_by;
     if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
     return [warning(place(), NOT_LIMITED)];
   });
@@ -115,12 +116,13 @@ const keysOfLimited = ['shadow_mode', 'quota_mode', 'charged_later', 'detailed_m
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
   const { values, place } = node;
-  const isLimited = listLimits(node).some((limit) => !limit.values.unlimited);
+  const hasLimit = listLimits(node).some((limit) => !limit.values.unlimited);
+  const isLimited = hasLimit || values.blocked_by !== undefined;
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
   const hasBudget = listLimits(node).some((limit) => limit.values.budget !== undefined);
   const counts = values.count_when ?? '';
-  const isCountIdle = counts !== '' && !isLimited && values.not_counted !== 'commit';
+  const isCountIdle = counts !== '' && !hasLimit && values.not_counted !== 'commit';
   const isPriceIdle = values.unit_cost !== undefined && !hasBudget && values.not_counted !== 'commit';
   return [
     ...lintText(node, 'key'),

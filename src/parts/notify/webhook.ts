@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
+import { splitCredentials } from '../../base/credentials.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { WorkState } from '../../operate/observe/work-state.ts';
 
@@ -70,7 +71,7 @@ export class Webhook {
         this.#options.state.works();
         return true;
       } catch (error) {
-        this.#options.state.failed(error);
+        this.#options.state.failed(reasonOf(error));
       }
       await this.#options.sleep(pauseMs);
     }
@@ -78,21 +79,29 @@ export class Webhook {
   }
 
   async #post(id: string, events: readonly object[]): Promise<void> {
-    const { url, secret, clock } = this.#options;
+    const { secret, clock } = this.#options;
+    const { url, headers: credentials } = splitCredentials(this.#options.url);
     const nowMs = clock();
     const body = JSON.stringify({ type: 'limit.share_passed', timestamp: rfc3339(nowMs), data: { events } });
     const timestamp = String(Math.floor(nowMs / 1_000));
     const headers = {
+      ...credentials,
       'content-type': 'application/json',
       'webhook-id': id,
       'webhook-timestamp': timestamp,
       ...(secret !== undefined && { 'webhook-signature': sign(secret, `${id}.${timestamp}.${body}`) }),
     };
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await fetch(url, { method: 'POST', body, headers, signal, redirect: 'error' });
+    const response = await fetch(url, { method: 'POST', body, headers, signal, redirect: 'manual' });
     await response.body?.cancel();
     if (!response.ok) throw new Error(`it answers with status ${response.status}`);
   }
+}
+
+/** The cause of a failure, which `fetch` hides. That of a host with several addresses has no message but a code. */
+function reasonOf(error: unknown): unknown {
+  const { cause } = error as { readonly cause?: Error & { readonly code?: string } }; // all that are thrown are errors
+  return cause ? cause.message || cause.code : error;
 }
 
 /** @param secret  `whsec_` and base64, or any text */

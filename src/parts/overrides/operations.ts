@@ -122,12 +122,14 @@ function noEffect(
   { domain: name, entries, wildcard }: OverrideName,
 ): string | undefined {
   const tree = rules();
-  if (!tree || wildcard) return undefined;
+  if (!tree) return undefined;
   const isMet = (one: readonly Entry[]): boolean =>
     'rule' in match(tree, name, { entries: one, requestLimit: undefined });
-  if (withIds(tree, name, entries).some(isMet)) return undefined;
+  const counted = withIds(tree, name, entries);
+  if (counted.some(isMet) || (wildcard && counted.length > 0)) return undefined;
   const stop = findStop(search(tree, name, { entries, requestLimit: undefined }));
-  if (!stop) return undefined;
+  const isOfValues = stop && stop.level > 0 && (stop.level > 1 || stop.reason !== 'no_such_key');
+  if (!stop || (wildcard && isOfValues)) return undefined; // other values, which fit the wildcards, may match
   const why = hash ? whyWithoutValues(stop, entries) : stop.why;
   return `it has no effect while the descriptor matches no rule: ${why}`;
 }

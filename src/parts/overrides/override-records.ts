@@ -39,6 +39,7 @@ interface OverrideRecordsOptions {
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
   #isEmpty: boolean;
+  #lastPut: Promise<void> = Promise.resolve();
   /** The records that are no overrides, which are named once. */
   #foreign: ReadonlyMap<string, string> = new Map();
 
@@ -59,7 +60,14 @@ export class OverrideRecords {
     await this.follow();
   }
 
-  async put(override: StandingOverride): Promise<void> {
+  /** One after the other, so that several at once keep to the bounds. */
+  put(override: StandingOverride): Promise<void> {
+    const own = this.#lastPut.then(() => this.#put(override));
+    this.#lastPut = own.catch(() => {});
+    return own;
+  }
+
+  async #put(override: StandingOverride): Promise<void> {
     const known = await this.follow();
     const key = overrideKey(override);
     const others = known.filter((one) => overrideKey(one) !== key);

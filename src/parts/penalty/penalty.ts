@@ -205,12 +205,13 @@ function describe(
   });
   const leftMs = Math.max(untilMs - nowMs, 0);
   if (leftMs === 0) return own;
+  const [resetMs, retryMs] = limit.above === undefined ? [own.durationUntilResetMs, own.retryAfterMs] : [0, 0];
   return {
     ...own,
     code: accepted ? 'OK' : 'OVER_LIMIT',
     limitRemaining: 0,
-    durationUntilResetMs: Math.max(own.durationUntilResetMs, leftMs),
-    retryAfterMs: accepted ? 0 : Math.max(own.retryAfterMs, leftMs),
+    durationUntilResetMs: Math.max(resetMs, leftMs),
+    retryAfterMs: accepted ? 0 : Math.max(retryMs, leftMs),
     repeatAfterMs: accepted && hits > 0 ? Math.max(own.repeatAfterMs ?? 0, leftMs) : undefined,
     soft: accepted && own.soft,
     penalty: { leftMs, lengthMs, isBegun: did === COUNTED && lengthMs === leftMs },
@@ -236,7 +237,9 @@ export const penalty: Counting<PenaltyLimit> = {
   longestMemoryMs: ({ inner, longestMs, forgivenMs }) =>
     Math.max(rateFor(inner).longestMemoryMs(inner), longestMs + forgivenMs),
   blocks: true,
-  refusalHoldsMs: ({ isProlonged }, { decision }) => (isProlonged ? 0 : (decision.penalty?.leftMs ?? 0)),
+  waitForMoreMs: ({ inner }, hits) => rateFor(inner).waitForMoreMs?.(inner, hits),
+  refusalHoldsMs: ({ isProlonged }, { decision, hits }) =>
+    isProlonged || hits > 1 ? 0 : (decision.penalty?.leftMs ?? 0),
   heldAt({ inner }) {
     const { first, last, ...held } = rateFor(inner).heldAt(inner);
     return { ...held, first: OWN_NUMBERS + first, last: OWN_NUMBERS + last };

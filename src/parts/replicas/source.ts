@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { every } from '../../base/clock.ts';
 import type { CountReplicas, ReplicaPlace } from '../../engine/rules/compile/replicas.ts';
 import type { ReplicaSource } from '../../engine/rules/reload/book.ts';
@@ -13,7 +13,7 @@ const READINGS = 6;
 const MAX_PLACES = 100;
 /** How long rules wait for the first numbers. */
 const FIRST_MS = 2_000;
-const MAX_FILE_CHARACTERS = 1_024 * 1_024;
+const MAX_FILE_BYTES = 1_024 * 1_024;
 
 type Read = (place: ReplicaPlace) => Promise<number>;
 
@@ -118,8 +118,10 @@ async function countAddresses(name: string): Promise<number> {
 
 /** A number, or the number of lines that are neither empty nor comments. */
 async function countInFile(path: string): Promise<number> {
-  const text = (await readFile(path, 'utf8')).slice(0, MAX_FILE_CHARACTERS);
-  const lines = text.split('\n').flatMap((line) => line.replace(/#.*/, '').trim() || []);
+  const found = await stat(path);
+  if (!found.isFile() || found.size > MAX_FILE_BYTES)
+    throw new Error(`${path} is not a file of at most ${MAX_FILE_BYTES} bytes`);
+  const lines = (await readFile(path, 'utf8')).split('\n').flatMap((line) => line.replace(/#.*/, '').trim() || []);
   const [only = ''] = lines;
-  return lines.length === 1 && /^\d{1,6}$/.test(only) ? Number(only) : lines.length;
+  return lines.length === 1 && /^\d+$/.test(only) ? Number(only) : lines.length;
 }

@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
 import type { SourcedRules } from '../../operate/admin/options.ts';
-import { Incidents } from '../../operate/console/incidents.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
@@ -53,9 +52,10 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
+    const { Incidents } = await import('../../operate/console/incidents.ts'); // while deciders open with the rules
     const incidents = new Incidents(start.incidents, (kept) => send({ kind: 'incidents', incidents: kept }));
     const sources = { core, responders: deciders, statistics, earlier, version, ...start, incidents };
-    const { openOps } = await import('./ops.ts'); // while deciders open with the rules
+    const { openOps } = await import('./ops.ts');
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     core.rules.candidate.start(); // the start does not wait for it

@@ -10,6 +10,7 @@ import {
   type PolicedLimit as Limit,
   leakyBucketOf,
   limitsOfEach,
+  penaltyOf,
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../../helpers/limits.ts';
@@ -233,6 +234,18 @@ test('no hit is refused that the store would admit, for any limit and schedule',
     }),
   );
   expect(refusals).toBeGreaterThan(10);
+});
+
+test('a repeated refusal by a block names the time when the limit has room', async () => {
+  const { clock, each } = cached();
+  const day = penaltyOf(fixedWindowOf(2, unitMs.DAY), { blockMs: unitMs.HOUR, longestMs: unitMs.HOUR });
+  const roomMs = unitMs.DAY - (clock() % unitMs.DAY);
+  await each(on('a', day, 2));
+  expect(await each(on('a', day))).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: roomMs }]);
+  clock.advance(unitMs.MINUTE);
+  const again = { code: 'OVER_LIMIT', fromCache: true, retryAfterMs: roomMs - unitMs.MINUTE };
+  expect(await each(on('a', day))).toMatchObject([again]);
+  expect(await each(on('a', day, 2))).toMatchObject([again]);
 });
 
 describe('a refusal in transit', () => {

@@ -82,7 +82,7 @@ test.each(['all_or_nothing', 'spare_others'])(
   (spend) => {
     const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
     expect(problems(text, { atomic: 'counter' })).toEqual([
-      `rules.yaml:2: spend: spend: ${spend} requires all limits of a request to be counted in one step, which memcached cannot do`,
+      `rules.yaml:2: spend: ${spend} requires all limits of a request to be counted in one step, which memcached cannot do`,
     ]);
     expect(problems(text, {})).toEqual([]);
     expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
@@ -160,6 +160,6 @@ test('a store without scripts refuses requests that spend as a set, and takes fi
   expect([problems(rule('name: x'), { limitation }), asked]).toEqual([[], 0]);
   const set = rule('name: x').replace('domain: d', 'domain: d\nspend: all_or_nothing');
   expect(problems(set, { name: 'these Redis', limitation })).toEqual([
-    'rules.yaml:2: spend: spend: all_or_nothing needs a script, which cannot run in these Redis: NOPERM no eval',
+    'rules.yaml:2: spend: all_or_nothing needs a script, which cannot run in these Redis: NOPERM no eval',
   ]);
 });

@@ -73,10 +73,7 @@ test.each([
     'per_replica: 5, sites: {}, replicas: { dns: a }',
     'sites and per_replica are mutually exclusive: remove one of them',
   ],
-  [
-    'per_replica: 0, replicas: { dns: a }',
-    'per_replica must be at least 1, and 9007199254740990 at most for 1000 replicas, got 0',
-  ],
+  ['per_replica: 0, replicas: { dns: a }', 'per_replica must be 1 to 9007199254740 for up to 1000 replicas, got 0'],
 ])('refuses %s', (written, message) => {
   const loaded = load(written);
   expect(loaded.ok ? [] : loaded.problems.map(formatProblem)).toContainEqual(expect.stringContaining(message));

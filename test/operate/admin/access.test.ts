@@ -4,7 +4,11 @@ import { type AccessOptions, admit, type Need, parseTokens, Sessions } from '../
 import { ApiProblem } from '../../../src/operate/admin/problem.ts';
 
 const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.1'): IncomingMessage =>
-  ({ headers: { host: 'localhost:6070', ...headers }, socket: { remoteAddress } }) as unknown as IncomingMessage; // the only properties that are read
+  ({
+    headers: { host: 'localhost:6070', ...headers },
+    headersDistinct: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.split('\n')])),
+    socket: { remoteAddress },
+  }) as unknown as IncomingMessage; // the only properties that are read
 
 const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOptions> = {}): string | number => {
   try {
@@ -117,10 +121,20 @@ test('sessions of a token that may only read end no session of an operator', () 
   expect(sessions.of(ofReader)).toBeUndefined();
 });
 
+test('sessions of a token for one domain end no session of an operator', () => {
+  const sessions = new Sessions(() => 0, 6070);
+  const [all, some] = parseTokens('ops:operate:s1,ann:operate@shop:s2') ?? [];
+  if (!all || !some) throw new Error('two tokens are set');
+  const cookie = sessions.open(all, request()).setCookie.split(';')[0] ?? '';
+  for (let count = 0; count < 1_001; count++) sessions.open(some, request());
+  expect(sessions.of(request({ cookie }))?.token).toBe(all);
+});
+
 test.each<[string, string, Record<string, string>, string | number]>([
   ['names a person', '10.0.0.7', { 'x-user': 'anna@example.com' }, 'anna@example.com'],
   ['names nobody', '10.0.0.7', {}, 'ben'],
   ['adds to the name that the client sent', '10.0.0.7', { 'x-user': 'eve, anna' }, 403],
+  ['sends another beside that of the client', '10.0.0.7', { 'x-user': 'eve\nanna' }, 403],
   ['is none, since its address is another', '10.0.0.8', { 'x-user': 'eve' }, 'ben'],
 ])('a proxy that %s', (_, from, headers, expected) => {
   const identity = { header: 'x-user', isTrusted: (address: string) => address === '10.0.0.7' };

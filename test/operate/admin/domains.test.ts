@@ -2,6 +2,8 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
+import { Scope } from '../../../src/operate/admin/scope.ts';
 import { eventually } from '../../helpers/until.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
@@ -135,6 +137,12 @@ test('a token for one domain tries and reads only candidates of its domain', asy
   expect((await end('whole')).status).toBe(200);
 });
 
+test('a token for one domain sees no reason of a change whose domains are not known', async () => {
+  expect((await send('DELETE', '/api/v1/candidate', 'whole', { reason: 'vault is done' })).status).toBe(200);
+  expect((await page('/api/v1/audit', 'whole')).text).toContain('vault is done');
+  expect((await page('/api/v1/audit', 'own')).text).not.toMatch(FOREIGN);
+});
+
 test('a token for two domains names one of them where an operation is about one', async () => {
   expect(await page('/api/v1/counters', 'two')).toMatchObject({
     status: 400,
@@ -154,4 +162,27 @@ test('the person whom an authenticating proxy names is the one in the audit log'
   expect(changes[0]).toMatchObject({ who: 'anna@example.com', change: 'reset' });
   const twice = { 'x-auth-request-email': 'eve@example.com, anna@example.com' };
   expect((await send('POST', '/api/v1/counters/reset', 'own', change('shop', 'user', 'a'), twice)).status).toBe(403);
+});
+
+test.each(['José', 'Łukasz', '李 雷'])('a person with the name %s is in the audit log by this name', async (name) => {
+  const named = { 'x-auth-request-email': Buffer.from(name).toString('latin1') };
+  await send('POST', '/api/v1/counters/reset', 'own', change('shop', 'user', 'alice'), named);
+  const { changes } = JSON.parse((await page('/api/v1/audit', 'own')).text);
+  expect(changes[0].who).toBe(name);
+});
+
+test.each(['a'.repeat(201), 'a\u202eb', 'a\u2028b', 'a\tb'])(
+  'a name that is too long or changes how lines are shown is refused: %j',
+  async (name) => {
+    const named = { 'x-auth-request-email': Buffer.from(name).toString('latin1') };
+    expect((await send('POST', '/api/v1/counters/reset', 'own', change('shop', 'user', 'a'), named)).status).toBe(403);
+  },
+);
+
+test('a rule belongs to the domain in force whose name its path begins with', () => {
+  const domains = new Map([['shop', {}]]) as unknown as RuleTree['domains']; // only names matter
+  const scope = (name: string) => new Scope({ name: 'ann', domains: [name] }, () => ({ domains, rules: [] }));
+  expect(scope('shop').hasRule('shop.eu.user')).toBe(true);
+  expect(scope('shop.eu').hasRule('shop.eu.user')).toBe(false);
+  expect(scope('gone').hasRule('gone.user')).toBe(true);
 });

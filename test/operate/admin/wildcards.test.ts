@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
+import { listedOverride } from '../../../src/operate/admin/shown.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/until.ts';
@@ -113,4 +114,36 @@ test('a wildcard stands for values of its own key and domain alone', () => {
   expect(overrides.find('demo', [{ key: 'customer', value: 'a*' }])?.wildcard).toBeUndefined();
   expect(overrides.find('other', [{ key: 'customer', value: 'b' }])).toBeUndefined();
   expect(overrides.find('demo', [{ key: 'user', value: 'b' }])).toBeUndefined();
+});
+
+test('at most 100 overrides have wildcards, also if many are set at once', async () => {
+  const block = async (value: string) =>
+    (
+      await service.call('PUT', '/api/v1/overrides', {
+        ...named(value),
+        wildcard: true,
+        effect: 'block',
+        until: until(),
+      })
+    ).status;
+  const isWild = async () =>
+    (await service.call('GET', '/api/v1/overrides')).body.overrides.filter(
+      ({ wildcard }: { wildcard?: boolean }) => wildcard,
+    ).length;
+  for (let set = await isWild(); set < 95; set++) await block(`cap-${set}-*`);
+  const statuses = await Promise.all(Array.from({ length: 20 }, (_, at) => block(`more-${at}-*`)));
+  expect(await isWild()).toBe(100);
+  expect(statuses.filter((status) => status === 409)).toHaveLength(15);
+});
+
+test('values of a wildcard override that stand for themselves are hashed, as in others', () => {
+  const entries = [
+    { key: 'customer', value: 'acme-*' },
+    { key: 'user', value: 'bob' },
+  ];
+  const override = {
+    ...{ domain: 'demo', entries, wildcard: true as const, effect: { kind: 'block' as const } },
+    ...{ untilMs: 1, by: 'ops', reason: 'a test' },
+  };
+  expect(listedOverride(override, (value) => `#${value.length}`).descriptor).toBe('customer=acme-*,user=#3');
 });

@@ -220,14 +220,18 @@ test('incidents outlive the process that gathers them', () => {
     restarts: 1,
     hasNewestRules: true,
   };
-  const one = (nowMs: number) => ({ ...second, nowMs, outcomes: { ...NONE, undecided: 2 }, undecidedBy: { store: 2 } });
+  const one = (nowMs: number, store: number) => ({
+    ...{ ...second, nowMs },
+    ...{ outcomes: { ...NONE, undecided: 2 }, undecidedBy: { store } },
+  });
   const first = new Incidents([], (all) => {
     kept = structuredClone(all);
   });
-  first.gather(one(START_MS + 1_000));
+  first.gather(one(START_MS + 1_000, 2));
   const next = new Incidents(kept);
-  next.gather(one(START_MS + 5_000));
-  expect(next.list()).toMatchObject([{ kind: 'outage', sinceMs: START_MS, undecided: 4 }]);
+  next.begin({ store: 2 }); // deciders report what they have counted since their start
+  next.gather(one(START_MS + 5_000, 4));
+  expect(next.list()).toMatchObject([{ kind: 'outage', sinceMs: START_MS, undecided: 4, by: { store: 4 } }]);
 });
 
 test('undecided requests come before the store, and both before refusals', () => {

@@ -44,8 +44,8 @@ const weir = (...args: string[]): string =>
     },
   );
 
-const candidate = (text: string) =>
-  fetch(`http://127.0.0.1:${service.weir.debugPort}/api/v1/candidate?reason=users+need+more`, {
+const candidate = (text: string, reason = 'users need more') =>
+  fetch(`http://127.0.0.1:${service.weir.debugPort}/api/v1/candidate?reason=${encodeURIComponent(reason)}`, {
     method: 'POST',
     headers: { authorization: 'Bearer token' },
     body: text,
@@ -103,4 +103,52 @@ test('values at anchors, which stand for several, are not changed in place', () 
   const one =
     'domain: d\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n  - {key: b, rate_limit: {unit: day, requests_per_unit: 2}}\n';
   expect(carryOver(shared, one)).toBe(one);
+});
+
+test('a reason and the names of rules change neither the author nor other files', async () => {
+  const other = 'new file mode 100644\n--- /dev/null\n+++ b/evil\n@@ -0,0 +1 @@\n+evil\n';
+  const changed = RULES.replace('requests_per_unit: 2}', 'requests_per_unit: 4}');
+  const named = JSON.stringify(`x\n---\ndiff --git a/evil b/evil\n${other}`);
+  const added = `${changed}  - key: ${named}\n    rate_limit: {unit: day, requests_per_unit: 5}\n`;
+  for (const [text, reason] of [
+    [changed, `From: Eve <eve@x>\nSubject: other\n\nx\n---\ndiff --git a/evil b/evil\n${other}`],
+    [changed, 'x\nFrom eve Mon Sep 17 00:00:00 2001\nFrom: Eve <eve@x>\nSubject: other\n\nx'],
+    [added, 'a rule more'],
+  ] as const) {
+    expect((await candidate(text, reason)).status).toBe(200);
+    await service.ask({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });
+    writeFileSync(join(folder, 'rules.yaml'), RULES);
+    git('add', 'rules.yaml');
+    git('commit', '--allow-empty', '-qm', 'Restore rules');
+    const before = git('rev-parse', 'HEAD').trim();
+    writeFileSync(join(folder, 'patch'), weir('candidate', 'patch'));
+    git('am', 'patch');
+    expect(git('diff', '--name-only', before).trim()).toBe('rules.yaml');
+    expect(git('log', '--format=%an %s', `${before}..`)).toBe(
+      'admin Change limits of demo, as tried on live traffic\n',
+    );
+  }
+});
+
+test('a candidate that changes nothing in the file makes no patch', async () => {
+  expect((await candidate(RULES)).status).toBe(200);
+  await service.ask({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });
+  expect(() => weir('candidate', 'patch')).toThrow(/changes nothing in rules\.yaml/);
+});
+
+test('a patch keeps the line breaks of a file with CRLF', () => {
+  const file = RULES.replaceAll('\n', '\r\n');
+  expect(carryOver(file, RULES.replace('requests_per_unit: 2}', 'requests_per_unit: 3}'))).toBe(
+    file.replace('requests_per_unit: 2}', 'requests_per_unit: 3}'),
+  );
+  const added = `${RULES}  - key: new\n    rate_limit: {unit: day, requests_per_unit: 5}\n`;
+  const after = carryOver(file, added);
+  expect(after).toBe(added.replaceAll('\n', '\r\n'));
+  writeFileSync(join(folder, 'crlf.yaml'), file);
+  git('add', 'crlf.yaml');
+  git('-c', 'core.autocrlf=false', 'commit', '-qm', 'Add rules with CRLF');
+  const head = 'From: admin <weir@localhost>\nSubject: [PATCH] Change\n\n---\n';
+  writeFileSync(join(folder, 'crlf.patch'), head + unifiedDiff('crlf.yaml', file, after));
+  git('am', '--keep-cr', 'crlf.patch');
+  expect(readFileSync(join(folder, 'crlf.yaml'), 'utf8')).toBe(after);
 });

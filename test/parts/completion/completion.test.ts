@@ -24,7 +24,7 @@ async function run(program: string, args: readonly string[]): Promise<string> {
 
 const ofCommands: readonly (readonly [line: string, completions: readonly string[]])[] = [
   ['weir over', ['override']],
-  ['weir override ', ['list', 'remove', 'set']],
+  ['weir override ', ['list', 'preview', 'remove', 'set']],
   ['weir override set demo user=a exempt --re', ['--reason']],
   ['weir check --format gi', ['github']],
   ['weir completion z', ['zsh']],

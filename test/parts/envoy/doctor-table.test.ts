@@ -90,7 +90,7 @@ test.each([
 });
 
 const NEVER =
-  'wrong domain d: no route sends user when streams end (apply_on_stream_done with is_negative_hits in RateLimitPerRoute): slots are released only after 18000 ms (ttl)';
+  'wrong domain d: no route sends user when streams end (apply_on_stream_done with is_negative_hits in RateLimitPerRoute): slots are released only after 18,000 ms (ttl)';
 
 test.each([
   ['negative hits in RateLimitPerRoute', [`right domain d: slots of user are released by ${AT}`]],

@@ -128,7 +128,7 @@ describe('with the printed configuration', () => {
     await until('both slots are released', async () => (await usedSlots()) === 0);
     const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
     expect(stdout).toContain(
-      'right  domain demo: routes time out after at most 14400 ms, slots expire after 18000 ms (ttl)',
+      'right  domain demo: routes time out after at most 14,400 ms, slots expire after 18,000 ms (ttl)',
     );
     expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
   });
@@ -158,7 +158,7 @@ describe('with the printed configuration', () => {
         .replace('apply_on_stream_done: true', 'apply_on_stream_done: false'),
     );
     const { stdout, code } = await doctor(envoy.adminPort, rulesOf('slots'));
-    expect(stdout).toContain('wrong  domain demo: a route has no timeout, but a slot expires after 18000 ms');
+    expect(stdout).toContain('wrong  domain demo: a route has no timeout, but a slot expires after 18,000 ms');
     expect(stdout).toContain('wrong  domain demo: no route sends tenant,request_id when streams end');
     expect(code).toBe(1);
   });

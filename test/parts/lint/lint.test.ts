@@ -95,6 +95,16 @@ describe('nodes without a limit', () => {
   });
 });
 
+test('blocked_by limits a node', () => {
+  const blocked = `  - key: address
+    rate_limit: { name: abuse, unit: minute, requests_per_unit: 5, penalty: { block: 1h } }
+    descriptors:
+      - { key: path, ${LIMIT} }
+      - { key: method, blocked_by: abuse, shadow_mode: true }
+`;
+  expect(warnings(blocked)).toEqual([]);
+});
+
 test('count_denied has no effect if refused requests spend nothing', () => {
   const log =
     '  - { key: user, rate_limit: { algorithm: sliding_window_log, unit: day, requests_per_unit: 5, count_denied: true } }\n';

@@ -14,6 +14,7 @@ descriptors:
   - { key: window, rate_limit: { unit: minute, requests_per_unit: 10, notify: [80%, 100%, 50%] } }
   - { key: bucket, rate_limit: { unit: minute, requests_per_unit: 10, algorithm: token_bucket, notify: 100% } }
   - { key: day, rate_limit: { unit: day, requests_per_unit: 10, notify: [50%, 100%] } }
+  - { key: penalty, rate_limit: { unit: minute, requests_per_unit: 10, penalty: { block: 1s }, notify: 80% } }
   - { key: none, rate_limit: { unit: minute, requests_per_unit: 0, notify: 100% } }
   - { key: quiet, rate_limit: { unit: minute, requests_per_unit: 1 } }
 `;
@@ -71,6 +72,14 @@ test('a bucket that is filled up and emptied again is passed once in the time of
   expect(await spend(watched, 'bucket')).toEqual([]);
   clock.advance(MINUTE);
   expect(await spend(watched, 'bucket', 10)).toEqual([100]);
+});
+
+test('a share of a limit with a penalty is passed once in each window', async () => {
+  const clock = fakeClock(MINUTE - 1_000);
+  const watched = await openWatched('memory', clock);
+  expect(await spend(watched, 'penalty', 8)).toEqual([80]);
+  clock.advance(1_000);
+  expect(await spend(watched, 'penalty', 8)).toEqual([80]);
 });
 
 test('peeks, refunds and limits without notify pass no share; a limit of 0 is passed by its first refusal', async () => {

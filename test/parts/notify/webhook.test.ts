@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import '../../helpers/realm.ts';
 import { Webhook } from '../../../src/parts/notify/webhook.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -90,4 +91,22 @@ test('a server that cannot be reached is a failure that operators see', async ()
   webhook.add([{ percent: 80 }]);
   await until('the attempts are over', () => webhook.waiting === 0);
   expect([webhook.dropped, states.includes('works')]).toEqual([1, false]);
+  expect(states[0]).toMatch(/bad port|ECONNREFUSED/);
+});
+
+test('a redirect is not followed, and named', async () => {
+  const { url } = await startReceiver([302]);
+  const { webhook, states } = openWebhook(url);
+  webhook.add([{ percent: 80 }]);
+  await until('the second attempt', () => webhook.waiting === 0);
+  expect(states).toEqual([expect.stringContaining('it answers with status 302'), 'works']);
+});
+
+test('user and password in the URL are sent in a header, and never shown', async () => {
+  const { url, received } = await startReceiver([500]);
+  const { webhook, states } = openWebhook(url.replace('//', '//ann:s%40cret@'));
+  webhook.add([{ percent: 80 }]);
+  await until('the event is accepted', () => webhook.waiting === 0);
+  expect(received[0]?.headers.authorization).toBe(`Basic ${btoa('ann:s@cret')}`);
+  expect(states.join()).not.toContain('cret');
 });

@@ -175,6 +175,60 @@ descriptors:
     await engine.close();
   });
 
+  const openBlocked = async (text: string, clock = fakeClock()) => {
+    const engine = await createEngine({ rules: { text }, clock });
+    const ask = (key: string, hits: number) => {
+      const entries = [{ key: 'address', value: 'a' }, ...(key === '' ? [] : [{ key, value: 'any' }])];
+      return engine.decide({ domain: 'd', descriptors: [{ entries, hits }] });
+    };
+    return { engine, ask };
+  };
+
+  test('refuses nothing for a node in shadow mode', async () => {
+    const { engine, ask } = await openBlocked(
+      rules('each')
+        .replace('key: path,', 'key: path, shadow_mode: true,')
+        .replace('key: method,', 'key: method, shadow_mode: true,'),
+    );
+    expect((await ask('', 3)).overallCode).toBe('OVER_LIMIT');
+    expect((await ask('path', 1)).overallCode).toBe('OK');
+    expect((await ask('method', 1)).overallCode).toBe('OK');
+    await engine.close();
+  });
+
+  test.each(['each', 'all_or_nothing'])('takes back hits during a block, spend: %s', async (spend) => {
+    const clock = fakeClock();
+    const { engine, ask } = await openBlocked(
+      rules(spend).replace('minute, requests_per_unit: 100', 'day, requests_per_unit: 100'),
+      clock,
+    );
+    await ask('path', 50);
+    await ask('', 3);
+    await ask('path', -50);
+    clock.advance(10 * MINUTE);
+    const [verdict] = (await ask('path', 1)).verdicts;
+    expect(verdict?.kind === 'limited' && verdict.decision.limitRemaining).toBe(99);
+    await engine.close();
+  });
+
+  test('names the end of the block, even if the limit has no room then', async () => {
+    const { engine, ask } = await openBlocked(rules('each').replace('unit: minute', 'unit: day'));
+    await ask('', 2);
+    await ask('', 1);
+    expect((await ask('path', 1)).retryAfterMs).toBe(10 * MINUTE);
+    expect((await ask('method', 1)).retryAfterMs).toBe(10 * MINUTE);
+    await engine.close();
+  });
+
+  test('a node without a limit of its own has a response', async () => {
+    const { engine, ask } = await openBlocked(
+      rules('each').replace('[abuse] }', '[abuse], response: { body: blocked } }'),
+    );
+    await ask('', 3);
+    expect(engine.refusal(await ask('method', 1))?.body).toBe('blocked');
+    await engine.close();
+  });
+
   test.each([
     [
       '{ key: path, blocked_by: other }',

@@ -65,12 +65,21 @@ test.each([
   ['7\n', 7],
   ['# of shop\n10.0.0.1\n10.0.0.2\n\n', 2],
   ['', 0],
+  ['1000000', 1_000_000],
 ])('a file with %j has %d replicas', async (text, expected) => {
   writeFileSync(file, text);
   const source = new Replicas({ background });
   source.count({ kind: 'file', name: file });
   await source.learn();
   expect(source.count({ kind: 'file', name: file })).toBe(expected);
+  source.close();
+});
+
+test.each(['/dev/zero', '/'])('%s is not read', async (name) => {
+  const source = new Replicas({ background });
+  source.count({ kind: 'file', name });
+  await source.learn();
+  expect(states.at(-1)).toContain(`${name} is not a file of at most 1048576 bytes`);
   source.close();
 });
 

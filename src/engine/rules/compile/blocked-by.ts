@@ -13,7 +13,7 @@ interface LevelAbove {
 
 /** The rule, with the limits of the node above whose blocks apply to it. */
 export function withBlocks(
-  { values: { blocked_by: names }, place }: Block<'node'>,
+  { values: { blocked_by: names, shadow_mode: shadow, quota_mode: quota }, place }: Block<'node'>,
   rule: Rule | undefined,
   { node, levels, ids, problems }: LevelAbove,
 ): Rule | undefined {
@@ -29,7 +29,9 @@ export function withBlocks(
       ({ limit, label, times }) => label.name === name && !times && canBlock(limit),
     );
     if (!found) report(`blocked_by requires a limit with penalty and the name '${name}' on the node directly above`);
-    return found ? [{ ...found, limit: { ...found.limit, above }, policy: { ...found.policy, watches: true } }] : [];
+    if (!found) return [];
+    const policy = { ...found.policy, ...(shadow && { shadow }), ...(quota && { quota }), watches: true } as const;
+    return [{ ...found, limit: { ...found.limit, above }, policy }];
   });
   return { ...rule, limits: [...rule.limits, ...watched] };
 }

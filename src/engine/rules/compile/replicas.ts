@@ -81,7 +81,7 @@ function multiplyLimit<B extends Block<'rate_limit'>>(limit: B, count: CountRepl
   if (each < 1 || each * max > MAX_LIMIT)
     return report(
       'per_replica',
-      `per_replica must be at least 1, and ${MAX_LIMIT} at most for ${max} replicas, got ${each}`,
+      `per_replica must be 1 to ${Math.floor(MAX_LIMIT / max)} for up to ${max} replicas, got ${each}`,
     );
   const replicasNow = Math.min(Math.max(count(from) ?? min, min), max);
   return { ...limit, values: { ...values, requests_per_unit: each * replicasNow } };

@@ -227,8 +227,8 @@ function checkRule(block: Block<'node'>, rule: Rule | undefined, problems: Probl
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     problems.error(block.place('share_threshold'), message);
   }
-  const { response, rate_limit: only, rate_limits: several, share, not_counted: notCounted } = block.values;
-  if (response && (rule?.unlimited || notCounted === 'commit' || !(only || several || share)))
+  const { response, rate_limit: only, rate_limits: several, share, blocked_by: blocks, not_counted } = block.values;
+  if (response && (rule?.unlimited || not_counted === 'commit' || !(only || several || share || blocks)))
     problems.error(block.place('response'), 'response goes with a limit of the same node that can refuse, got none');
   checkReserves(block, rule, problems);
 }

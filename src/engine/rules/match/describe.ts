@@ -15,7 +15,9 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  const parts = replicas ? ` (${replicas.each} for each of ${replicas.count} replicas)` : '';
+  const parts = replicas
+    ? ` (${replicas.each} for each of ${replicas.count} replica${replicas.count === 1 ? '' : 's'})`
+    : '';
   const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}${parts}`;
   return `${algorithmFor(limit).words?.(limit, rate) ?? rate}${isShared(limit) ? ', shared' : ''}`;
 }

@@ -15,13 +15,13 @@ const UNRESERVED = /%(?:2[de]|3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9ae])/gi;
 /** Characters that Envoy encodes. */
 const UNSAFE = /["<>^`{|}]/g;
 
-/** Resolves `.` and `../../../lab`, also with parameters: some servers take `..;x` for `../../../lab`. */
+/** Resolves `.` and `..`, also with parameters: some servers take `..;x` for `..`. */
 function withoutDots(path: string): string {
   const kept: string[] = [];
   const segments = path.slice(1).split('/');
   for (const [at, segment] of segments.entries()) {
     const dots = /^\.{1,2}(?=;|$)/.exec(segment)?.[0];
-    if (dots === '../../../lab') kept.pop();
+    if (dots === '..') kept.pop();
     if (dots === undefined) kept.push(segment);
     else if (at === segments.length - 1) kept.push('');
   }

@@ -300,7 +300,7 @@ describe('an invalid overlay is refused, with its own file and line', () => {
     const store = { ...traits, spend: 'each' } as const;
     const over = `spend: spare_others\n${limit('algorithm: sliding_window_log')}`;
     expect(problemsOf(load(PER_MINUTE, over, { store }))).toEqual([
-      'a.yaml:1: spend: spend: spare_others requires all limits of a request to be counted in one step, which memcached cannot do',
+      'a.yaml:1: spend: spare_others requires all limits of a request to be counted in one step, which memcached cannot do',
       'a.yaml:5: descriptors[0].rate_limit.algorithm: sliding_window_log cannot be counted in memcached; use another algorithm, or Redis',
     ]);
   });

@@ -95,6 +95,34 @@ test('the usage page lists what keys have used, and shows one of them over time'
   await expectReadable(page);
 });
 
+test('with a token for two domains, the usage page lists the rules of both, and no others', async () => {
+  const env = { ADMIN_TOKEN: 'two:read@usage+shop:secret', USAGE_DIR: join(folder, 'other'), USAGE_INTERVAL: '100ms' };
+  const limited = await startWeir({ ...env, RULES_PATH: join(folder, 'rules'), USE_STATSD: 'false' });
+  for (const [domain, pairs] of [
+    ['usage', [['user', 'ann']]],
+    ['edge', [['user', 'ann']]],
+    [
+      'shop',
+      [
+        ['api', ''],
+        ['tenant', 'acme'],
+      ],
+    ],
+  ] as const)
+    await send(limited, domain, pairs);
+  const page = await browser.open({ viewport: { width: 1_024, height: 900 } });
+  await page.goto(viewAt(limited, 'sign-in'));
+  await page.getByLabel('Token').fill('secret');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText(/two \(read/).waitFor();
+  await page.goto(viewAt(limited, 'usage'));
+  const row = (rule: string) => page.getByRole('row').filter({ hasText: rule });
+  await row('usage.user').waitFor();
+  await row('shop.api').first().waitFor();
+  expect(await row('edge.user').count()).toBe(0);
+  await limited.stop();
+});
+
 test("a rule's page shows the share, demand and usage of its proxies", async () => {
   const stream = openQuotaStream(`127.0.0.1:${weir.grpcPort}`, 'edge', 'envoy-1');
   stream.report({ user: 'ann' }, 400, 5);
