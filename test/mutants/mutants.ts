@@ -355,7 +355,7 @@ const ledger: readonly Mutants[] = [
       ['hits === 0 && !known.isAbove', 'hits === 0'],
       ['this.#allChangedAtMs) >= calledAtMs', 'this.#allChangedAtMs) > calledAtMs'],
       [" || policy.charge === 'always'", ''],
-      ['Math.min(untilMs + moreMs, Math.max(resetAtMs, untilMs))', 'untilMs + moreMs'],
+      ['Math.min(singleAtMs + moreMs, Math.max(resetAtMs, singleAtMs))', 'singleAtMs + moreMs'],
     ],
   },
   {
