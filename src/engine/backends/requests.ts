@@ -78,7 +78,7 @@ export function runOne<H extends Hit>(store: HitStore<H>, hit: H): void {
   const report = next.report ?? next.state;
   if (isKept) store.keep(hit, next.state, next.ttlMs);
   if (hit.isMetered) store.meter(hit, usageOf(store, hit, next.accepted, report, held));
-  store.answer(hit, next.accepted, kind === 'charge' ? 'regardless' : isKept, report);
+  store.answer(hit, next.accepted, kind === 'charge' ? 'regardless' : isKept || kind === 'refund', report);
 }
 
 function runKind<H extends Hit>(store: HitStore<H>, hit: H): Step {

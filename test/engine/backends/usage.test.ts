@@ -24,6 +24,7 @@ import { operationOf } from '../../helpers/operations.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startCluster } from '../../helpers/redis-topologies.ts';
+import { childOf, fairShareOf, spendOf as spendOfLeaf } from '../../helpers/shares.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const START_MS = 1_700_000_000_000;
@@ -373,6 +374,31 @@ test('hits of counters beyond the maximum are summed up', async () => {
   const [batch] = (await inMemory.setAside()).batches;
   const last = await inMemory.read(batch?.id ?? '', String(MAX_USAGE_ENTRIES));
   expect(last?.entries).toEqual([{ hour: HOUR, key: '', hits: 6 }]);
+});
+
+test('on a Cluster, hits of children are booked under names that belong to other slots', async () => {
+  const cluster = await startCluster();
+  closing.push(() => cluster.stop());
+  const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
+  const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } }) as Cluster; // by its address
+  closing.unshift(() => connection.disconnect());
+  await eventually(() => connection.status === 'ready');
+  const usage = new RedisUsage(connection, '');
+  const backend = new RedisBackend(connection, Date.now, { usage });
+  opened.push(backend);
+  const spendBy = (team: string, child: number, how: { readonly kind?: 'charge' }): Operation => {
+    const leaf = { children: [child], path: [childOf()], demand: 0 };
+    const usageKey = `shared|${team}` as CounterKey; // any text will do
+    return { ...spendOfLeaf('shared' as CounterKey, fairShareOf(100), leaf), metered: true, usageKey, ...how };
+  };
+  const spends = [spendBy('a', 1, {}), spendBy('b', 2, {}), spendBy('a', 1, { kind: 'charge' })];
+  expect(await backend.run([...spends, ...spends], how)).toMatchObject(
+    spends.concat(spends).map(() => ({ code: 'OK' })),
+  );
+  expect(await drain(usage)).toEqual([
+    expect.stringMatching(/^\d+ shared\|a 4$/),
+    expect.stringMatching(/^\d+ shared\|b 2$/),
+  ]);
 });
 
 test('on a Cluster, usage of each domain is collected once, also if a master dies that has some', async () => {

@@ -2,7 +2,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { type Decision, MAX_WINDOW_MS, type State } from '../../algorithms/limit.ts';
 import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import type { Backend, Fork, Operation, RunOptions } from '../backend.ts';
-import { type CounterKey, childKeys } from '../key.ts';
+import { type CounterKey, childKey, childKeys } from '../key.ts';
 import { readNodes, runOperations, type StepCounters } from '../steps.ts';
 import type { MemoryUsage } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
@@ -104,6 +104,7 @@ const countersAt = (nowMs: number, { counters, resets, usage }: Held): StepCount
     for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
     resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
     counters.set(key, counters.find(key), { accepted: true, state: [], ttlMs: 0 }, nowMs);
+    if (algorithmFor(limit).state.hasNodes) counters.drop(childKey(key, ''));
   },
   keepsPeeks: true,
   ...(usage && { meter: (operation: Operation, hits: number) => usage.add(operation, hits, nowMs) }),

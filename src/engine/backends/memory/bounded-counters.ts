@@ -84,6 +84,12 @@ export class BoundedCounters {
     if (this.#slots.bytes > this.#maxBytes) this.#shrinkBeside(slot, nowMs);
   }
 
+  /** Drops all counters whose keys begin with this. */
+  drop(start: string): void {
+    for (let slot = this.#slots.size - 1; slot >= 0; slot--)
+      if (this.#slots.keyAt(slot).startsWith(start)) this.#forget(slot, slot);
+  }
+
   clear(): void {
     this.#index = createKeyIndex(this.#maxCounters);
     this.#slots = new CounterSlots();

@@ -472,7 +472,7 @@ export class RedisBackend implements Backend {
    * @param more  the script's arguments after the clock
    */
   #call(
-    { keys, packed, nowMs, isMetered }: Batch,
+    { keys, packed, nowMs, isMetered, usageNames }: Batch,
     slot: number | undefined,
     more: readonly (string | number)[] = [],
   ): Promise<Buffer> {
@@ -481,7 +481,7 @@ export class RedisBackend implements Backend {
     if (isMetered && usage) {
       const usageKeys = usage.keysIn(this.#slotKeys.tag(slot));
       const [number = '', ttlMs = ''] = more.map(String);
-      const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1'];
+      const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1', ...usageNames];
       return this.#callScript(this.#options.script, args, slot);
     }
     const clocks = replay || more.length > 0 ? [clockMs] : [];

@@ -52,6 +52,8 @@ export interface Batch {
   readonly foreign: ForeignCounters | undefined;
   /** Some hits are usage. */
   readonly isMetered: boolean;
+  /** What usage is booked under besides keys: on a Cluster, these names may belong to other slots. */
+  readonly usageNames: readonly string[];
 }
 
 /** One independent operation, or all operations of a request that spends them as a set. */
@@ -94,6 +96,7 @@ export function encodeBatch(
   { resetKeyOf = noReset, foreign, metersUsage = false }: EncodeOptions = {},
 ): Batch {
   const keys = new BatchKeys();
+  const names = new BatchKeys();
   const limits: LimitTable = { few: [], places: new Map(), count: 0, numbers: [], nowMs, foreign };
   const runs = new Runs();
   const groups: Group[] = [];
@@ -104,6 +107,8 @@ export function encodeBatch(
     isMetered ||= isCounted;
     return isCounted;
   };
+  const placeOfUsage = ({ usageKey }: Operation, key: number): number =>
+    usageKey === undefined ? key : -names.intern(usageKey);
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
@@ -118,7 +123,7 @@ export function encodeBatch(
         const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
         packedRequests.addRecord(resetAt, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
-      if (hasNodes(operation)) packPath(operation, keys.intern(operation.usageKey ?? operation.key));
+      if (hasNodes(operation)) packPath(operation, placeOfUsage(operation, key));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
@@ -126,7 +131,7 @@ export function encodeBatch(
     const place = keys.intern(operation.key);
     if (hasNodes(operation)) {
       const tree = runs.findTree(place);
-      const usage = meters(operation) ? keys.intern(operation.usageKey ?? operation.key) : 0;
+      const usage = tree && meters(operation) ? placeOfUsage(operation, place) : 0;
       tree?.add(operation, number, placeOfLimit(limits, operation), usage);
       return tree !== undefined;
     }
@@ -160,12 +165,13 @@ export function encodeBatch(
     nowMs,
     foreign,
     isMetered,
+    usageNames: names.all,
   };
 }
 
 const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
 
-/** @param usage  the place of the name of its usage */
+/** @param usage  what its usage is booked under */
 function packPath({ share }: Operation, usage: number): void {
   const [first = 0, second = 0, third = 0] = share?.children ?? [];
   packedRequests.add(usage);
@@ -362,7 +368,7 @@ class OpenTree implements Tree {
     this.key = key;
   }
 
-  /** @param usage  the place of the name of its usage; 0 if it is none */
+  /** @param usage  what its usage is booked under; 0 if it is none */
   add(operation: Operation, number: number, limit: number, usage: number): void {
     const [first, second, third] = operation.share?.children ?? [];
     const places = { first: this.#place(first), second: this.#place(second), third: this.#place(third) };

@@ -107,8 +107,7 @@ function drawer(seed: number, from: readonly Limit[]) {
     if (hits < 0) return 'give_back';
     if (below(3) > 0) return 'spend';
     const kind = spend === 'each' ? oneOf(['charge', 'refund', 'forget', 'peek'] as const) : 'peek';
-    if (algorithm === 'fair_share' && kind === 'forget') return 'spend'; // memory keeps the children of a limit
-    if (algorithm === 'reservation' && kind === 'refund') return 'spend'; // in memory, no counter is left after a step
+    if (from === limits && algorithm === 'reservation' && kind === 'refund') return 'spend'; // as it was recorded
     return kind;
   };
   const operation = (spend: Spend, nowMs: number): Operation => {
@@ -175,7 +174,7 @@ async function runRound(seed: number, from: readonly Limit[], leapMs: number) {
     const requests = drawBatch(clock());
     const batch = encodeBatch(requests, clock(), { foreign: referenceCounters, metersUsage: true });
     const keys = [...batch.keys, 'usage', 'log'];
-    const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1'];
+    const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1', ...batch.usageNames];
     const replies = decodeBatch((await connection.callBuffer('EVALSHA', args)) as Buffer, batch); // it returns bytes
     hash.update(JSON.stringify([replies, await readBack(batch.keys), await takeUsage()]));
     operations += batch.operationCount;

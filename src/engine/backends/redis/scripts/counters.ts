@@ -1,7 +1,8 @@
 import { type Charge, MAX_COUNT, type State, type Step } from '../../../algorithms/limit.ts';
 import { CHECKED_NUMBERS } from '../../packed-state.ts';
 import { MAX_USAGE_ENTRIES } from '../../usage.ts';
-import { KEYS, redis, string, struct, table, tonumber, unpack } from './lua.ts';
+import { argumentAt } from './format.ts';
+import { ARGV, KEYS, redis, string, struct, table, tonumber, unpack } from './lua.ts';
 
 /**
  * What every script does with counters: a counter is a string, its state as little-endian doubles; that of a window on
@@ -140,17 +141,18 @@ const MAX_LOG_BYTES = 33_554_432;
  * the length of its name), then their names. That costs Redis a fraction of adding them one by one, which a full log
  * requires.
  *
- * @param places  the places of counters in KEYS
- * @param used    their hits, by these places
+ * @param places  of what it is booked under: see format.ts
+ * @param used    the hits, by these places
  */
-export function logUsage(nowMs: number, places: readonly number[], used: readonly number[]): void {
+export function logUsage(nowMs: number, places: readonly number[], used: Readonly<Record<number, number>>): void {
   const usageKey = KEYS[KEYS.length - 2] ?? '';
   const numbers: number[] = [Math.floor(nowMs / HOUR_MS), 0];
   const names: string[] = [];
   const count = places.length;
   for (let at = 0; at < count; at++) {
-    const key = KEYS[(places[at] ?? 0) - 1] ?? '';
-    const hits = used[(places[at] ?? 0) - 1] ?? 0;
+    const place = places[at] ?? 0;
+    const key = (place > 0 ? KEYS[place - 1] : ARGV[argumentAt.usage - place]) ?? '';
+    const hits = used[place] ?? 0;
     if (hits !== 0) {
       names[names.length] = key;
       numbers[numbers.length] = hits;

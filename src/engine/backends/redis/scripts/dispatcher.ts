@@ -98,14 +98,14 @@ function addReply(accepted: boolean, length: number, packed: string): void {
   parts = parts + 2;
 }
 
-/** Usage, by the places of counters in KEYS, which are also listed. */
-const used: number[] = [];
+/** Usage, by the places of what it is booked under, which are also listed. */
+const used: Record<number, number> = {};
 const usedPlaces: number[] = [];
 
-export function meter(key: number, hits: number): void {
-  const known = used[key - 1];
-  if (known === undefined) usedPlaces[usedPlaces.length] = key;
-  used[key - 1] = (known ?? 0) + hits;
+export function meter(place: number, hits: number): void {
+  const known = used[place];
+  if (known === undefined) usedPlaces[usedPlaces.length] = place;
+  used[place] = (known ?? 0) + hits;
 }
 
 function spendOnce(key: number, limit: ScriptLimit, hits: number, isMetered: boolean): void {
@@ -202,7 +202,7 @@ function spendTree(from: number): number {
     ];
     const next: Step = limit.algorithm.step(limit.numbers, path as unknown as State, nowMs, hits, true); // it takes nodes
     ttlMs = next.ttlMs;
-    if (usage > 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
+    if (usage !== 0) meter(usage, usedHits(false, hits, next.accepted, next.state));
     addAnswer(next.accepted ? outcomes.acceptedCharged : outcomes.refusedCharged, next.report as State); // it has one
   }
   writeNodes(key, names, nodes, nowMs, ttlMs + graceMs);

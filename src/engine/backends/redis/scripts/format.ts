@@ -11,7 +11,9 @@
  * clock       in ms since the epoch; empty: the server's own
  * settlement  only in a settlement: its number
  * keptMs      how long the number of the last settlement is kept, under the last of KEYS but the usage
- * usage       only if some hits are usage: its hash and its log are the last of KEYS
+ * usage       only if some hits are usage: its hash and its log are the last of KEYS, and names follow
+ *
+ * Usage is booked under a counter, by its place in KEYS, or under one of these names, by its negative place.
  */
 export const argumentAt = { packed: 0, clock: 1, settlement: 2, keptMs: 3, usage: 4 } as const;
 
@@ -24,7 +26,7 @@ export const runAt = { limit: 0, hits: 1, isMetered: 2, once: 3, repeated: 4, si
 /** Spends on a shared limit, in their order: how many children have hits, and how many spends follow. */
 export const treeAt = { key: 0, children: 1, spends: 2, size: 3 } as const;
 
-/** The place in KEYS of the name of its usage, 0 if it is none; the places of the children on its path, 0 for none. */
+/** What its usage is booked under, 0 if it is none; the places of the children on its path, 0 for none. */
 export const treeSpendAt = { limit: 0, hits: 1, usage: 2, first: 3, second: 4, third: 5, size: 6 } as const;
 
 /** The ids of the children on a path, 0 for none. */
@@ -35,8 +37,8 @@ export const requestAt = { spend: 0, count: 1, size: 2 } as const;
 
 /**
  * An operation: the place in `kinds`, signed hits, the place in `roles`. Then, if metered hits are given back, `heldAt`;
- * for a refund or a reset, `resetAt`; for a limit whose children share it, the place in KEYS of the name of its usage,
- * and `pathAt`.
+ * for a refund or a reset, `resetAt`; for a limit whose children share it, what its usage is booked under, and
+ * `pathAt`.
  */
 export const operationAt = { key: 0, limit: 1, hits: 2, kind: 3, role: 4, blocks: 5, isMetered: 6, size: 7 } as const;
 

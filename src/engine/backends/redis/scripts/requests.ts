@@ -47,7 +47,7 @@ interface ScriptHit extends Hit {
   readonly limit: ScriptLimit;
   /** The names of the nodes on its path; none if the limit is not shared. */
   readonly path: readonly string[] | undefined;
-  /** The place in KEYS of the name of its usage. */
+  /** What its usage is booked under. */
   readonly usage: number;
   /** Of a refund or a reset: see `resetAt`. */
   readonly resetKey: number;
