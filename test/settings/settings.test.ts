@@ -121,6 +121,7 @@ describe('values', () => {
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
+    ['ADMIN_IDENTITY_HEADER', ['a b', 'Authorization', 'cookie'], 'the name of a header such as x-auth-request-email'],
   ])('%s cannot be any of %j', (name, wrong, expected) => {
     expect(wrong.map((written) => problems({ [name]: written }))).toEqual(
       wrong.map((written) => [`${name} must be ${expected}, got '${written}'`]),
