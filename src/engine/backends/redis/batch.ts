@@ -95,8 +95,7 @@ export function encodeBatch(
   nowMs: number,
   { resetKeyOf = noReset, foreign, metersUsage = false }: EncodeOptions = {},
 ): Batch {
-  const keys = new BatchKeys();
-  const names = new BatchKeys();
+  const [keys, names] = [new BatchKeys(), new BatchKeys()];
   const limits: LimitTable = { few: [], places: new Map(), count: 0, numbers: [], nowMs, foreign };
   const runs = new Runs();
   const groups: Group[] = [];
@@ -107,8 +106,6 @@ export function encodeBatch(
     isMetered ||= isCounted;
     return isCounted;
   };
-  const placeOfUsage = ({ usageKey }: Operation, key: number): number =>
-    usageKey === undefined ? key : -names.intern(usageKey);
   const packGroup = (group: Group): void => {
     const { spend } = group.request;
     groups.push(group);
@@ -123,7 +120,7 @@ export function encodeBatch(
         const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
         packedRequests.addRecord(resetAt, { key: keys.intern(resetKeyOf(operation.key)), ms });
       }
-      if (hasNodes(operation)) packPath(operation, placeOfUsage(operation, key));
+      if (hasNodes(operation)) packPath(operation, placeOfUsage(operation, key, names));
     }
   };
   const joinRun = (operation: Operation, number: number): boolean => {
@@ -131,7 +128,7 @@ export function encodeBatch(
     const place = keys.intern(operation.key);
     if (hasNodes(operation)) {
       const tree = runs.findTree(place);
-      const usage = tree && meters(operation) ? placeOfUsage(operation, place) : 0;
+      const usage = tree && meters(operation) ? placeOfUsage(operation, place, names) : 0;
       tree?.add(operation, number, placeOfLimit(limits, operation), usage);
       return tree !== undefined;
     }
@@ -168,6 +165,10 @@ export function encodeBatch(
     usageNames: names.all,
   };
 }
+
+/** What the usage of an operation is booked under. */
+const placeOfUsage = ({ usageKey }: Operation, key: number, names: BatchKeys): number =>
+  usageKey === undefined ? key : -names.intern(usageKey);
 
 const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
 
