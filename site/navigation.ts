@@ -16,6 +16,8 @@ export const navigation: readonly NavigationGroup[] = [
     pages: [
       'protect-a-login',
       'penalties',
+      'responses',
+      'notify',
       'plans-and-quotas',
       'llm-tokens',
       'response-cost',
