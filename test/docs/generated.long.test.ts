@@ -27,7 +27,8 @@ test.each<[string, () => string | Promise<string>]>([
 
 test('docs/img contains only these drawings, and docs/scenarios one of each scenario', () => {
   const files = readdirSync(join(PROJECT, 'docs/img')).map((name) => `docs/img/${name}`);
-  expect(files.sort()).toEqual([...drawings.keys()].sort());
+  const measured = ['rates', 'slots'].map((what) => `docs/img/share-trees-${what}.svg`); // by a proof
+  expect(files.sort()).toEqual([...drawings.keys(), ...measured].sort());
   for (const name of scenarioNames)
     expect(readFileSync(join(PROJECT, pathOf(name)), 'utf8')).toMatch(/<title>.*fixed_window/);
 });

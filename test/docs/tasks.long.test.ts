@@ -59,22 +59,6 @@ async function behindEnvoy(page: string, edit: (config: string) => string, use: 
 
 const indented = (text: string, by: number): string => text.trimEnd().replace(/^(?=.)/gm, ' '.repeat(by));
 
-test('the route of docs/protect-a-login.md limits logins of an address and of an account, and nothing else', async () => {
-  const host = indented(envoyPart('protect-a-login', 'a virtual host'), 20);
-  const edit = (config: string) =>
-    config.replaceAll('domain: demo', 'domain: logins').replace(/^ {20}- name: everything\n.*?(?=\n\n)/ms, host);
-  await behindEnvoy('protect-a-login', edit, async (envoy) => {
-    const login = async (method: string, account: string) =>
-      (await fetch(`http://127.0.0.1:${envoy.portOf('10001')}/login`, { method, headers: { 'x-account': account } }))
-        .status;
-    const statuses: number[] = [];
-    for (let attempt = 0; attempt < 7; attempt++) statuses.push(await login('POST', `account-${attempt}`));
-    expect(statuses.slice(0, 5)).toEqual([200, 200, 200, 200, 200]);
-    expect(statuses.at(-1)).toBe(429);
-    for (let shown = 0; shown < 10; shown++) expect(await login('GET', 'ann')).toBe(200);
-  });
-});
-
 test('the headers of docs/plans-and-quotas.md select the plan', async () => {
   const limits = indented(envoyPart('plans-and-quotas', 'a route by headers'), 22);
   const edit = (config: string) =>

@@ -6,7 +6,7 @@ export const exceptions: readonly { readonly command: RegExp; readonly reason: s
   { command: /^helm diff\b/, reason: 'a plugin of helm' },
   { command: /^redis-cli\b/, reason: 'needs the Redis of the reader' },
   { command: /^curl .*GATEWAY/, reason: 'needs the gateway of the reader' },
-  { command: /^git (?:clone|worktree)\b/, reason: 'needs the network, or changes the checkout' },
+  { command: /^git (?:am|clone|worktree)\b/, reason: 'needs the network, or changes the checkout' },
   { command: /^cd \S+$/, reason: 'enters a checkout that the command before it makes' },
   { command: /^npm (?:publish|audit)\b/, reason: 'needs the registry and a published version' },
   { command: /^(?:cargo\b|git checkout f2fb157|go build -o service)/, reason: 'builds another project' },
