@@ -391,7 +391,7 @@ test('on a Cluster, hits of children are booked under names that belong to other
     const usageKey = `shared|${team}` as CounterKey; // any text will do
     return { ...spendOfLeaf('shared' as CounterKey, fairShareOf(100), leaf), metered: true, usageKey, ...how };
   };
-  const peek = { ...spendBy('a', 1, {}), kind: 'peek', metered: false } as const;
+  const peek = { ...spendBy('a', 1, {}), kind: 'peek', metered: undefined } as const;
   await eventually(async () => (await backend.run([peek], how))[0]?.code === 'OK'); // all nodes are connected
   const spends = [spendBy('a', 1, {}), spendBy('b', 2, {}), spendBy('a', 1, { kind: 'charge' })];
   expect(await backend.run([...spends, ...spends], how)).toMatchObject(
