@@ -3,7 +3,7 @@ import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../backends/redis/connect.ts';
-import { isLate, isOfScripts, isRefusal } from '../backends/redis/probe.ts';
+import { isLate, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
@@ -61,11 +61,9 @@ function openRedis(
   const redis = open({ ...own, option }, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
   redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
-  let isTested = false;
   const onUnavailable = (reason: string): void => {
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
     if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported
-    if (!isTested && isOfScripts(reason)) return; // the test tells what is possible without scripts
     onStoreEvent({ kind: 'refuses_calls', server, reason });
   };
   const usage = options.usage ? new RedisUsage(redis, keys.prefix) : undefined;
@@ -83,17 +81,11 @@ function openRedis(
     probe: {
       keys: createCounterKeys(keys.prefix, keys),
       onProblem(reason) {
-        const isFirst = !isTested;
-        isTested = true;
-        if (isFirst && isOfScripts(reason)) onUnavailable(reason);
         const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },
       onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
-      onLimited(reason) {
-        isTested = true;
-        onStoreEvent({ kind: 'counts_windows_only', server, reason });
-      },
+      onLimited: (reason) => onStoreEvent({ kind: 'counts_windows_only', server, reason }),
     },
   });
   const openShares: OpenBackends['openShares'] = async (terms) => {

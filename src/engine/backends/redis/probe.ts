@@ -122,7 +122,7 @@ const isOfServer = (reason: string): boolean =>
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis refused the script, and not every change. */
-export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
+const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);
