@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sidebarOf } from './navigation.ts';
 
-/** The Markdown of a page, below the folder of the site: the pages are served as Markdown, too. */
+/** Path of a page as Markdown, relative to the site. */
 export const markdownOf = (link: string): string => `${link.slice(1)}${link.endsWith('/') ? 'README' : ''}.md`;
 
 /**

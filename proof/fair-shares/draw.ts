@@ -4,7 +4,7 @@ import type { MeasuredTree, TreeRun } from './measure.ts';
 const WIDTH = 720;
 const HEIGHT = 460;
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 700, 64, 404];
-/** The axes: the least and the most, and where they have a line. */
+/** Bounds and grid lines of both axes. */
 const [LEAST, MOST] = [0.1, 200];
 const TICKS = [0.1, 1, 10, 100];
 const ink = { text: '#1f2328', pale: '#59636e', line: '#d0d7de', band: '#dafbe1', good: '#0969da', bad: '#cf222e' };

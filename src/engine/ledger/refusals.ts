@@ -153,7 +153,7 @@ export class Refusals implements KeptForCounters {
     }
     if (!isValid(nowMs - known.sinceMs, known)) return undefined;
     if (known.limit !== limit) {
-      if (!isSameLimit(known.limit, limit) && !isSameLimit(counted(known.limit), counted(limit))) return undefined;
+      if (!isSameLimit(counted(known.limit), counted(limit))) return undefined;
       if (known.limit.above === limit.above) known.limit = limit; // the next comparison is by identity
     }
     if (hits === 0 && !known.isAbove) return undefined;

@@ -62,7 +62,7 @@ class Answers {
   take(answer: WireDiscoveryResponse): { readonly refusal: string } | undefined {
     const outcome = this.#check(answer);
     this.#load(outcome);
-    void this.#learnLimitation();
+    this.#learnLimitation().catch(() => {}); // deciders report a store that cannot be opened
     return outcome.refusal.length === 0 ? undefined : { refusal: formatRefusal(outcome.refusal) };
   }
 

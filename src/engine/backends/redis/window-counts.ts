@@ -97,7 +97,7 @@ export class WindowCounts {
       ? readTime(replies[0])
       : (places.map((at) => shownTime(at, replies)).find(Boolean) ?? estimatedMs);
     const befores = windows.map((window, place) => {
-      const { at, isAlone, endMs } = places[place] as Placed; // one for each window; spread, it costs 5 us
+      const { at, isAlone, endMs } = places[place] as Placed; // one for each window; spreading it takes 5 µs
       return this.#readChange(window, { at, isAlone, endMs, replies, nowMs, isExact, slot });
     });
     return { nowMs, befores };
