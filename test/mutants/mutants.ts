@@ -280,8 +280,8 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(key);\n', ''],
-      ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
+      ['    this.#spent[key] = CLOSED;\n', ''],
+      ['  spend.hits === operation.hits &&\n', ''],
     ],
   },
   {

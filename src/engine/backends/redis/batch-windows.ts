@@ -77,7 +77,7 @@ export async function replyFrom(
     }
     for (const spent of spends) {
       const { operation, request } = spent;
-      const next = stepFrom(operation.limit, operation.hits, operation, { state, nowMs });
+      const next = stepFrom(operation, state, nowMs);
       state = next.state;
       put(spent, requests[request]?.receipts ? withTime(next.reply, nowMs) : next.reply);
     }

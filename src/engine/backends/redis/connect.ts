@@ -112,7 +112,7 @@ function forEachClient(connection: RedisConnection, use: (client: Redis) => void
  * After the first connection, attempts that take much longer than earlier ones are aborted and retried. On a Cluster
  * the first connection to any node counts: a lost node gets a new client for each attempt.
  */
-export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
+function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
   const hurry = ({ options }: Redis): void => {
     if (slowestMs === undefined) return;
@@ -201,7 +201,7 @@ const MAX_REDIRECTIONS = 4;
  * a master that it has just found, and it never reconnects after a failover that is announced during a connection
  * attempt.
  */
-export function mendSentinelClient(redis: Redis): void {
+function mendSentinelClient(redis: Redis): void {
   mendListeners(redis);
   outliveFailovers(redis);
 }

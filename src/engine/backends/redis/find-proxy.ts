@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isQuiet } from './connect.ts';
-import { Pipeline } from './pipeline.ts';
+import { Pipeline } from './commands.ts';
 
 /** Enough that a proxy with two servers has all of them on one in one of 32,768 cases. */
 const KEYS = 16;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Cluster } from 'ioredis';
 import { monotonicMs } from '../../../base/clock.ts';
 import type { CounterKey } from '../key.ts';
+import { DOUBLE_BYTES, dataView } from '../packed-state.ts';
 import {
   ABANDONED_MS,
   PAGE_ENTRIES,
@@ -11,7 +12,6 @@ import {
   type UsageSource,
 } from '../usage.ts';
 import type { RedisConnection } from './connect.ts';
-import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 import { answered } from './reason.ts';
 import { RedisRecords } from './records.ts';
 import { usageScript } from './script.ts';

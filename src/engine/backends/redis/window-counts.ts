@@ -4,7 +4,7 @@ import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import type { Operation } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import type { CountedWindow } from './batch-windows.ts';
-import { Pipeline } from './pipeline.ts';
+import { Pipeline } from './commands.ts';
 
 /** Sends commands to the node of a slot. */
 type SendCommands = (commands: Pipeline, slot: number) => Promise<readonly unknown[]>;

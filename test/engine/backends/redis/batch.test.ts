@@ -76,7 +76,7 @@ describe('independent spends', () => {
   /** The helper creates new limits, but a run needs the same one. */
   const [first, second] = [one, { ...other, limit: one.limit }];
   const runsOf = (...requests: readonly BatchRequest[]) =>
-    encodeBatch(requests, 0).runs.map(({ spends, repeated }) => spends.map((number, at) => repeated[at] ?? [number]));
+    encodeBatch(requests, 0).runs.map(({ counters }) => counters.map(({ numbers }) => numbers));
 
   test('form one run, with a count for a counter with several spends', () => {
     const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);

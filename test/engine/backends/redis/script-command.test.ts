@@ -1,6 +1,6 @@
 import slotOf from 'cluster-key-slot';
 import { Command } from 'ioredis';
-import { StoreCommand } from '../../../../src/engine/backends/redis/script.ts';
+import { StoreCommand } from '../../../../src/engine/backends/redis/commands.ts';
 import fc from '../../../helpers/property.ts';
 
 const SOCKET = {};
