@@ -301,7 +301,7 @@ const stores: readonly Mutants[] = [
       ['(hits > MAX_HITS ||', '(hits > 2 * MAX_HITS ||'],
       ['if (stoodMs < waitedMs * LATE_SHARE) return', 'return'],
       ['!isAnswer(error) && !isUnsent(error)', '!isAnswer(error)'],
-      ['this.#giveUp(request, reason, isSent)', 'this.#giveUp(request, reason)'],
+      ['unavailable(reason), isSent)', 'unavailable(reason))'],
     ],
   },
   {

@@ -122,6 +122,16 @@ export function readNodes(
   return counter.share ? joinNodes([own, ...childKeys(counter).map(read)]) : own;
 }
 
+/** The step of a spend from a state, with the decision about it. */
+export function stepOne(spend: Operation, state: State | undefined, nowMs: number) {
+  const { limit, hits } = spend;
+  const { step, describe } = algorithmFor(limit);
+  const next = step(limit, state, nowMs, hits, true, spend);
+  const outcome = { hits, accepted: next.accepted, charged: true };
+  const { state: after, ttlMs } = next;
+  return { state: after, ttlMs, decision: describe(limit, next.report ?? after, nowMs, outcome, spend) };
+}
+
 interface StepTimes {
   readonly nowMs: number;
   /** Receipts of charges up to then are void. */

@@ -3,7 +3,7 @@ import { type Decision, MAX_WINDOW_MS, type State } from '../../algorithms/limit
 import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import type { Backend, Fork, Operation, RunOptions } from '../backend.ts';
 import { type CounterKey, childKey, childKeys } from '../key.ts';
-import { readNodes, runOperations, type StepCounters } from '../steps.ts';
+import { readNodes, runOperations, type StepCounters, stepOne } from '../steps.ts';
 import type { MemoryUsage } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
@@ -130,11 +130,8 @@ const isPlainSpend = ({ kind, share, metered }: Operation, usage: MemoryUsage | 
   kind === 'spend' && !share && !(metered && usage);
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number): Decision {
-  const { key, limit, hits } = operation;
-  const { step, describe } = algorithmFor(limit);
-  const found = counters.find(key);
-  const next = step(limit, counters.stateAt(found, nowMs), nowMs, hits, true, operation);
-  counters.set(key, found, next, nowMs);
-  const outcome = { hits, accepted: next.accepted, charged: true };
-  return describe(limit, next.report ?? next.state, nowMs, outcome, operation);
+  const found = counters.find(operation.key);
+  const spent = stepOne(operation, counters.stateAt(found, nowMs), nowMs);
+  counters.set(operation.key, found, spent, nowMs);
+  return spent.decision;
 }

@@ -26,18 +26,17 @@ import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
-import { type CountedWindow, listWindows, replyFrom } from './batch-windows.ts';
 import { Batcher } from './batcher.ts';
 import { Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
-import { countPlainly } from './plain-counts.ts';
 import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
 import { answered, describeError, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
+import { findUnplain, listChanges, listWindows, replyFrom } from './window-batches.ts';
 import { readTime, WindowCounts } from './window-counts.ts';
 
 interface RedisBackendOptions {
@@ -331,7 +330,7 @@ export class RedisBackend implements Backend {
     return batcher;
   }
 
-  #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+  async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     if (this.#limitation !== undefined) return this.#countPlainly(requests, slot);
     if (this.#options.replay || !this.#leadsMs.has(slot) || !this.#findNode(slot))
       return this.#runScript(requests, slot);
@@ -339,7 +338,11 @@ export class RedisBackend implements Backend {
     const isPlain = (operation: Operation): boolean =>
       !this.#needsScript(operation) && this.#windows.isPlain(operation, nowMs);
     const windows = listWindows(requests, MOST_PLAIN_WINDOWS, isPlain);
-    return windows ? this.#sendWindows(requests, windows, slot) : this.#runScript(requests, slot);
+    if (!windows) return this.#runScript(requests, slot);
+    const calledAtMs = this.#options.monotonicMs();
+    const counted = await this.#windows.count(windows, slot);
+    this.#checkClock(slot, counted.nowMs, calledAtMs);
+    return replyFrom(requests, windows, counted, (alone, error) => this.#recount(alone, error, slot));
   }
 
   /** What needs a script to count an operation, even on a fixed window. */
@@ -348,18 +351,23 @@ export class RedisBackend implements Backend {
     return this.#options.usage && operation.metered ? 'usage' : undefined;
   }
 
+  /** Counts fixed windows where no script can run. */
   async #countPlainly(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const needs = (operation: Operation): string | undefined => findUnplain(operation) ?? this.#needsScript(operation);
+    const windows = listChanges(requests, needs);
     const calledAtMs = this.#options.monotonicMs();
-    const { nowMs, replies } = await countPlainly(this.#windows, requests, slot, {
-      needsScript: (operation) => this.#needsScript(operation),
-      failed: (error) => this.#unavailable(describeError(error)),
-      unsupported: (what, operation) => this.#unsupported(`${what} needs a script: ${this.#limitation}`, operation),
-    });
-    this.#checkClock(slot, nowMs, calledAtMs);
-    return replies;
+    const counted = await this.#windows.count(windows, slot, false);
+    this.#checkClock(slot, counted.nowMs, calledAtMs);
+    const replies = await replyFrom(requests, windows, counted, async (alone, error) =>
+      alone.map(() => [this.#unavailable(describeError(error))]),
+    );
+    return requests.map(({ operations }, request) =>
+      operations.map((operation, at) => replies[request]?.[at] ?? this.#unsupported(needs(operation), operation)),
+    );
   }
 
-  #unsupported(reason: string, { blocks, kind }: Operation): Unavailable {
+  #unsupported(what: string | undefined, { blocks, kind }: Operation): Unavailable {
+    const reason = `${what} needs a script: ${this.#limitation}`;
     if (blocks && kind === 'spend') {
       this.#lacked = reason;
       this.#probe?.refused(); // it may run by now
@@ -367,23 +375,15 @@ export class RedisBackend implements Backend {
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
 
-  async #sendWindows(
-    requests: readonly BatchRequest[],
-    windows: readonly CountedWindow[],
-    slot: number,
-  ): Promise<readonly Replies[]> {
-    const calledAtMs = this.#options.monotonicMs();
-    const counted = await this.#windows.count(windows, slot);
-    this.#checkClock(slot, counted.nowMs, calledAtMs);
-    return replyFrom(requests, windows, counted, async (alone, error) => {
-      if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
-      if (!isOverwritten(error)) return this.#runScript(alone, slot);
-      this.#listener?.doubted?.();
-      const known = alone.map(({ operations }) => this.#recall(operations));
-      const unknown = alone.filter((_, at) => !known[at]);
-      const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
-      return known.map((replies) => replies ?? counted.shift() ?? []);
-    });
+  /** Counts spends by a script that a plain command did not count. */
+  async #recount(alone: readonly BatchRequest[], error: Error, slot: number): Promise<readonly Replies[]> {
+    if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
+    if (!isOverwritten(error)) return this.#runScript(alone, slot);
+    this.#listener?.doubted?.();
+    const known = alone.map(({ operations }) => this.#recall(operations));
+    const unknown = alone.filter((_, at) => !known[at]);
+    const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
+    return known.map((replies) => replies ?? counted.shift() ?? []);
   }
 
   /** Runs operations by a script even while scripts are believed to be unavailable. */

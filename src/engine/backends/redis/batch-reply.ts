@@ -11,6 +11,7 @@ import {
 } from '../backend.ts';
 import { DOUBLE_BYTES, dataView } from '../packed-state.ts';
 import { describeShared } from '../shared-counters.ts';
+import { stepOne } from '../steps.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
 import { outcomes } from './scripts/format.ts';
 
@@ -82,9 +83,9 @@ export function decodeBatch(
   const repeatSteps = ({ spend }: Run, numbers: readonly number[], before: State): void => {
     let state = before.length > 0 ? before : undefined;
     for (const number of numbers) {
-      const next = stepFrom(spend, state, nowMs);
-      replies[number] = next.reply;
-      state = next.state;
+      const spent = stepOne(spend, state, nowMs);
+      replies[number] = spent.decision;
+      state = spent.state;
     }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
@@ -136,18 +137,5 @@ function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[],
 
 export const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
-
-/** Repeats a spend that Redis has run, from the same state at the same time. Returns the reply and the next state. */
-export function stepFrom(
-  spend: Operation,
-  state: State | undefined,
-  nowMs: number,
-): { readonly reply: Reply; readonly state: State } {
-  const { limit, hits } = spend;
-  const { step, describe } = algorithmFor(limit);
-  const next = step(limit, state, nowMs, hits, true, spend);
-  const outcome = { hits, accepted: next.accepted, charged: true };
-  return { reply: describe(limit, next.report ?? next.state, nowMs, outcome, spend), state: next.state };
-}
 
 const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';
