@@ -289,7 +289,7 @@ const stores: readonly Mutants[] = [
     tests: [operations],
     only: 'of token_bucket|a receipt has',
     changes: [
-      ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
+      ["kind === 'charge' ? 'regardless' : charged", 'charged'],
       ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
     ],
   },

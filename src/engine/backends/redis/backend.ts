@@ -28,7 +28,7 @@ import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import { Pipeline, StoreCommand } from './commands.ts';
-import { isQuiet, type RedisConnection } from './connect.ts';
+import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
@@ -212,7 +212,7 @@ export class RedisBackend implements Backend {
     const [node = '0', cursor = '0'] = after?.split(':') ?? [];
     if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
     if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.#limitation}`);
-    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
+    const nodes = masters(this.#redis);
     const server = nodes[Number(node)];
     if (!server) return { keys: [] };
     const pattern = `${this.#options.prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
@@ -231,7 +231,8 @@ export class RedisBackend implements Backend {
   }
 
   health(): BackendHealth {
-    const reason = this.#isUsable() && this.#isWhole() ? (this.#probe?.problem() ?? this.#lacked) : this.#lastError;
+    const isWhole = this.#isUsable() && masters(this.#redis).every(({ status }) => status === 'ready');
+    const reason = isWhole ? (this.#probe?.problem() ?? this.#lacked) : this.#lastError;
     return reason === undefined ? { ready: true } : { ready: false, reason };
   }
 
@@ -246,11 +247,10 @@ export class RedisBackend implements Backend {
    * @throws  Redis's reason why not even that is possible
    */
   async #limit(reason: string | undefined, key: CounterKey): Promise<void> {
-    if (reason !== undefined)
-      this.#leadsMs.set(
-        ONE_NODE,
-        (await this.#windows.test(key, ONE_NODE, this.#clock())) - this.#options.monotonicMs(),
-      );
+    if (reason !== undefined) {
+      const nodeMs = await this.#windows.test(key, ONE_NODE, this.#clock());
+      this.#leadsMs.set(ONE_NODE, nodeMs - this.#options.monotonicMs());
+    }
     this.#limitation = reason;
     this.#lacked = undefined;
   }
@@ -271,11 +271,6 @@ export class RedisBackend implements Backend {
 
   #isUsable(): boolean {
     return this.#redis.status === 'ready';
-  }
-
-  #isWhole(): boolean {
-    const redis = this.#redis;
-    return !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
   }
 
   #slotOf(key: string): number {
@@ -540,8 +535,7 @@ function createWriteTurn(redis: RedisConnection): (send: () => void) => void {
   const sendAll = (): void => {
     const sends = due;
     due = [];
-    const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
-    const streams = nodes.map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
+    const streams = masters(redis).map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
     for (const stream of streams) stream?.cork();
     try {
       for (const send of sends) send();

@@ -1,16 +1,7 @@
 import type { State } from '../../algorithms/limit.ts';
 import { algorithmFor } from '../../holds/limits.ts';
-import {
-  afterEarlierHits,
-  type Operation,
-  type Replies,
-  type Reply,
-  signedHits,
-  type TriedHits,
-  triedHits,
-} from '../backend.ts';
+import { describeRun, type Operation, type Replies, type Reply, type TriedHits, triedHits } from '../backend.ts';
 import { DOUBLE_BYTES, dataView } from '../packed-state.ts';
-import { describeShared } from '../shared-counters.ts';
 import { stepOne } from '../steps.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
 import { outcomes } from './scripts/format.ts';
@@ -89,18 +80,16 @@ export function decodeBatch(
     }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
-    const { limit, shared } = operation;
+    const { limit, kind, shared } = operation;
     const report = nextNumbers();
     const reason = reasons.get(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
     const { accepted, charged } = outcomeOf(outcome);
-    const hits = tried?.cumulative ?? signedHits(operation); // as in the script
-    const how = operation.kind === 'charge' ? 'regardless' : charged;
-    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
-    const decision = shared
-      ? describeShared(limit, shared, report, ownNowMs, decided)
-      : algorithmFor(limit).describe(limit, report, nowMs, decided, operation);
-    return tried ? afterEarlierHits(decision, tried) : decision;
+    const done = { accepted, charged: kind === 'charge' ? 'regardless' : charged } as const;
+    if (!shared) return describeRun(operation, report, nowMs, done, tried);
+    const { windowStartMs } = shared; // it may have ended since the counter was named
+    const withinMs = Math.min(ownNowMs, windowStartMs + limit.windowMs - 1);
+    return describeRun(operation, [windowStartMs, report[0] ?? 0], withinMs, done, tried);
   };
   for (const run of runs) {
     for (const { numbers } of run.counters)
@@ -137,5 +126,3 @@ function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[],
 
 export const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
-
-const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Cluster, type Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Monotonic } from '../../../base/clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { isQuiet, type RedisConnection } from './connect.ts';
+import { isQuiet, masters, type RedisConnection } from './connect.ts';
 
 /** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
@@ -137,7 +137,7 @@ export class RedisInvalidations implements Invalidations {
    */
   #connect(): void {
     if (this.#subscriber || this.#isClosed || !this.#canPublish()) return;
-    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master').filter(isReady) : [this.#redis];
+    const nodes = masters(this.#redis).filter(isReady);
     const node = nodes[Math.floor(Math.random() * nodes.length)];
     if (!node) return;
     const subscriber = node.duplicate(subscriberOptions);

@@ -71,6 +71,13 @@ describe('a batch', () => {
   });
 });
 
+test('a decision that arrives after the window of a shared counter is still one of that window', () => {
+  const shared = { windowStartMs: 60_000, ttlMs: 60_000 };
+  const batch = encodeBatch([request({ ...hit('a', 1, 10), shared })], 120_500);
+  const [[decision] = []] = decodeBatch(pack([120_500, 3, 1, 4]), batch);
+  expect(decision).toMatchObject({ code: 'OK', hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1 });
+});
+
 describe('independent spends', () => {
   const [one, other] = [hit('a', 2, 10), hit('b', 2, 10)];
   /** The helper creates new limits, but a run needs the same one. */
