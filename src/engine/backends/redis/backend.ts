@@ -459,7 +459,7 @@ export class RedisBackend implements Backend {
     const usageKeys = isMetered && usage ? usage.keysIn(this.#slotKeys.tag(slot)) : [];
     const isPlain = !replay && settlement.length === 0 && usageKeys.length === 0;
     const [number = '', keptMs = ''] = settlement.map(String);
-    const more = isPlain ? [] : [replay ? String(batch.nowMs) : '', number, keptMs];
+    const more: string[] = isPlain ? [] : [replay ? String(batch.nowMs) : '', number, keptMs];
     if (usageKeys.length > 0) more.push('1', ...usageNames);
     const keyCount = String(keys.length + usageKeys.length);
     return this.#callScript(script, [keyCount, ...keys, ...usageKeys, packed, ...more], slot);

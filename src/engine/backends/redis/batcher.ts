@@ -1,6 +1,6 @@
 import type { Monotonic } from '../../../base/clock.ts';
 import { type Eventual, Later } from '../../../base/later.ts';
-import type { Operation, Recall, Replies, Unavailable } from '../backend.ts';
+import type { Recall, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
 import { MAX_CALL_WORK, measureWork, StoreWork } from '../store-work.ts';

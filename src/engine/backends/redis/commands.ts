@@ -17,8 +17,8 @@ function encode(name: string, args: readonly (string | Buffer)[]): string {
 
 /** A text of ASCII is its own octets. */
 function octetsOf(arg: string | Buffer): string {
-  if (typeof arg !== 'string') return arg.latin1Slice();
-  return Buffer.byteLength(arg) === arg.length ? arg : Buffer.from(arg).latin1Slice();
+  if (typeof arg !== 'string') return arg.toString('latin1');
+  return Buffer.byteLength(arg) === arg.length ? arg : Buffer.from(arg).toString('latin1');
 }
 
 /** A command whose texts in the reply are `Buffer`s. */
