@@ -82,10 +82,6 @@ export class RedisBackend implements Backend {
   readonly #probe: Probe | undefined;
   readonly #slotKeys: SlotKeys;
   readonly #windows: WindowCounts;
-  /** Why no script can run, so that only fixed windows are counted. */
-  #limitation: string | undefined;
-  /** What could not be counted for that reason. */
-  #lacked: string | undefined;
   /** By slot; without a Cluster, the one of `ONE_NODE`. */
   readonly #batchers = new Map<number, Batcher>();
   /** The nodes of slots, as last found. */
@@ -141,8 +137,8 @@ export class RedisBackend implements Backend {
       createProbe({
         ...options.probe,
         redis,
-        run: (all, how) => (this.#limitation === undefined ? this.run(all, how) : this.#runAlone(all, how)),
-        limit: (reason, key) => this.#limit(reason, key),
+        run: (all, how) => (this.limitation() === undefined ? this.run(all, how) : this.#runAlone(all, how)),
+        testPlain: (key) => this.#testPlain(key),
       });
   }
 
@@ -170,7 +166,7 @@ export class RedisBackend implements Backend {
     const [first] = operations;
     if (!first) return true;
     if (!this.#isUsable()) return false;
-    if (this.#limitation !== undefined) {
+    if (this.limitation() !== undefined) {
       const outcome = await within(timeoutMs, this.#countPlainly([{ operations, spend: 'each' }], ONE_NODE));
       return 'value' in outcome || !isUnsent(new Error(outcome.reason)); // what may have been counted is assumed to be
     }
@@ -198,7 +194,7 @@ export class RedisBackend implements Backend {
     if (refusal !== undefined) return failed(refusal);
     const commands = new Pipeline();
     addReads(commands, counters);
-    const isTold = this.#limitation === undefined;
+    const isTold = this.limitation() === undefined;
     if (isTold) commands.add('TIME');
     const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
     if ('reason' in reply) return failed(describeError(reply.reason));
@@ -211,7 +207,7 @@ export class RedisBackend implements Backend {
   async list(after: string | undefined, count: number): Promise<CounterPage> {
     const [node = '0', cursor = '0'] = after?.split(':') ?? [];
     if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
-    if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.#limitation}`);
+    if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.limitation()}`);
     const nodes = masters(this.#redis);
     const server = nodes[Number(node)];
     if (!server) return { keys: [] };
@@ -232,27 +228,17 @@ export class RedisBackend implements Backend {
 
   health(): BackendHealth {
     const isWhole = this.#isUsable() && masters(this.#redis).every(({ status }) => status === 'ready');
-    const reason = isWhole ? (this.#probe?.problem() ?? this.#lacked) : this.#lastError;
+    const reason = isWhole ? this.#probe?.problem() : this.#lastError;
     return reason === undefined ? { ready: true } : { ready: false, reason };
   }
 
   limitation(): string | undefined {
-    return this.#limitation;
+    return this.#probe?.limitation();
   }
 
-  /**
-   * Counts fixed windows alone from now on, for this reason, or everything.
-   *
-   * @param key  of a scratch counter
-   * @throws  Redis's reason why not even that is possible
-   */
-  async #limit(reason: string | undefined, key: CounterKey): Promise<void> {
-    if (reason !== undefined) {
-      const nodeMs = await this.#windows.test(key, ONE_NODE, this.#clock());
-      this.#leadsMs.set(ONE_NODE, nodeMs - this.#options.monotonicMs());
-    }
-    this.#limitation = reason;
-    this.#lacked = undefined;
+  async #testPlain(key: CounterKey): Promise<void> {
+    const nodeMs = await this.#windows.test(key, ONE_NODE, this.#clock());
+    this.#leadsMs.set(ONE_NODE, nodeMs - this.#options.monotonicMs());
   }
 
   async close(): Promise<void> {
@@ -326,7 +312,7 @@ export class RedisBackend implements Backend {
   }
 
   async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    if (this.#limitation !== undefined) return this.#countPlainly(requests, slot);
+    if (this.limitation() !== undefined) return this.#countPlainly(requests, slot);
     if (this.#options.replay || !this.#leadsMs.has(slot) || !this.#findNode(slot))
       return this.#runScript(requests, slot);
     const nowMs = this.#nodeTime(slot);
@@ -362,11 +348,8 @@ export class RedisBackend implements Backend {
   }
 
   #unsupported(what: string | undefined, { blocks, kind }: Operation): Unavailable {
-    const reason = `${what} needs a script: ${this.#limitation}`;
-    if (blocks && kind === 'spend') {
-      this.#lacked = reason;
-      this.#probe?.refused(); // it may run by now
-    }
+    const reason = `${what} needs a script: ${this.limitation()}`;
+    if (blocks && kind === 'spend') this.#probe?.lacks(reason);
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
 
@@ -466,18 +449,16 @@ export class RedisBackend implements Backend {
   }
 
   /** @param args  the number of keys, the keys, the arguments */
-  async #callScript(
-    { sha1, text }: Script,
-    args: readonly (string | Buffer)[],
-    slot: number,
-  ): Promise<Buffer> {
+  async #callScript({ sha1, text }: Script, args: readonly (string | Buffer)[], slot: number): Promise<Buffer> {
     const calledAtMs = this.#options.monotonicMs();
+    const send = (name: string, script: string) =>
+      this.#redis.sendCommand(new StoreCommand(name, [script, ...args], slot));
     let reply: unknown;
     try {
-      reply = await this.#redis.sendCommand(new StoreCommand('EVALSHA', [sha1, ...args], slot));
+      reply = await send('EVALSHA', sha1);
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      reply = await this.#redis.callBuffer('EVAL', text, ...args); // it did not run: safe to retry
+      reply = await send('EVAL', text); // it did not run: safe to retry
     }
     if (!Buffer.isBuffer(reply)) throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
     this.#checkClock(slot, readClock(reply), calledAtMs);

@@ -18,12 +18,12 @@ export interface ProbeOptions {
   /** The script runs again after a failure. */
   readonly onUsable: () => void;
   /**
-   * Counts fixed windows alone, for this reason, or everything.
+   * Tests whether fixed windows can be counted without a script.
    *
    * @param key  of a scratch counter
    * @throws  Redis's reason why that is impossible
    */
-  readonly limit: (reason: string | undefined, key: CounterKey) => Promise<void>;
+  readonly testPlain: (key: CounterKey) => Promise<void>;
   /** Called with each new reason. */
   readonly onLimited: (reason: string) => void;
 }
@@ -45,7 +45,7 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, limit: limitTo }: ProbeOptions) {
+export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, testPlain }: ProbeOptions) {
   const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
@@ -57,17 +57,19 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
   let limitation: string | undefined;
+  let lacked: string | undefined;
 
   /** @returns  why not even fixed windows can be counted */
-  const limitCounts = async (reason: string | undefined): Promise<string | undefined> => {
+  const limitCounts = async (reason: string | undefined): Promise<readonly string[]> => {
     try {
-      await limitTo(reason, keys(limit, randomUUID(), []));
+      if (reason !== undefined) await testPlain(keys(limit, randomUUID(), []));
     } catch (error) {
-      return describeError(error);
+      return [describeError(error)];
     }
     if (reason !== undefined && reason !== limitation) onLimited(reason);
     limitation = reason;
-    return undefined;
+    lacked = undefined;
+    return [];
   };
   /** Why the server cannot count; nothing if it can, at least fixed windows. */
   const test = async (): Promise<readonly string[]> => {
@@ -76,9 +78,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = proxy ?? reasons.map(withoutPrefixes).find(isOfScripts);
     const isSame = reason === undefined && (limitation === undefined || reasons.length > 0);
-    if (redis.isCluster || isSame) return reasons;
-    const failure = await limitCounts(reason);
-    return failure === undefined ? [] : [failure];
+    return redis.isCluster || isSame ? reasons : limitCounts(reason);
   };
 
   const run = async (): Promise<void> => {
@@ -102,9 +102,16 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   redis.on('ready', () => void run());
   return {
     /** Why Redis cannot count; undefined if it can. */
-    problem: () => problem,
+    problem: () => problem ?? lacked,
+    /** Why only fixed windows are counted; undefined if everything is. */
+    limitation: () => limitation,
     /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
+    /** Notes what could not be counted for that reason; it may be by now. */
+    lacks(what: string): void {
+      lacked = what;
+      runSoon();
+    },
     close(): void {
       isClosed = true;
       clearTimeout(retry);
