@@ -96,7 +96,7 @@ export function describeRun(
 }
 
 /** The same on the count that the earlier hits would have made. */
-function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
+export function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };
 }

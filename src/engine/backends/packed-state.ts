@@ -24,7 +24,9 @@ export function packNumbers(numbers: readonly number[]): Buffer {
 export function unpackState(packed: Buffer): State | undefined {
   if (packed.length === 0 || packed.length % DOUBLE_BYTES !== 0) return undefined;
   const view = dataView(packed);
-  const state = Array.from({ length: packed.length / DOUBLE_BYTES }, (_, at) => view.getFloat64(at * DOUBLE_BYTES, true));
+  const state = Array.from({ length: packed.length / DOUBLE_BYTES }, (_, at) =>
+    view.getFloat64(at * DOUBLE_BYTES, true),
+  );
   return state.slice(0, CHECKED_NUMBERS).every(isPlausible) ? state : undefined;
 }
 

@@ -111,7 +111,9 @@ test('a wildcard stands for values of its own key and domain alone', () => {
   });
   overrides.replace([one('*', { wildcard: true }), one('a*')]);
   expect(overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'customer', value: 'b' }])?.override.wildcard).toBe(true);
-  expect(overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'customer', value: 'a*' }])?.override.wildcard).toBeUndefined();
+  expect(
+    overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'customer', value: 'a*' }])?.override.wildcard,
+  ).toBeUndefined();
   expect(overrides.of({ kind: 'no_rule' }, 'other', [{ key: 'customer', value: 'b' }])).toBeUndefined();
   expect(overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'user', value: 'b' }])).toBeUndefined();
 });

@@ -148,9 +148,18 @@ export class RedisInvalidations implements Invalidations {
         if (this.#subscriber === subscriber) then(...args);
       };
     subscriber.on('error', () => {}); // the other connection reports the same errors
-    subscriber.on('ready', ifCurrent(() => this.#subscribe()));
-    subscriber.on('end', ifCurrent(() => this.#drop()));
-    subscriber.on('message', ifCurrent((channel: string, text: string) => this.#receive(channel, text)));
+    subscriber.on(
+      'ready',
+      ifCurrent(() => this.#subscribe()),
+    );
+    subscriber.on(
+      'end',
+      ifCurrent(() => this.#drop()),
+    );
+    subscriber.on(
+      'message',
+      ifCurrent((channel: string, text: string) => this.#receive(channel, text)),
+    );
   }
 
   /** Closes the connection, which may be dead; the next beat opens another one. */

@@ -17,7 +17,9 @@ export function findLoneSpend([request, other]: readonly BatchRequest[]): LoneSp
   if (!request || other || request.spend !== 'each' || request.operations.length !== 1) return undefined;
   const operation = request.operations[0] as Operation; // there is one
   const { kind, limit, shared } = operation;
-  return kind === 'spend' && isRateLimit(limit) && !shared ? { operation, limit, receipts: request.receipts } : undefined;
+  return kind === 'spend' && isRateLimit(limit) && !shared
+    ? { operation, limit, receipts: request.receipts }
+    : undefined;
 }
 
 /** Returns the ARGV[1] of scripts/lone.ts. @param nowMs  this process's clock, around which calendar windows are computed */

@@ -46,10 +46,7 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * is not ready. A probe that only reads would miss the latter.
  */
 export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, testPlain }: ProbeOptions) {
-  const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
-    const key = keys(limit, String(at), []);
-    return { kind: 'charge', key, limit, hits: 1, blocks: false };
-  });
+  const charges = listCharges(keys, redis.isCluster ? CLUSTER_KEYS : 1);
   let problem: string | undefined = NOT_YET;
   let isProbing = false;
   /** Since the probe began, a call was refused, or the connection was replaced. */
@@ -118,6 +115,12 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     },
   };
 }
+
+const listCharges = (keys: CounterKeys, length: number): readonly RequestOperation[] =>
+  Array.from({ length }, (_, at) => {
+    const key = keys(limit, String(at), []);
+    return { kind: 'charge', key, limit, hits: 1, blocks: false };
+  });
 
 /** Enough that a proxy with two servers has all of them on one in one of 32,768 cases. */
 const PROXY_KEYS = 16;

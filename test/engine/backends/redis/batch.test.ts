@@ -130,6 +130,9 @@ describe('independent spends', () => {
     const calendar = calendarWindowOf(10, 'DAY', 'UTC');
     const onCalendar = operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true);
     const { runs, groups } = encodeBatch([request(onCalendar), request(onCalendar)], 0);
-    expect([runs.map(({ counters }) => counters.flatMap(({ numbers }) => numbers)), groups.map((group) => group.first)]).toEqual([[[0]], [1]]);
+    expect([
+      runs.map(({ counters }) => counters.flatMap(({ numbers }) => numbers)),
+      groups.map((group) => group.first),
+    ]).toEqual([[[0]], [1]]);
   });
 });

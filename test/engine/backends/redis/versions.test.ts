@@ -75,12 +75,9 @@ async function previous({ clock }: InstanceOptions): Promise<Instance> {
 
 async function present({ clock, replay = false }: InstanceOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
-  const ledger: Ledger = ledgerOf(
-    new RedisBackend(await openReady(server), clock, { replay }),
-    {
-      ...{ clock, monotonicMs, instance: randomUUID() },
-    },
-  );
+  const ledger: Ledger = ledgerOf(new RedisBackend(await openReady(server), clock, { replay }), {
+    ...{ clock, monotonicMs, instance: randomUUID() },
+  });
   closing.push(() => ledger.close());
   return { debit: async (request, timeoutMs) => ledger.debit(request, { spend: 'each', timeoutMs }) };
 }
