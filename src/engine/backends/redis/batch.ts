@@ -82,13 +82,7 @@ export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, op
     encoder.add(request, operationCount);
     operationCount += request.operations.length;
   }
-  const { runs, trees, groups, isMetered } = encoder;
-  return {
-    ...{ requests, operationCount, runs, trees, groups, nowMs, isMetered },
-    keys: encoder.keys.all,
-    packed: packNumbers(encoder.pack()),
-    usageNames: encoder.names.all,
-  };
+  return encoder.finish(requests, operationCount);
 }
 
 /** Operations are numbered through all requests of the batch. */
@@ -130,13 +124,24 @@ class Encoder {
     }
   }
 
-  pack(): readonly number[] {
-    const numbers = [this.#limitCount].concat(this.#limitNumbers);
-    numbers.push(this.runs.length);
+  finish(requests: readonly BatchRequest[], operationCount: number): Batch {
+    const numbers = [this.#limitCount, ...this.#limitNumbers, this.runs.length];
     for (const run of this.runs) packRun(numbers, run);
     numbers.push(this.trees.length);
     for (const tree of this.trees) tree.pack(numbers);
-    return numbers.concat(this.#groupNumbers);
+    for (const number of this.#groupNumbers) numbers.push(number);
+    return {
+      keys: this.keys.all,
+      packed: packNumbers(numbers),
+      requests,
+      operationCount,
+      runs: this.runs,
+      trees: this.trees,
+      groups: this.groups,
+      nowMs: this.#nowMs,
+      isMetered: this.isMetered,
+      usageNames: this.names.all,
+    };
   }
 
   #addGroup(group: Group): void {
@@ -279,14 +284,17 @@ function addRecord<P extends object>(
 class Names {
   readonly all: string[] = [];
   readonly #places = new Map<string, number>();
+  #last: string | undefined;
+  #lastPlace = 0;
 
   /** From 1. */
   placeOf(name: string): number {
+    if (name === this.#last) return this.#lastPlace; // calls of a turn often share a key
     const known = this.#places.get(name);
-    if (known !== undefined) return known;
-    const place = this.all.push(name);
-    this.#places.set(name, place);
-    return place;
+    this.#last = name;
+    this.#lastPlace = known ?? this.all.push(name);
+    if (known === undefined) this.#places.set(name, this.#lastPlace);
+    return this.#lastPlace;
   }
 }
 

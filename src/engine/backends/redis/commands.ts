@@ -7,18 +7,18 @@ import { Command, type Redis } from 'ioredis';
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 function encode(name: string, args: readonly (string | Buffer)[]): string {
-  let octets = `*${args.length + 1}\r\n$${name.length}\r\n${name}\r\n`;
+  let octets = `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
+  let texts = '';
   for (const arg of args) {
-    const own = octetsOf(arg);
-    octets += `$${own.length}\r\n${own}\r\n`;
+    const isText = typeof arg === 'string';
+    if (isText) texts += arg;
+    octets += `\r\n$${arg.length}\r\n${isText ? arg : arg.toString('latin1')}`;
   }
-  return octets;
-}
-
-/** A text of ASCII is its own octets. */
-function octetsOf(arg: string | Buffer): string {
-  if (typeof arg !== 'string') return arg.toString('latin1');
-  return Buffer.byteLength(arg) === arg.length ? arg : Buffer.from(arg).toString('latin1');
+  if (Buffer.byteLength(texts) === texts.length) return `${octets}\r\n`; // texts of ASCII are their octets
+  return encode(
+    name,
+    args.map((arg) => Buffer.from(arg as string)), // or a buffer
+  );
 }
 
 /** A command whose texts in the reply are `Buffer`s. */
