@@ -118,22 +118,21 @@ function forEachClient(connection: RedisConnection, use: (client: Redis) => void
  */
 function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
-  const hurry = ({ options }: Redis): void => {
-    if (slowestMs === undefined) return;
-    options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
-  };
-  const watch = (redis: Redis): void => {
+  forEachClient(connection, (redis) => {
     let startedMs = performance.now();
-    hurry(redis);
+    const hurry = (): void => {
+      if (slowestMs === undefined) return;
+      redis.options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
+    };
+    hurry();
     redis.on('connecting', () => {
       startedMs = performance.now();
     });
     redis.on('connect', () => {
       slowestMs = Math.max(slowestMs ?? 0, performance.now() - startedMs);
-      hurry(redis);
+      hurry();
     });
-  };
-  forEachClient(connection, watch);
+  });
 }
 
 /** Up to a tenth more, so that a fleet does not connect simultaneously. */
