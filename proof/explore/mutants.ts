@@ -105,7 +105,7 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/backends/redis/invalidations.ts',
     depth: 9,
     changes: [
-      ['if (!wasLive) listener.missed();', ''],
+      ['if (!wasLive) this.#listener.missed();', ''],
       ['this.#beatAtMs < BEAT_LOST_MS', 'this.#beatAtMs < 10 * BEAT_LOST_MS'],
     ],
   },

@@ -3,7 +3,6 @@ import { type Spend, unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { fixedWindowOf, slidingWindowLogOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
@@ -15,7 +14,7 @@ let store: Backend;
 beforeAll(async () => {
   redis = await startRedis();
   operator = await openReady(redis);
-  store = new RedisBackend(await openReady(redis), Date.now, { foreign: referenceCounters });
+  store = new RedisBackend(await openReady(redis), Date.now);
 });
 afterAll(async () => {
   await store.close();

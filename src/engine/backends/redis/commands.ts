@@ -1,25 +1,57 @@
-import type { Redis } from 'ioredis';
-import { StoreCommand } from './script.ts';
+import { Command, type Redis } from 'ioredis';
+
+/**
+ * A command as octets, which are the characters of the text. ioredis would measure and copy every argument several
+ * times if one of them is a `Buffer`, and a batch has hundreds.
+ *
+ * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
+ */
+function encode(name: string, args: readonly (string | Buffer)[]): string {
+  let octets = `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
+  let texts = '';
+  for (const arg of args) {
+    const isText = typeof arg === 'string';
+    if (isText) texts += arg;
+    octets += `\r\n$${arg.length}\r\n${isText ? arg : arg.toString('latin1')}`;
+  }
+  if (Buffer.byteLength(texts) === texts.length) return `${octets}\r\n`; // texts of ASCII are their octets
+  return encode(
+    name,
+    args.map((arg) => Buffer.from(arg as string)), // or a buffer
+  );
+}
+
+/** A command whose texts in the reply are `Buffer`s. */
+export class StoreCommand extends Command {
+  readonly #slot: number | undefined;
+
+  /** @param slot  of its keys on a Cluster, if it is known */
+  constructor(name: string, args: (string | Buffer)[], slot?: number) {
+    super(name, [], { replyEncoding: null });
+    this.args = args; // set here, since the constructor of ioredis would copy and convert each one
+    this.#slot = slot;
+  }
+
+  override getSlot(): number {
+    return this.#slot ?? super.getSlot();
+  }
+
+  override toWritable(): Buffer {
+    return Buffer.from(encode(this.name, this.args as (string | Buffer)[]), 'latin1'); // those of the constructor
+  }
+}
 
 /** Commands that are sent with one write. */
 export class Pipeline {
-  #text = '';
-  #encoding: BufferEncoding = 'latin1'; // faster, for texts of ASCII
+  #octets = '';
   #count = 0;
 
   get count(): number {
     return this.#count;
   }
 
-  /** @see https://redis.io/docs/latest/develop/reference/protocol-spec/ */
   add(name: string, ...args: readonly string[]): void {
-    this.#text += `*${args.length + 1}\r\n$${name.length}\r\n${name}`;
-    for (const arg of args) {
-      const octets = Buffer.byteLength(arg);
-      if (octets !== arg.length) this.#encoding = 'utf8';
-      this.#text += `\r\n$${octets}\r\n${arg}`;
-    }
-    this.#text += '\r\n';
+    this.#octets += encode(name, args);
     this.#count++;
   }
 
@@ -33,7 +65,7 @@ export class Pipeline {
   send(redis: Redis): Promise<readonly unknown[]> {
     if (this.#count === 0) return Promise.resolve([]); // no reply would come
     return new Promise((resolve, reject) => {
-      const command = new PipelineCommand(Buffer.from(this.#text, this.#encoding), this.#count, resolve, reject);
+      const command = new PipelineCommand(this.#octets, this.#count, resolve, reject);
       const { commandQueue, condition } = redis as unknown as Internals;
       const queued = commandQueue.length;
       redis.sendCommand(command);
@@ -56,16 +88,16 @@ interface Internals {
 /** Whether Redis refused to run a command, and so has not run it. */
 const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
 
-class PipelineCommand extends StoreCommand {
-  readonly #octets: Buffer;
+class PipelineCommand extends Command {
+  readonly #octets: string;
 
   constructor(
-    octets: Buffer,
+    octets: string,
     count: number,
     resolve: (replies: readonly unknown[]) => void,
     reject: (error: unknown) => void,
   ) {
-    super('pipeline', []);
+    super('pipeline', [], { replyEncoding: null });
     this.#octets = octets;
     const replies: unknown[] = [];
     this.resolve = (reply: unknown) => {
@@ -78,6 +110,6 @@ class PipelineCommand extends StoreCommand {
   }
 
   override toWritable(): Buffer {
-    return this.#octets;
+    return Buffer.from(this.#octets, 'latin1');
   }
 }
