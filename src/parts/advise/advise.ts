@@ -1,8 +1,8 @@
 import { count, counted, percent, share } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { findNamedRow } from '../../engine/holds/limits.ts';
-import type { AdvisedLimit, Proposal, RuleAdvice } from '../../operate/answers/advice.ts';
 import { spanText } from '../replay/report.ts';
+import type { AdvisedLimit, Proposal, RuleAdvice } from './answers.ts';
 import { clientsBehind, groupKeys, type KeyGroups, totalWeight, weightAbove } from './groups.ts';
 import { type AdviceOptions, keyShare, propose, rounded } from './propose.ts';
 import type { FollowedKey, ObservedRule } from './rule-sketch.ts';

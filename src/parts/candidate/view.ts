@@ -2,7 +2,7 @@ import { rfc3339 } from '../../base/times.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import { describeTop } from '../../operate/admin/top-keys.ts';
-import type { TriedCandidate, TriedKeys, TriedRule } from '../../operate/answers/rules.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from './report.ts';
 
 const MAX_SHOWN_RULES = 500;

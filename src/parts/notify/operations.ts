@@ -6,10 +6,10 @@ import { operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import type { ListedNotification, NotificationList } from '../../operate/answers/notifications.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import type { ProcessContext } from '../../serve/parts/process-context.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ListedNotification, NotificationList } from './answers.ts';
 import type { Found, Notified } from './open.ts';
 import { Webhook } from './webhook.ts';
 

@@ -5,7 +5,8 @@ import { command, count, type ServiceFlags, type Surroundings } from '../../cli/
 import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import type { ListedShare, ShareList, SiteList, SitePortion } from '../../operate/answers/sites.ts';
+import type { SiteList } from '../../operate/answers/sites.ts';
+import type { ListedShare, ShareList, SitePortion } from './answers.ts';
 
 /** Adds the command that shows the sites, and each site's part of the limits. */
 export function addSitesCommand(program: Command, surroundings: Surroundings): void {

@@ -1,4 +1,6 @@
 import { monotonicMs } from '../../base/clock.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { noPeerCounts, type SitesReport } from '../../operate/observe/site-counts.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 import { at } from '../../serve/parts/http.ts';
@@ -10,7 +12,7 @@ import { openSiteChannel, type SiteChannel, startSiteServer } from './channel.ts
 import { createOwnLimits, Lender } from './lender.ts';
 import { LowCounters } from './low-counters.ts';
 import { MeasuredError } from './measured-error.ts';
-import { reportShared, type SharedReport } from './shared-counters.ts';
+import { reportShared, type SharedQuestion, type SharedReport } from './shared-counters.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
 
@@ -71,12 +73,14 @@ export const openSites =
             errorBound: error.bound,
           };
         },
-        /** At most `count` of the counters that were exchanged recently. */
-        asked: ({ count }: { readonly count: number }): Promise<SharedReport> =>
-          reportShared(
-            { ...common, counters: () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)] },
-            count,
-          ),
+        /** At most `count` of the counters that were exchanged recently, of these domains if they are given. */
+        asked({ count, domains }: SharedQuestion): Promise<SharedReport> {
+          const tree = core.decider.rules();
+          const isOf = ({ key }: { readonly key: CounterKey }): boolean =>
+            !domains || (tree !== undefined && domains.includes(findCounter(tree, key, core.decider)?.domain ?? ''));
+          const recent = () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)];
+          return reportShared({ ...common, counters: () => recent().filter(isOf) }, count);
+        },
       };
     });
   };

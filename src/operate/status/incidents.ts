@@ -21,12 +21,16 @@ export interface Outcomes {
 export const offeredOf = ({ passed, refused, degraded, undecided }: Outcomes): number =>
   passed + refused + degraded + undecided;
 
+/** What is counted so far: requests by outcome, and those without a decision by reason. */
+export interface Counted {
+  readonly totals: Outcomes;
+  readonly undecidedBy: Readonly<Record<string, number>>;
+}
+
 /** What one second adds. */
-export interface Second {
+export interface Second extends Counted {
   readonly nowMs: number;
   readonly outcomes: Outcomes;
-  /** Requests without a decision so far, by reason. */
-  readonly undecidedBy: Readonly<Record<string, number>>;
   /** The store does not answer, or a node of it is not called. */
   readonly isStoreAway: boolean;
   readonly lastSuccessAtMs?: number | undefined;
@@ -52,7 +56,12 @@ export interface Incident {
 }
 
 /** An incident, as a control process keeps it for its successor. */
-export type KeptIncident = { -readonly [F in keyof Incident]: Incident[F] } & { lastMs: number; offeredSince: number };
+export type KeptIncident = { -readonly [F in keyof Incident]: Incident[F] } & {
+  lastMs: number;
+  offeredSince: number;
+  /** Of an outage: what was counted when it was last gathered. */
+  counted?: Counted;
+};
 
 /** The incidents of the last day. */
 export class Incidents {
@@ -60,7 +69,7 @@ export class Incidents {
   readonly #keep: (all: readonly KeptIncident[]) => void;
   #kept = '';
   #before: Second | undefined;
-  #undecidedBy: Second['undecidedBy'] = {};
+  #undecidedBy: Counted['undecidedBy'] = {};
   /** Calls of deciders that ended which are told of in an incident. */
   #lostTold: number | undefined;
 
@@ -73,9 +82,20 @@ export class Incidents {
     this.#keep = keep;
   }
 
-  /** What was counted before, since a control process before this one has told of it. */
-  begin(undecidedBy: Second['undecidedBy']): void {
-    this.#undecidedBy = undecidedBy;
+  /** Adds to an outage that goes on what has been counted since the control process before this one gathered it. */
+  begin(now: Counted, nowMs: number): void {
+    this.#undecidedBy = now.undecidedBy;
+    const outage = this.#all.findLast(({ kind, untilMs }) => kind === 'outage' && untilMs === undefined);
+    if (!outage?.counted) return;
+    const { totals, undecidedBy } = outage.counted;
+    const missed = {
+      passed: Math.max(now.totals.passed - totals.passed, 0),
+      refused: Math.max(now.totals.refused - totals.refused, 0),
+      degraded: Math.max(now.totals.degraded - totals.degraded, 0),
+      undecided: Math.max(now.totals.undecided - totals.undecided, 0),
+    };
+    if (missed.degraded + missed.undecided > 0) outage.lastMs = nowMs;
+    addRequests(outage, missed, addedReasons(undecidedBy, now.undecidedBy), nowMs);
   }
 
   /** To be called once a second. */
@@ -152,12 +172,18 @@ export class Incidents {
   }
 }
 
-function addSecond(outage: KeptIncident, second: Second, before: Readonly<Record<string, number>>): void {
-  const { nowMs, outcomes, undecidedBy, isStoreAway, lastSuccessAtMs } = second;
+function addSecond(outage: KeptIncident, second: Second, before: Counted['undecidedBy']): void {
+  const { nowMs, outcomes, totals, undecidedBy, isStoreAway, lastSuccessAtMs } = second;
   if (isStoreAway && !outage.wasStoreAway) {
     outage.wasStoreAway = true;
     outage.sinceMs = Math.min(outage.sinceMs, lastSuccessAtMs ?? outage.sinceMs);
   }
+  outage.counted = { totals, undecidedBy };
+  addRequests(outage, outcomes, addedReasons(before, undecidedBy), nowMs);
+}
+
+/** Requests after the last one that was affected count only if another one follows. */
+function addRequests(outage: KeptIncident, outcomes: Outcomes, by: Incident['by'], nowMs: number): void {
   outage.offeredSince += offeredOf(outcomes);
   if (outage.lastMs === nowMs) {
     outage.offered += outage.offeredSince;
@@ -165,11 +191,14 @@ function addSecond(outage: KeptIncident, second: Second, before: Readonly<Record
   }
   outage.undecided += outcomes.undecided;
   outage.degraded += outcomes.degraded;
-  const added = Object.entries(undecidedBy).map(([reason, count]) => [reason, count - (before[reason] ?? 0)] as const);
-  outage.by = addReasons(outage.by, Object.fromEntries(added));
+  outage.by = sumReasons(outage.by, by, 1);
 }
 
-const addReasons = (one: Incident['by'], other: Incident['by']): Incident['by'] => {
-  const sums = Object.keys({ ...one, ...other }).map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)] as const);
+/** A process that has ended took what it had counted with it. */
+const addedReasons = (before: Incident['by'], now: Incident['by']): Incident['by'] => sumReasons(now, before, -1);
+
+const sumReasons = (one: Incident['by'], other: Incident['by'], sign: 1 | -1): Incident['by'] => {
+  const names = Object.keys({ ...one, ...other });
+  const sums = names.map((name) => [name, (one[name] ?? 0) + sign * (other[name] ?? 0)] as const);
   return Object.fromEntries(sums.filter(([, count]) => count > 0));
 };

@@ -6,9 +6,9 @@ import {
   type KeptIncident,
   type Outcomes,
   offeredOf,
-} from '../../../src/operate/console/incidents.ts';
-import { describeSituation, incidentText } from '../../../src/operate/console/situation.ts';
-import { StoreLatency } from '../../../src/operate/console/store-latency.ts';
+} from '../../../src/operate/status/incidents.ts';
+import { describeSituation, incidentText } from '../../../src/operate/status/situation.ts';
+import { StoreLatency } from '../../../src/operate/status/store-latency.ts';
 
 const START_MS = Date.parse('2026-11-29T01:15:00Z');
 const NONE: Outcomes = { passed: 0, refused: 0, degraded: 0, undecided: 0 };
@@ -31,6 +31,7 @@ class Day {
   readonly #latency = new StoreLatency();
   readonly #minute: Event[] = [];
   readonly #by: Record<string, number> = {};
+  readonly #totals: Record<keyof Outcomes, number> = { ...NONE };
   #restarts = 0;
   #lastSuccessAtMs = START_MS;
   nowMs = START_MS;
@@ -44,6 +45,8 @@ class Day {
     this.nowMs += 1_000 + (event.jumpMs ?? 0);
     this.#minute.push(event);
     for (const [reason, count] of Object.entries(event.by ?? {})) this.#by[reason] = (this.#by[reason] ?? 0) + count;
+    for (const [outcome, count] of Object.entries(event.outcomes ?? {}))
+      this.#totals[outcome as keyof Outcomes] += count;
     this.#restarts += event.restarts ?? 0;
     if (!event.away) this.#lastSuccessAtMs = this.nowMs;
     this.#latency.gather({}, event.away ? undefined : (event.storeMs ?? 0.4));
@@ -51,6 +54,7 @@ class Day {
       nowMs: this.nowMs,
       outcomes: { ...NONE, ...event.outcomes },
       undecidedBy: { ...this.#by },
+      totals: { ...this.#totals },
       isStoreAway: event.away ?? false,
       lastSuccessAtMs: this.#lastSuccessAtMs,
       isStoreSlow: this.#latency.isSlowerThan(15),
@@ -222,16 +226,30 @@ test('incidents outlive the process that gathers them', () => {
   };
   const one = (nowMs: number, store: number) => ({
     ...{ ...second, nowMs },
-    ...{ outcomes: { ...NONE, undecided: 2 }, undecidedBy: { store } },
+    ...{ outcomes: { ...NONE, undecided: 2 }, totals: { ...NONE, undecided: store }, undecidedBy: { store } },
   });
   const first = new Incidents([], (all) => {
     kept = structuredClone(all);
   });
   first.gather(one(START_MS + 1_000, 2));
   const next = new Incidents(kept);
-  next.begin({ store: 2 }); // deciders report what they have counted since their start
-  next.gather(one(START_MS + 5_000, 4));
-  expect(next.list()).toMatchObject([{ kind: 'outage', sinceMs: START_MS, undecided: 4, by: { store: 4 } }]);
+  const unseen = { passed: 3, undecided: 50 }; // while no control process was there
+  next.begin({ totals: { ...NONE, ...unseen }, undecidedBy: { store: 50 } }, START_MS + 4_000); // since the deciders' start
+  const at = { kind: 'outage', sinceMs: START_MS };
+  expect(next.list()).toMatchObject([{ ...at, offered: 53, undecided: 50, by: { store: 50 } }]);
+  next.gather(one(START_MS + 5_000, 52));
+  expect(next.list()).toMatchObject([{ ...at, offered: 55, undecided: 52, by: { store: 52 } }]);
+});
+
+test('an outage keeps what was counted by a decider that has ended', () => {
+  const known: KeptIncident = {
+    ...{ kind: 'outage', sinceMs: START_MS, lastMs: START_MS, offered: 9, undecided: 9, degraded: 0, by: { store: 9 } },
+    ...{ wasStoreAway: true, times: 1, offeredSince: 0 },
+    counted: { totals: { ...NONE, undecided: 9 }, undecidedBy: { store: 9 } },
+  };
+  const next = new Incidents([known]);
+  next.begin({ totals: { ...NONE, undecided: 4 }, undecidedBy: { store: 4 } }, START_MS + 1_000);
+  expect(next.list()).toMatchObject([{ offered: 9, undecided: 9, by: { store: 9 } }]);
 });
 
 test('undecided requests come before the store, and both before refusals', () => {

@@ -1,11 +1,11 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import type { AdminOptions } from '../admin/options.ts';
-import type { Scope } from '../admin/scope.ts';
-import { describeOverride, type Shown, shownEntries } from '../admin/shown.ts';
-import type { TimelineMark } from '../answers/service.ts';
-import type { CandidateFacts } from '../candidate/book.ts';
-import type { StoreFacts } from '../observe/table.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import type { Scope } from '../../operate/admin/scope.ts';
+import { describeOverride, type Shown, shownEntries } from '../../operate/admin/shown.ts';
+import type { CandidateFacts } from '../../operate/candidate/book.ts';
+import type { StoreFacts } from '../../operate/observe/table.ts';
+import type { TimelineMark } from './answers.ts';
 
 const DAY_MS = 86_400_000;
 const MAX_MARKS = 200;

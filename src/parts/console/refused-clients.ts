@@ -1,10 +1,11 @@
 import type { Hash } from '../../base/hashed.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { describeTop, mergeRules, type RefusedTop } from '../admin/top-keys.ts';
-import type { RefusedClient, ShownKey } from '../answers/views.ts';
-import { encodedEntries } from '../sketches/top-name.ts';
+import { describeTop, mergeRules, type RefusedTop } from '../../operate/admin/top-keys.ts';
+import type { ShownKey } from '../../operate/answers/views.ts';
+import { encodedEntries } from '../../operate/sketches/top-name.ts';
+import { type Range, Series } from '../../operate/status/series.ts';
+import type { RefusedClient } from './answers.ts';
 import { Episode } from './episode.ts';
-import { type Range, Series } from './series.ts';
 
 /** The most clients that are followed: about 2 kB each, besides their descriptors. */
 const MAX_CLIENTS = 200;

@@ -9,29 +9,26 @@ import { domainAsJson, ruleAsJson, scheduleAsJson } from '../../engine/rules/mat
 import { listRules as rulesOf } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import type { Reload } from '../../engine/rules/reload/reload.ts';
-import { type ApiOperation, operation } from '../admin/api.ts';
-import { text } from '../admin/parameters.ts';
-import { ApiProblem } from '../admin/problem.ts';
-import type { Scope } from '../admin/scope.ts';
-import type { Answers } from '../answers/all.ts';
-import type { Illustration } from '../answers/rules.ts';
-import { type Live, MAX_READERS } from './live.ts';
-import type { SeriesView } from './rule-series.ts';
-import { type ConsoleOptions, chooseView, findRule, NAMED_NOTE, seriesOperations } from './series-operations.ts';
-import { statusOperation } from './status.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import { text } from '../../operate/admin/parameters.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { chooseView, type Scope, type View } from '../../operate/admin/scope.ts';
+import type { Answers } from '../../operate/answers/all.ts';
+import type { Illustration } from './answers.ts';
+import { type Feed, MAX_READERS } from './feed.ts';
+import { type FeedOptions, findRule, NAMED_NOTE, seriesOperations } from './series-operations.ts';
 
 /** The most rules listed in one response. */
 const MAX_LISTED_RULES = 20_000;
 const MAX_PROBLEMS = 200;
 
-/** Operations that the console adds to the admin API: series, rules, and a stream of snapshots. */
-export const consoleOperations = (options: ConsoleOptions): readonly ApiOperation[] => [
+/** Operations of the console: series, rules, and a stream of snapshots. */
+export const consoleOperations = (options: FeedOptions): readonly ApiOperation[] => [
   ...seriesOperations(options),
   ...stateOperations(options),
-  statusOperation(options),
 ];
 
-function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
+function stateOperations(options: FeedOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/rules', {
       summary: 'the rules in force, and the problems of newer ones',
@@ -46,7 +43,7 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
       domains: 'selected',
       answers:
         'Operations on counters, the time of their calls, and the size of keys and states in the last whole minute, estimated from one call in 16; rules named by callers are left out.',
-      answer: ({ scope }) => ({ costs: options.live.costs.last.filter(({ rule }) => scope.hasRule(rule)) }),
+      answer: ({ scope }) => ({ costs: options.feed.costs.last.filter(({ rule }) => scope.hasRule(rule)) }),
     }),
     operation('GET /api/v1/rules/illustration', {
       summary: 'what a limit on a rate decides about example requests, for a drawing',
@@ -56,33 +53,25 @@ function stateOperations(options: ConsoleOptions): readonly ApiOperation[] {
       answers: 'Requests over three windows, with the hits that the counter had before each.',
       answer: ({ query }) => illustrationFor(options, query),
     }),
-    operation('GET /api/v1/instances', {
-      summary: 'the instances on the same Redis',
-      need: 'open',
-      domains: 'any',
-      answers:
-        'Instances that reported in the last 20 seconds, the oldest first; without Redis, only the one that answers.',
-      answer: () => listInstances(options),
-    }),
     operation('GET /api/v1/events', {
       summary: 'a snapshot of the service, once a second',
       need: 'open',
       domains: 'selected',
       answers: `Server-sent events. \`refusedClients\` is there for clients that may see values. ${NAMED_NOTE}`,
       produces: 'text/event-stream',
-      answer: ({ request, ...call }) => eventsPage(options.live, request.method !== 'HEAD', chooseView(call)),
+      answer: ({ request, ...call }) => eventsPage(options.feed, request.method !== 'HEAD', chooseView(call)),
     }),
   ];
 }
 
-function eventsPage(live: Live, isFollowed: boolean, view: SeriesView): Page {
-  if (live.readers >= MAX_READERS) throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
+function eventsPage(feed: Feed, isFollowed: boolean, view: View): Page {
+  if (feed.readers >= MAX_READERS) throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
   return {
     status: 200,
     contentType: 'text/event-stream',
     headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // else nginx would buffer snapshots
     body: 'retry: 1000\n\n',
-    ...(isFollowed && { follow: (output) => live.follow(output, view) }),
+    ...(isFollowed && { follow: (output) => feed.follow(output, view) }),
   };
 }
 
@@ -92,7 +81,7 @@ const illustrationQuery = fields(
 );
 
 function illustrationFor(
-  { rules, clock }: ConsoleOptions,
+  { rules, clock }: FeedOptions,
   { rule: path, limit: at = 0 }: ValueOf<typeof illustrationQuery>,
 ): Illustration {
   const limit = findRule(rules(), path)?.limits[at]?.limit;
@@ -131,16 +120,7 @@ function illustrate(limit: Limit, nowMs: number): Illustration | undefined {
   return { windowMs, windows: 3, capacity, hits, arrivals };
 }
 
-async function listInstances({ heartbeat, self }: ConsoleOptions): Promise<Answers['GET /api/v1/instances']> {
-  if (!heartbeat) return { instances: [self()] };
-  try {
-    return { instances: await heartbeat.list() };
-  } catch (error) {
-    throw new ApiProblem(503, `Redis cannot be reached: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
-function listRules({ rules, sourced, clock }: ConsoleOptions, scope: Scope): Answers['GET /api/v1/rules'] {
+function listRules({ rules, sourced, clock }: FeedOptions, scope: Scope): Answers['GET /api/v1/rules'] {
   const tree = rules();
   const last = sourced.lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;

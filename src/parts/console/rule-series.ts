@@ -1,8 +1,8 @@
-import type { Scope } from '../admin/scope.ts';
-import { type RuleCounts, takePeaks } from '../observe/rule-counts.ts';
+import type { View } from '../../operate/admin/scope.ts';
+import { type RuleCounts, takePeaks } from '../../operate/observe/rule-counts.ts';
+import { type Range, Series } from '../../operate/status/series.ts';
 import { Episode } from './episode.ts';
 import { allRuleFields } from './rule-fields.ts';
-import { type Range, Series } from './series.ts';
 
 type RuleField = (typeof allRuleFields)[number];
 
@@ -13,9 +13,6 @@ const isLevel = allRuleFields.map((field) => levels.has(field));
 const PASSED = allRuleFields.indexOf('passed');
 const REFUSED = allRuleFields.indexOf('refused');
 const HELD = allRuleFields.indexOf('held');
-
-/** The names that a client may see: all, without those that contain callers' values, or those of some domains. */
-export type SeriesView = 'values' | 'hidden' | Scope;
 
 /** The name for the sum of all rules whose names contain callers' values, in place of these names. */
 export const NAMED_BY_CALLERS = '(limits named by callers)';
@@ -96,7 +93,7 @@ export class AllRuleSeries {
   }
 
   /** The rates of the rules that were hit in the last second. */
-  active(view: SeriesView): readonly RuleRates[] {
+  active(view: View): readonly RuleRates[] {
     return Array.from(
       [...this.#active].filter((rule) => this.#isShown(rule, view)),
       (rule): RuleRates => [rule, ...Array.from(this.#byRule.get(rule)?.rates ?? [], rounded)],
@@ -104,7 +101,7 @@ export class AllRuleSeries {
   }
 
   /** The rules that refused most in the last minute. */
-  refusingMost(count: number, view: SeriesView, nowMs: number): readonly RefusingRule[] {
+  refusingMost(count: number, view: View, nowMs: number): readonly RefusingRule[] {
     const all = Array.from(this.#byRule, ([rule, { series, episode }]) => ({
       rule,
       refused: series.minuteSum(REFUSED),
@@ -118,18 +115,18 @@ export class AllRuleSeries {
   }
 
   /** One column for each of the rule's fields; undefined: the rule has no series, or may not be shown. */
-  columns(rule: string, range: Range, view: SeriesView): Readonly<Record<string, readonly number[]>> | undefined {
+  columns(rule: string, range: Range, view: View): Readonly<Record<string, readonly number[]>> | undefined {
     const entry = this.#byRule.get(rule);
     if (!entry || !this.#isShown(rule, view)) return undefined;
     const fields = allRuleFields.slice(0, entry.counts.length);
     return Object.fromEntries(fields.map((field, at) => [field, entry.series.column(range, at)]));
   }
 
-  names(view: SeriesView): readonly string[] {
+  names(view: View): readonly string[] {
     return [...this.#byRule.keys()].filter((rule) => this.#isShown(rule, view));
   }
 
-  #isShown(rule: string, view: SeriesView): boolean {
+  #isShown(rule: string, view: View): boolean {
     if (typeof view === 'object') return view.hasRule(rule);
     return view === 'values' ? rule !== NAMED_BY_CALLERS : this.#byRule.get(rule)?.isOpen === true;
   }

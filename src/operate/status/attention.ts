@@ -3,28 +3,20 @@ import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions, KnownFinding, SourcedRules } from '../admin/options.ts';
+import type { View } from '../admin/scope.ts';
 import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
 import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
 import { failingText, type WorkReport } from '../observe/work-state.ts';
-import type { Incident, Incidents } from './incidents.ts';
-import type { AllRuleSeries, SeriesView } from './rule-series.ts';
-import type { ServiceSeries } from './service-series.ts';
+import type { Gatherer } from './gatherer.ts';
+import type { Incident } from './incidents.ts';
 import { describeSituation, incidentText } from './situation.ts';
 import type { StoreLatency } from './store-latency.ts';
-
-/** What is gathered once a second. */
-interface Gathered {
-  readonly service: ServiceSeries;
-  readonly rules: AllRuleSeries;
-  readonly latency: StoreLatency;
-  readonly incidents: Incidents;
-}
 
 /** The situation and what needs attention, for the status and for the console. */
 export type Attention = Pick<Status, 'situation' | 'findings' | 'incidents' | 'lastMinute' | 'store' | 'rules'>;
 
-export function describeAttention(options: AdminOptions, gathered: Gathered, isFor: SeriesView): Attention {
-  const { service, incidents, rules: series } = gathered;
+export function describeAttention(options: AdminOptions, gathered: Gatherer, isFor: View): Attention {
+  const { service, incidents } = gathered;
   const nowMs = options.clock();
   const store = describeStore(options, gathered.latency);
   const rules = describeRules(options.sourced, typeof isFor !== 'object');
@@ -39,7 +31,7 @@ export function describeAttention(options: AdminOptions, gathered: Gathered, isF
     isReady: options.isReady(),
     undecidedBy: service.undecidedBy(),
     incidents: all,
-    refusing: typeof isFor === 'object' ? undefined : series.refusingMost(1, isFor, nowMs)[0]?.rule,
+    refusing: typeof isFor === 'object' ? undefined : options.refusing(isFor),
     ofProxies: problemsOf(true),
     ...{ others, nowMs, lastMinute, store, rules },
   });

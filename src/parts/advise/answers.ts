@@ -115,7 +115,7 @@ const ruleAdvice = fields(
 export type RuleAdvice = ValueOf<typeof ruleAdvice>;
 
 /** The advice on all limits. */
-export const advice = fields({
+const advice = fields({
   limits: listOf(ruleAdvice),
   /** Limits without advice, one text each. */
   skipped: listOf(text),
@@ -123,3 +123,5 @@ export const advice = fields({
   warnings: listOf(text),
 });
 export type Advice = ValueOf<typeof advice>;
+
+export const adviceAnswers = { 'GET /api/v1/advice': advice };

@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
 import type { StandingOverride } from '../../../src/engine/decide/overrides.ts';
-import { Timeline, type TimelineState } from '../../../src/operate/console/timeline.ts';
+import { Timeline, type TimelineState } from '../../../src/parts/console/timeline.ts';
 
 const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;

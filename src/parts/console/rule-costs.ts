@@ -1,5 +1,5 @@
-import type { RuleCost } from '../answers/rules.ts';
-import type { RuleCounts } from '../observe/rule-counts.ts';
+import type { RuleCounts } from '../../operate/observe/rule-counts.ts';
+import type { RuleCost } from './answers.ts';
 
 const STEPS_OF_A_MINUTE = 60;
 

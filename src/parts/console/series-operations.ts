@@ -1,36 +1,31 @@
 import { fields, oneOf, type ValueOf } from '../../base/shape.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { Client } from '../admin/access.ts';
-import { type ApiOperation, operation } from '../admin/api.ts';
-import type { AdminOptions } from '../admin/options.ts';
-import { DESCRIPTOR_QUERY, readDescriptor, text } from '../admin/parameters.ts';
-import { ApiProblem } from '../admin/problem.ts';
-import type { Scope } from '../admin/scope.ts';
-import { shownBy } from '../admin/shown.ts';
-import type { Columns, Instance, SeriesAnswer } from '../answers/service.ts';
-import { type HistoryRange, type HistorySource, historyRangeNames, historyRanges } from './history.ts';
-import type { Heartbeat } from './instances.ts';
-import type { Live } from './live.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { DESCRIPTOR_QUERY, readDescriptor, text } from '../../operate/admin/parameters.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { chooseView, type View } from '../../operate/admin/scope.ts';
+import { shownBy } from '../../operate/admin/shown.ts';
+import type { Gatherer } from '../../operate/status/gatherer.ts';
+import {
+  type HistoryRange,
+  type HistorySource,
+  historyRangeNames,
+  historyRanges,
+} from '../../operate/status/history.ts';
+import { type Range, rangeNames, ranges } from '../../operate/status/series.ts';
+import { serviceFields } from '../../operate/status/service-series.ts';
+import type { Columns, SeriesAnswer } from './answers.ts';
+import type { Feed } from './feed.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
-import { MAX_RULES, NAMED_BY_CALLERS, type SeriesView } from './rule-series.ts';
-import { type Range, rangeNames, ranges } from './series.ts';
-import { serviceFields } from './service-series.ts';
+import { MAX_RULES, NAMED_BY_CALLERS } from './rule-series.ts';
 
 /** What the console's operations need of the service. */
-export interface ConsoleOptions extends AdminOptions {
-  readonly live: Live;
+export interface FeedOptions extends AdminOptions {
+  readonly feed: Feed;
+  readonly gathered: Gatherer;
   /** Undefined: there is no history beyond the memory of this process. */
   readonly history: () => HistorySource | undefined;
-  /** Undefined: instances cannot list each other. */
-  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
-  /** This instance. */
-  readonly self: () => Instance;
-}
-
-/** Which names of rules a client sees. */
-export function chooseView({ client, scope }: { readonly client: Client; readonly scope: Scope }): SeriesView {
-  if (!client.seesValues) return 'hidden';
-  return scope.hasAll ? 'values' : scope;
 }
 
 export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
@@ -49,7 +44,7 @@ const seriesQuery = fields(
 type SeriesQuery = ValueOf<typeof seriesQuery>;
 
 /** Operations for what happened over time. */
-export function seriesOperations(options: ConsoleOptions): readonly ApiOperation[] {
+export function seriesOperations(options: FeedOptions): readonly ApiOperation[] {
   return [
     operation('GET /api/v1/series', {
       summary: 'what the service, one rule, or a refused client did over time; kept in memory since the start',
@@ -65,7 +60,8 @@ export function seriesOperations(options: ConsoleOptions): readonly ApiOperation
       domains: 'selected',
       answers: `For each rule a list per field, the oldest second first. ${NAMED_NOTE}`,
       answer: (call) => {
-        const { rules: series, startedAtMs } = options.live;
+        const { rules: series } = options.feed;
+        const { startedAtMs } = options.gathered;
         const view = chooseView(call);
         const rules = series.names(view).map((rule) => [rule, series.columns(rule, '60s', view) ?? {}] as const);
         const { stepMs } = ranges['60s'];
@@ -78,7 +74,7 @@ export function seriesOperations(options: ConsoleOptions): readonly ApiOperation
       domains: 'selected',
       answers: 'Changes since the start of the process, the oldest first, 200 at most.',
       answer: ({ client, scope }) => ({
-        marks: options.live.timeline.marks(shownBy(client.seesValues, options.hash), scope),
+        marks: options.feed.timeline.marks(shownBy(client.seesValues, options.hash), scope),
       }),
     }),
   ];
@@ -89,7 +85,7 @@ export function findRule(tree: RuleTree | undefined, path: string): Rule | undef
   return undefined;
 }
 
-async function readSeries(options: ConsoleOptions, view: SeriesView, query: SeriesQuery): Promise<SeriesAnswer> {
+async function readSeries(options: FeedOptions, view: View, query: SeriesQuery): Promise<SeriesAnswer> {
   const ofMemory = rangeNames.find((name) => name === (query.range ?? '60s'));
   const ofHistory = historyRangeNames.find((name) => name === query.range);
   const isOfClient = query.descriptor !== undefined;
@@ -100,7 +96,7 @@ async function readSeries(options: ConsoleOptions, view: SeriesView, query: Seri
       problem === undefined ? 400 : 503,
       problem ?? `the query is not valid: the range ${query.range} needs PROMETHEUS_URL`,
     );
-  const { startedAtMs } = options.live;
+  const { startedAtMs } = options.gathered;
   return {
     range: ofMemory,
     stepMs: ranges[ofMemory].stepMs,
@@ -115,22 +111,22 @@ async function readSeries(options: ConsoleOptions, view: SeriesView, query: Seri
 
 /** The series in memory. */
 function keptSeries(
-  { live }: ConsoleOptions,
-  view: SeriesView,
+  { feed, gathered }: FeedOptions,
+  view: View,
   { rule, descriptor }: SeriesQuery,
   name: Range,
 ): Columns {
-  if (rule === undefined) return live.service.columns(name);
-  if (descriptor === undefined) return live.rules.columns(rule, name, view) ?? {};
+  if (rule === undefined) return gathered.service.columns(name);
+  if (descriptor === undefined) return feed.rules.columns(rule, name, view) ?? {};
   const entries = readDescriptor(descriptor);
-  const refused = view !== 'hidden' ? live.clients.refusedOf(rule, entries, name) : undefined;
+  const refused = view !== 'hidden' ? feed.clients.refusedOf(rule, entries, name) : undefined;
   return refused ? { refused } : {};
 }
 
 /** Reads the series in Prometheus. @returns the reason why there are none, or undefined if it is not asked */
 async function readHistory(
-  { history, rules, live }: ConsoleOptions,
-  view: SeriesView,
+  { history, rules, gathered }: FeedOptions,
+  view: View,
   { rule: path }: SeriesQuery,
   name: HistoryRange,
 ): Promise<SeriesAnswer | string | undefined> {
@@ -143,7 +139,7 @@ async function readHistory(
     return {
       range: name,
       stepMs: historyRanges[name].stepMs,
-      startedAtMs: live.startedAtMs,
+      startedAtMs: gathered.startedAtMs,
       source: 'prometheus',
       ...(path !== undefined && { rule: path }),
       ...kept,

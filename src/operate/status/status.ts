@@ -2,17 +2,30 @@ import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { type ApiOperation, operation } from '../admin/api.ts';
+import type { AdminOptions } from '../admin/options.ts';
+import { ApiProblem } from '../admin/problem.ts';
+import { chooseView, type View } from '../admin/scope.ts';
+import type { Answers } from '../answers/all.ts';
 import type { Instance } from '../answers/service.ts';
 import type { Status, StatusFinding } from '../answers/status.ts';
 import type { CandidateFacts } from '../candidate/book.ts';
 import type { ReportedFigures } from '../observe/table.ts';
 import type { WorkReport } from '../observe/work-state.ts';
 import { describeAttention } from './attention.ts';
-import type { SeriesView } from './rule-series.ts';
-import { type ConsoleOptions, chooseView } from './series-operations.ts';
+import type { Gatherer } from './gatherer.ts';
+import type { Heartbeat } from './instances.ts';
 
-/** The operation that says whether the service works, and what needs attention. */
-export const statusOperation = (options: ConsoleOptions): ApiOperation =>
+/** What the status tells of. */
+interface StatusOptions extends AdminOptions {
+  readonly gathered: Gatherer;
+  /** Undefined: instances cannot list each other. */
+  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
+  /** This instance. */
+  readonly self: () => Instance;
+}
+
+/** Operations that say whether the service works, and which instances there are. */
+export const statusOperations = (options: StatusOptions): readonly ApiOperation[] => [
   operation('GET /api/v1/status', {
     summary: 'whether the service works, and what needs attention',
     need: 'open',
@@ -20,14 +33,23 @@ export const statusOperation = (options: ConsoleOptions): ApiOperation =>
     answers:
       '`health` is `failing` while requests are not decided by their counters, `degraded` while something else needs attention. `findings` has a problem and an advice for each reason, the worst first.',
     answer: (call) => readStatus(options, chooseView(call)),
-  });
+  }),
+  operation('GET /api/v1/instances', {
+    summary: 'the instances on the same Redis',
+    need: 'open',
+    domains: 'any',
+    answers:
+      'Instances that reported in the last 20 seconds, the oldest first; without Redis, only the one that answers.',
+    answer: () => listInstances(options),
+  }),
+];
 
-async function readStatus(options: ConsoleOptions, isFor: SeriesView): Promise<Status> {
-  const { clock, version, live, statistics } = options;
-  const { findings: found, ...attention } = describeAttention(options, live, isFor);
+async function readStatus(options: StatusOptions, isFor: View): Promise<Status> {
+  const { clock, version, gathered, statistics } = options;
+  const { findings: found, ...attention } = describeAttention(options, gathered, isFor);
   const facts = {
     version,
-    startedAt: rfc3339(live.startedAtMs),
+    startedAt: rfc3339(gathered.startedAtMs),
     atMs: clock(),
     ...attention,
     undecided: { ...statistics.undecided },
@@ -36,7 +58,7 @@ async function readStatus(options: ConsoleOptions, isFor: SeriesView): Promise<S
     workers: { expected: options.settings.workers, restarts: options.restarts() },
     background: options.background().map(describeWork),
     memory: memoryByOwner(options.figures(), memoryUsage.rss()),
-    ...(await listInstances(options)),
+    ...(await readInstances(options)),
   };
   const findings = [...found, ...instanceProblems(facts.instances)];
   return { health: findings[0]?.level ?? 'healthy', findings, ...facts };
@@ -73,17 +95,22 @@ function memoryByOwner(figures: ReportedFigures, ownBytes: number): Status['memo
   ];
 }
 
-async function listInstances({
-  self,
-  heartbeat,
-}: ConsoleOptions): Promise<Pick<Status, 'instances' | 'instancesNote'>> {
+/** @throws ApiProblem  503: Redis cannot be reached */
+async function listInstances({ heartbeat, self }: StatusOptions): Promise<Answers['GET /api/v1/instances']> {
+  if (!heartbeat) return { instances: [self()] };
+  const instances = await heartbeat.list().catch((error: unknown) => {
+    throw new ApiProblem(503, `Redis cannot be reached: ${error instanceof Error ? error.message : error}`);
+  });
+  return { instances };
+}
+
+async function readInstances(options: StatusOptions): Promise<Pick<Status, 'instances' | 'instancesNote'>> {
+  const { heartbeat, self } = options;
   if (!heartbeat) return { instances: [self()], instancesNote: 'others are listed only with counters in Redis' };
-  try {
-    return { instances: await heartbeat.list() };
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { instances: [self()], instancesNote: `others are not listed, since Redis cannot be reached: ${why}` };
-  }
+  return listInstances(options).catch(({ message }: ApiProblem) => ({
+    instances: [self()],
+    instancesNote: `others are not listed, since ${message}`,
+  }));
 }
 
 function instanceProblems(instances: readonly Instance[]): StatusFinding[] {

@@ -1,21 +1,17 @@
-import { every, monotonicMs } from '../../base/clock.ts';
+import { monotonicMs } from '../../base/clock.ts';
 import type { PageOutput } from '../../edge/http/server.ts';
-import type { AdminOptions } from '../admin/options.ts';
-import type { RefusedClient } from '../answers/views.ts';
-import type { DurationTotals } from '../observe/prometheus.ts';
-import type { ReportedFigures } from '../observe/table.ts';
-import type { WorkReport } from '../observe/work-state.ts';
-import { type Attention, describeAttention } from './attention.ts';
-import { Incidents, SLOW_STORE_MS } from './incidents.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import type { View } from '../../operate/admin/scope.ts';
+import type { ReportedFigures } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
+import { type Attention, describeAttention } from '../../operate/status/attention.ts';
+import type { Gatherer } from '../../operate/status/gatherer.ts';
+import type { ServiceRates } from '../../operate/status/service-series.ts';
+import type { RefusedClient } from './answers.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
-import { AllRuleSeries, type RefusingRule, type RuleRates, type SeriesView } from './rule-series.ts';
-import { type ServiceRates, ServiceSeries } from './service-series.ts';
-import { StoreLatency } from './store-latency.ts';
+import { AllRuleSeries, type RefusingRule, type RuleRates } from './rule-series.ts';
 import { Timeline, timelineState } from './timeline.ts';
-
-/** The durations of all calls so far. */
-type ReadDurations = () => DurationTotals;
 
 /** The snapshot that readers of the event stream receive once a second. */
 export interface LiveSnapshot extends Attention {
@@ -41,8 +37,6 @@ export interface LiveSnapshot extends Attention {
 
 type CommonSnapshot = Omit<LiveSnapshot, 'active' | 'refusingRules' | keyof Attention>;
 
-const INTERVAL_MS = 1_000;
-
 /** The most concurrent readers; a browser shares one stream among all its pages. */
 export const MAX_READERS = 50;
 
@@ -60,35 +54,25 @@ const MAX_INTERVAL_MS = 5_000;
 const QUIET_INTERVAL_MS = 10_000;
 
 /** Adds to the series once a second, and makes snapshots while the stream has readers. */
-export class Live {
+export class Feed {
   readonly #options: AdminOptions;
-  readonly #durations: ReadDurations;
-  readonly startedAtMs: number;
-  readonly #readers = new Map<PageOutput, SeriesView>();
-  readonly #stop: () => void;
-  readonly service = new ServiceSeries();
+  readonly #gathered: Gatherer;
+  readonly #readers = new Map<PageOutput, View>();
   readonly rules = new AllRuleSeries();
   readonly clients: RefusedClients;
   readonly timeline: Timeline;
   readonly costs = new RuleCosts();
-  readonly latency = new StoreLatency();
-  readonly incidents: Incidents;
   #processes: readonly string[] = [];
   #collectAtMs = 0;
   #isCollecting = false;
 
-  constructor(options: AdminOptions, durations: ReadDurations, incidents = new Incidents()) {
-    const { clock, hash, statistics } = options;
+  constructor(options: AdminOptions, gathered: Gatherer) {
     this.#options = options;
-    this.#durations = durations;
-    this.incidents = incidents;
-    incidents.begin({ ...statistics.undecided });
-    this.startedAtMs = clock();
-    this.clients = new RefusedClients(hash);
-    this.timeline = new Timeline(this.startedAtMs);
-    this.service.begin(statistics);
-    this.rules.begin(statistics.rules());
-    this.#stop = every(INTERVAL_MS, () => this.tick());
+    this.#gathered = gathered;
+    this.clients = new RefusedClients(options.hash);
+    this.timeline = new Timeline(gathered.startedAtMs);
+    this.rules.begin(options.statistics.rules());
+    gathered.onSecond((nowMs) => this.#tick(nowMs));
   }
 
   get readers(): number {
@@ -96,26 +80,20 @@ export class Live {
   }
 
   /** Sends snapshots to a reader until it closes. */
-  follow(output: PageOutput, isFor: SeriesView): void {
+  follow(output: PageOutput, isFor: View): void {
     this.#readers.set(output, isFor);
     output.onClosed(() => this.#readers.delete(output));
     if (this.#readers.size === 1) this.#collectAtMs = 0;
     void this.#collect().then(() => output.write(this.#frame(this.#snapshot(), isFor)));
   }
 
-  /** To be called once a second. */
-  tick(): void {
-    const { statistics, figures, clock } = this.#options;
-    const nowMs = clock();
-    this.#gatherStore();
-    const lags = { lagMs: figures().latenessMs, store: this.latency.minute() };
-    this.service.gather(statistics, this.#durations(), lags);
-    this.#gatherIncidents(nowMs);
+  #tick(nowMs: number): void {
+    const { statistics } = this.#options;
     this.rules.gather(statistics.rules(), nowMs);
     this.costs.gather(statistics.rules());
     this.clients.step(nowMs);
     this.timeline.gather(timelineState(this.#options), nowMs);
-    const isRefusing = this.service.last.refused > 0 || this.clients.count.clients > 0;
+    const isRefusing = this.#gathered.service.last.refused > 0 || this.clients.count.clients > 0;
     if (isRefusing || this.#readers.size > 0) void this.#collect();
     if (this.#readers.size === 0) return;
     const snapshot = this.#snapshot();
@@ -126,39 +104,14 @@ export class Live {
     }
   }
 
-  close(): void {
-    this.#stop();
-  }
-
-  #gatherStore(): void {
-    const { statistics, store } = this.#options;
-    const state = store();
-    this.latency.gather(statistics.storeCalls, state?.isUp ? state.latencyMs : undefined);
-  }
-
-  #gatherIncidents(nowMs: number): void {
-    const { statistics, store, openCircuits, restarts, sourced } = this.#options;
-    const state = store();
-    this.incidents.gather({
-      nowMs,
-      outcomes: this.service.last,
-      undecidedBy: { ...statistics.undecided },
-      isStoreAway: state?.isUp === false || Math.max(0, ...openCircuits().values()) > 0,
-      lastSuccessAtMs: state?.lastSuccessAtMs,
-      isStoreSlow: this.latency.isSlowerThan(SLOW_STORE_MS),
-      restarts: restarts(),
-      hasNewestRules: sourced.inForce()?.isNewest ?? true,
-    });
-  }
-
   /** The part of a snapshot that is the same for all readers who see all domains. */
   #snapshot(): CommonSnapshot {
     const options = this.#options;
     const nowMs = options.clock();
     return {
       atMs: nowMs,
-      startedAtMs: this.startedAtMs,
-      rates: this.service.last,
+      startedAtMs: this.#gathered.startedAtMs,
+      rates: this.#gathered.service.last,
       circuits: Array.from(options.openCircuits(), ([node, open]) => ({ node, open })),
       figures: options.figures(),
       workers: { expected: options.settings.workers, restarts: options.restarts() },
@@ -169,13 +122,13 @@ export class Live {
     };
   }
 
-  #frame({ refusedClients: all = [], ...open }: CommonSnapshot, isFor: SeriesView): Buffer {
+  #frame({ refusedClients: all = [], ...open }: CommonSnapshot, isFor: View): Buffer {
     const isLimited = typeof isFor === 'object';
     const refusedClients = isLimited ? all.filter(({ rule }) => isFor.hasRule(rule)) : all;
     const shown: LiveSnapshot = {
       ...open,
       ...(isLimited && { refused: { clients: refusedClients.length, isAtLeast: all.length === SHOWN_CLIENTS } }),
-      ...describeAttention(this.#options, this, isFor),
+      ...describeAttention(this.#options, this.#gathered, isFor),
       active: this.rules.active(isFor),
       refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor, open.atMs),
       ...(isFor !== 'hidden' && { refusedClients }),

@@ -22,7 +22,7 @@ const isLargest: ReadonlySet<string> = new Set(latencies);
 
 const MINUTE_STEPS = 60;
 
-type Counts = ReturnType<typeof pickCounts>;
+type Counts = ReturnType<typeof countOutcomes>;
 
 interface Lags {
   readonly lagMs: number;
@@ -45,13 +45,13 @@ export class ServiceSeries {
 
   /** Counts made before the series begin are not part of them. */
   begin(statistics: Statistics): void {
-    this.#counts = pickCounts(statistics);
+    this.#counts = countOutcomes(statistics);
     this.#undecided = [{ ...statistics.undecided }];
   }
 
   /** Call once a second. */
   gather(statistics: Statistics, durations: DurationTotals, { lagMs, store }: Lags): void {
-    const counts = pickCounts(statistics);
+    const counts = countOutcomes(statistics);
     const rate = (name: keyof Counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
     const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
     this.#last = {
@@ -89,7 +89,7 @@ export class ServiceSeries {
 
   /** Requests of the last minute, including those since the last step. */
   requestsOfMinute(statistics: Statistics): number {
-    const counts = pickCounts(statistics);
+    const counts = countOutcomes(statistics);
     return outcomes.reduce((sum, field) => {
       const sinceLast = Math.max(counts[field] - (this.#counts[field] ?? 0), 0);
       return sum + this.#series.minuteSum(serviceFields.indexOf(field)) + sinceLast;
@@ -101,7 +101,8 @@ export class ServiceSeries {
   }
 }
 
-const pickCounts = ({ answers, degradedAnswers, undecided, sums }: Statistics) => ({
+/** Requests so far by outcome, and those that matched no rule. */
+export const countOutcomes = ({ answers, degradedAnswers, undecided, sums }: Statistics) => ({
   passed: answers.OK - degradedAnswers.OK,
   refused: answers.OVER_LIMIT - degradedAnswers.OVER_LIMIT,
   degraded: degradedAnswers.OK + degradedAnswers.OVER_LIMIT,

@@ -8,7 +8,7 @@ import { credentials, Client as GrpcClient, status } from '@grpc/grpc-js';
 import { Redis as Client } from 'ioredis';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { Status } from '../../../src/operate/answers/status.ts';
-import type { LiveSnapshot } from '../../../src/operate/console/live.ts';
+import type { LiveSnapshot } from '../../../src/parts/console/feed.ts';
 import { childrenOf, signal } from '../../helpers/child-processes.ts';
 import { send } from '../../helpers/console.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
