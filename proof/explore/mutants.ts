@@ -131,7 +131,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'shares',
-    file: 'src/engine/shares/shares.ts',
+    file: 'src/parts/quotas/shares.ts',
     changes: [
       ['? Math.max(now, earlier) : now', '? now : now'],
       ['endsAtMs: nowMs + terms.ttlMs + terms.transitMs,', 'endsAtMs: nowMs + terms.ttlMs / 2,'],

@@ -4,7 +4,7 @@ import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts
 import { createReservations } from '../../src/engine/decide/reservations.ts';
 import { createSlots } from '../../src/engine/decide/slots.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
-import { MemoryShares } from '../../src/engine/shares/share-store.ts';
+import { MemoryShares } from '../../src/parts/quotas/share-store.ts';
 import { createKuadrantLimits } from '../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../src/parts/kuadrant/service.ts';

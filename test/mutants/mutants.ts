@@ -266,8 +266,8 @@ const scripts: readonly Mutants[] = [
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
-    file: 'src/engine/backends/redis/shares.ts',
-    tests: ['test/engine/shares/share-store'],
+    file: 'src/parts/quotas/redis-shares.ts',
+    tests: ['test/parts/quotas/share-store'],
     changes: [
       ['if pool ~= ARGV[1] then', 'if not ARGV[1] then'],
       ['[state, ttlMs] = [step.state, step.ttlMs];', '[state, ttlMs] = [state, step.ttlMs];'],

@@ -1,4 +1,4 @@
-import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/engine/shares/shares.ts';
+import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/parts/quotas/shares.ts';
 import { toShareReport } from '../../../src/parts/quotas/buckets.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
@@ -199,7 +199,7 @@ class SharesWorld extends DataWorld<Body, SharesState> {
 
 export const shares: Protocol = {
   name: 'quota shares',
-  code: 'engine/shares/shares.ts, parts/quotas/buckets.ts',
+  code: 'parts/quotas/shares.ts, parts/quotas/buckets.ts',
   parties: ['service', 'A', 'B'],
   invariants: [
     'the shares in force add up to at most the rate',

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
-import type { ShareTerms } from '../../engine/shares/shares.ts';
+import type { ShareTerms } from './shares.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
 import type { QuotaReport } from '../../operate/answers/quotas.ts';

@@ -1,4 +1,4 @@
-import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
+import { MemoryShares } from '../../../src/parts/quotas/share-store.ts';
 import type { status } from '../../../src/h2/grpc/grpc-status.ts';
 import type { BucketAction } from '../../../src/parts/quotas/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/parts/quotas/quota-service.ts';
