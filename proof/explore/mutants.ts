@@ -12,7 +12,7 @@ export interface ProtocolMutants {
 export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'leases',
-    file: 'src/engine/ledger/lease.ts',
+    file: 'src/parts/leases/leases.ts',
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['lease.left -= hits;', ''],

@@ -369,13 +369,13 @@ const ledger: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/ledger/lease.ts',
-    tests: ['test/engine/ledger/lease', 'test/engine/ledger/ledger'],
+    file: 'src/parts/leases/leases.ts',
+    tests: ['test/parts/leases/leases', 'test/engine/ledger/ledger'],
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['Math.min(perMs * LEASE_MS, rest * SHARE_OF_REST)', 'rest * SHARE_OF_REST'],
       ['if (left > 0) this.#refund(debit, left, chargedAtMs);', ''],
-      ['this.#options.isLive() && !lease.isEnded ?', '!lease.isEnded ?'],
+      ['this.#context.isLive() && !lease.isEnded ?', '!lease.isEnded ?'],
     ],
   },
   {

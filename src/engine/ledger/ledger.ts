@@ -19,7 +19,7 @@ import { createDebit, type Debit, type Entries, type KeptForCounters, type Ledge
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
 import { Lapses } from './lapses.ts';
-import { isLeased, Leases, type LeasesOptions } from './lease.ts';
+import { isLeased, type Leases, type LeasesContext, type OpenLeases } from './leases.ts';
 import { type Backends, LedgerBackends } from './ledger-backends.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
@@ -33,8 +33,8 @@ interface LedgerOptions {
   readonly denyCacheBytes: number;
   /** Whether known refusals hold while the backends do not answer, whatever the policies of limits. Default: true. */
   readonly keepsRefusals?: boolean | undefined;
-  /** Bounds of leases; absent if nothing is leased. */
-  readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
+  /** Opens leases; absent if nothing is leased. */
+  readonly leases?: OpenLeases | undefined;
   /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
   readonly local?: Pick<DebtsOptions, 'maxCounters' | 'maxBytes' | 'instances'> | undefined;
   /** Calls the function repeatedly, until the returned function is called. */
@@ -63,7 +63,7 @@ interface Parts {
 /** The initial parts of a copy, in place of those that the options describe. */
 interface Copied {
   readonly refusals: Refusals | undefined;
-  leases(run: LeasesOptions['run']): Leases | undefined;
+  leases(run: LeasesContext['run']): Leases | undefined;
   debts(backendOf: DebtsOptions['backendOf']): Debts | undefined;
 }
 
@@ -114,7 +114,7 @@ export class Ledger {
   readonly #keepsRefusals: boolean;
   /** Everything that must be dropped when a counter is reset. */
   readonly #kept: readonly KeptForCounters[];
-  readonly #stops: (() => void)[] = [];
+  #stop: (() => void) | undefined;
   #trace: Trace | undefined;
   #meter: StoreMeter | undefined;
 
@@ -135,17 +135,22 @@ export class Ledger {
     if (copied) return;
     if (this.refusals || leases) this.#listen();
     if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
-    this.#startTimers();
+    if (debts) this.#stop = options.every(SETTLE_INTERVAL_MS, () => this.#settle());
+  }
+
+  #settle(): void {
+    void this.#debts?.settle();
+    void this.pendingCommits?.send();
   }
 
   #fresh(): Parts {
-    const { monotonicMs, denyCacheBytes, leases, local } = this.#options;
+    const { monotonicMs, every, denyCacheBytes, leases, local } = this.#options;
     const isLive = (): boolean => this.#backends.isLive();
     const isLocalCache = denyCacheBytes > 0;
     const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
     return {
       remembered: isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined,
-      leases: leases && new Leases({ monotonicMs, ...leases, run: this.#runOne, isLive }),
+      leases: leases?.({ monotonicMs, every, run: this.#runOne, isLive }),
       debts: local && new Debts({ ...this.#options, ...local, backendOf: this.#backendOf }),
       pendingCommits:
         local && new PendingCommits({ monotonicMs, run: (commits, how) => this.#backends.run(commits, how) }),
@@ -159,17 +164,6 @@ export class Ledger {
       debts: debts(this.#backendOf),
       pendingCommits: undefined,
     };
-  }
-
-  #startTimers(): void {
-    const { every, leases: leased, local } = this.#options;
-    if (leased) this.#stops.push(every(leased.idleMs, () => this.leases?.giveBackIdle()));
-    if (!local) return;
-    const settle = (): void => {
-      void this.#debts?.settle();
-      void this.pendingCommits?.send();
-    };
-    this.#stops.push(every(SETTLE_INTERVAL_MS, settle));
   }
 
   /** The scope of an atomic step. */
@@ -279,7 +273,7 @@ export class Ledger {
   }
 
   async close(): Promise<void> {
-    for (const stop of this.#stops) stop();
+    this.#stop?.();
     this.lapses?.close();
     await Promise.all([this.leases?.close(), this.#debts?.close(), this.pendingCommits?.close()]);
     await this.#backends.close();
@@ -300,13 +294,17 @@ export class Ledger {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
-      const mayLease = how.spend === 'each' && isLeased(debit) && this.leases !== undefined;
-      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.#findRefusal(debit, how);
-      if (!mayLease && decision === undefined) continue;
+      const leases = this.#leasesFor(debit, how);
+      const decision = leases?.spend(debit) ?? this.#findRefusal(debit, how);
+      if (!leases && decision === undefined) continue;
       known ??= new Array<LedgerEntry | undefined>(request.length).fill(undefined);
       known[at] = decision;
     }
     return known;
+  }
+
+  #leasesFor(debit: Debit, { spend }: RunOptions): Leases | undefined {
+    return spend === 'each' && isLeased(debit) ? this.leases : undefined;
   }
 
   /**
@@ -345,11 +343,11 @@ export class Ledger {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const requested = isRefused ? request.map(asPeek) : request;
     const chooseSource = (debit: Debit, at: number) =>
-      known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
+      known[at] ? 'memory' : (this.#leasesFor(debit, how) ?? 'backends');
     return scatter(requested, chooseSource, (source, debits, at): Eventual<Entries> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
-      return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
+      return Promise.all(debits.map((debit) => source.answer(debit, how.timeoutMs)));
     });
   }
 
@@ -433,7 +431,6 @@ const noTime: Unavailable = {
 const silence: Unavailable = { code: 'UNAVAILABLE', reason: 'the store has been silent for longer than usual' };
 const inSilence = (): Unavailable => silence;
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
-const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
 
 const isDefined = (entry: LedgerEntry | undefined): entry is LedgerEntry => entry !== undefined;
 

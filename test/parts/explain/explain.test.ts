@@ -13,6 +13,7 @@ import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
 import { responseToJson } from '../../../src/engine/wire/json.ts';
 import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import type { Explanation } from '../../../src/operate/answers/explain.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
@@ -138,7 +139,7 @@ const remembering = (clock: FakeClock): Partial<LedgerOptions> => ({
   clock,
   monotonicMs: () => clock(),
   denyCacheBytes: 1_000_000,
-  leases: { maxLeases: 100, idleMs: 250 },
+  leases: leasesWithin({ maxLeases: 100, idleMs: 250 }),
   local: { maxCounters: 1_000, maxBytes: 1_000_000, instances: () => 1 },
 });
 
