@@ -5,6 +5,8 @@ import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, type Verdict } from './decide/decide.ts';
 import { Overrides } from './decide/overrides.ts';
+import { createRefusal, type Refusal } from './decide/refusal.ts';
+import { shownDecision } from './decide/shown.ts';
 import { type DescribedSpared, describeWouldRefuse } from './decide/would-refuse.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
@@ -18,8 +20,6 @@ import type { CurrentRules } from './open/rules.ts';
 import { awaitStore, type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
-import { shownDecision } from './wire/codec.ts';
-import { createRefusal, type Refusal } from './wire/refusal.ts';
 
 /** The options of an engine. Only `rules` is required. */
 export interface EngineOptions extends CounterOptions {

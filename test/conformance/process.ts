@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceError } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { type Unit, unitMs } from '../../src/engine/algorithms/limit.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { type ControlPlane, type Resource, startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import type { Memcached } from '../helpers/memcached.ts';

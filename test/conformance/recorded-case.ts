@@ -9,7 +9,7 @@ import {
   unitNumbers,
   type WireRequest,
   type WireResponse,
-} from '../../src/engine/wire/wire.ts';
+} from '../../src/edge/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 
 /** The recorded cases, which `rls-conformance` publishes. */

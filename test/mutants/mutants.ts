@@ -487,12 +487,14 @@ const decisions: readonly Mutants[] = [
     changes: [["if (waiter.outcome === 'not_taken' && isTaken) await turn.drop();\n      else if", 'if']],
   },
   {
-    file: 'src/engine/wire/codec.ts',
-    tests: ['test/engine/wire/codec'],
-    changes: [
-      ['is_negative_hits ? 0 - hits : hits', 'hits'],
-      ['Math.ceil(ms / 1000)', 'Math.floor(ms / 1000)'],
-    ],
+    file: 'src/edge/wire/codec.ts',
+    tests: ['test/edge/wire/codec'],
+    changes: [['is_negative_hits ? 0 - hits : hits', 'hits']],
+  },
+  {
+    file: 'src/engine/decide/shown.ts',
+    tests: ['test/edge/wire/codec'],
+    changes: [['Math.ceil(ms / 1000)', 'Math.floor(ms / 1000)']],
   },
 ];
 
@@ -709,7 +711,7 @@ const budgets: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/wire/codec.ts',
+    file: 'src/edge/wire/codec.ts',
     tests: [budget],
     only: 'what callers see',
     changes: [['asInteger(limit, count, MAX_UINT32)', 'Math.min(count, MAX_UINT32)']],

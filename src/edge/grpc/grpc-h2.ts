@@ -1,4 +1,4 @@
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { WireRequest } from '../wire/wire.ts';
 import { PREFIX_BYTES } from '../../h2/grpc/message-reader.ts';
 import { Router } from '../../h2/grpc/router.ts';
 import type { UnaryCall } from '../../h2/grpc/unary-call.ts';

@@ -1,8 +1,8 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { holdFromJson, requestFromJson, responseToJson } from '../../engine/wire/json.ts';
-import { InvalidJson } from '../../engine/wire/json-reader.ts';
-import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
+import { holdFromJson, requestFromJson, responseToJson } from '../wire/json.ts';
+import { InvalidJson } from '../wire/json-reader.ts';
+import { codeNumbers, type WireRequest } from '../wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';

@@ -1,4 +1,4 @@
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { WireRequest } from '../wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 
 /** Memory of objects and counter keys without their strings. */

@@ -7,7 +7,7 @@ import {
   type WireRequestLimit,
   type WireResponse,
   type WireStatus,
-} from '../../engine/wire/wire.ts';
+} from '../wire/wire.ts';
 import { createInterner } from '../../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
 import type { WireStruct, WireValue } from '../../protobuf/struct.ts';

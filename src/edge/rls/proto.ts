@@ -1,5 +1,5 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
-import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../wire/wire.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch.ts';
 

@@ -4,7 +4,7 @@ import { text as anyText, fields, type JsonShape, listOf, type ValueOf, whole } 
 import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { maximumRequest } from '../../engine/wire/wire.ts';
+import { maximumRequest } from '../../edge/wire/wire.ts';
 import { ApiProblem } from './problem.ts';
 import { closed } from './schema.ts';
 

@@ -6,9 +6,9 @@ import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refu
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import { responseToJson } from '../../engine/wire/json.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import { responseToJson } from '../../edge/wire/json.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type {

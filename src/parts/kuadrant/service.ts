@@ -11,7 +11,7 @@ import {
   type WireDuration,
   type WireRequest,
   type WireResponse,
-} from '../../engine/wire/wire.ts';
+} from '../../edge/wire/wire.ts';
 import type { Method } from '../../h2/grpc/method.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { KuadrantLimits } from './limits.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../engine/decide/overrides.ts';
 import { type Entry, inRuleOrder, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import {

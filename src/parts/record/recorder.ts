@@ -7,8 +7,8 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
-import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
+import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../edge/wire/wire.ts';
 import type {
   DroppedLine,
   LineDescriptor,

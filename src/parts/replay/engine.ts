@@ -16,8 +16,8 @@ import { Overrides } from '../../engine/decide/overrides.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
 import type {
   RecordedRequest,

@@ -19,7 +19,7 @@ import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/d
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
 import { awaitStore } from '../../engine/open/store.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';

@@ -6,7 +6,7 @@ import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import type { Rule } from '../../../src/engine/rules/match/tree.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

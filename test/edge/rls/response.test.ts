@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import { createEngine } from '../../../src/engine/index.ts';
-import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { kuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';

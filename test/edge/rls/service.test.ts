@@ -11,7 +11,7 @@ import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { createStoreBudget } from '../../../src/engine/ledger/store-budget.ts';
-import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';

@@ -14,7 +14,7 @@ import { lapses } from '../../../src/engine/holds/reservation.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
-import { encodeAnswer } from '../../../src/engine/wire/codec.ts';
+import { encodeAnswer } from '../../../src/edge/wire/codec.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';

@@ -7,8 +7,8 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { Entry } from '../../../src/engine/rules/match/match.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { changeCounters, listCounters, readCounters } from '../../../src/parts/counters/named-counters.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';

@@ -5,7 +5,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../../src/engine/decide/decide.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { OTHER } from '../../../src/operate/observe/caller-names.ts';
 import { countedRule, type RuleCounts } from '../../../src/operate/observe/rule-counts.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';

@@ -10,9 +10,9 @@ import type { RedisConnection } from '../../../src/engine/backends/redis/connect
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
-import { responseToJson } from '../../../src/engine/wire/json.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
+import { responseToJson } from '../../../src/edge/wire/json.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import type { Explanation } from '../../../src/operate/answers/explain.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';

@@ -11,7 +11,7 @@ import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { Overrides } from '../../../src/engine/decide/overrides.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { RecordingFiles } from '../../../src/parts/record/files.ts';
 import { Recorder } from '../../../src/parts/record/recorder.ts';
 import { ReplayEngine } from '../../../src/parts/replay/engine.ts';

@@ -12,7 +12,7 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { RecordingFiles } from '../../../src/parts/record/files.ts';
 import { Recorder } from '../../../src/parts/record/recorder.ts';
 import { ReplayEngine } from '../../../src/parts/replay/engine.ts';
