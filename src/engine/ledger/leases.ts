@@ -1,4 +1,4 @@
-import type { Monotonic } from '../../base/clock.ts';
+import type { every, Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
 import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
@@ -25,8 +25,7 @@ export interface LeasesContext {
   readonly run: (operation: Operation, how: RunOptions) => Eventual<Reply>;
   /** Whether changes by other instances arrive; while they do not, no hits are leased. */
   readonly isLive: () => boolean;
-  /** Calls the function repeatedly, until the returned function is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly every: typeof every;
 }
 
 export type OpenLeases = (context: LeasesContext) => Leases;

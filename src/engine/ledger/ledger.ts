@@ -1,4 +1,4 @@
-import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Clock, every, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import type { LimitPolicy, Spend, State } from '../algorithms/limit.ts';
 import {
@@ -19,7 +19,7 @@ import { createDebit, type Debit, type Entries, type KeptForCounters, type Ledge
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
 import { Lapses } from './lapses.ts';
-import { isLeased, type Leases, type LeasesContext, type OpenLeases } from './leases.ts';
+import { isLeased, type Leases, type OpenLeases } from './leases.ts';
 import { type Backends, LedgerBackends } from './ledger-backends.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
@@ -37,8 +37,7 @@ interface LedgerOptions {
   readonly leases?: OpenLeases | undefined;
   /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
   readonly local?: Pick<DebtsOptions, 'maxCounters' | 'maxBytes' | 'instances'> | undefined;
-  /** Calls the function repeatedly, until the returned function is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly every: typeof every;
 }
 
 /** Runs a backend call under observation. */
@@ -52,18 +51,9 @@ export interface StoreMeter {
   end(operations: readonly Operation[], stop: () => number): void;
 }
 
-/** What a ledger owns. */
-interface Parts {
-  readonly remembered: Refusals | undefined;
-  readonly leases: Leases | undefined;
-  readonly debts: Debts | undefined;
-  readonly pendingCommits: PendingCommits | undefined;
-}
-
-/** The initial parts of a copy, in place of those that the options describe. */
+/** What a copy remembers, in place of what the options describe. */
 interface Copied {
   readonly refusals: Refusals | undefined;
-  leases(run: LeasesContext['run']): Leases | undefined;
   debts(backendOf: DebtsOptions['backendOf']): Debts | undefined;
 }
 
@@ -121,49 +111,33 @@ export class Ledger {
   constructor(backends: Backends, options: LedgerOptions, copied?: Copied) {
     this.#backends = new LedgerBackends(backends);
     this.#options = options;
-    const { denyCacheBytes, keepsRefusals = true } = options;
-    this.#keepsRefusals = keepsRefusals;
-    const { remembered, leases, debts, pendingCommits } = copied ? this.#copies(copied) : this.#fresh();
-    this.#remembered = remembered;
-    this.refusals = denyCacheBytes > 0 ? remembered : undefined;
-    this.leases = leases;
-    this.#debts = debts;
-    this.pendingCommits = pendingCommits;
-    this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals });
-    this.lapses = copied ? undefined : new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
-    this.#kept = [leases, remembered, debts, pendingCommits, this.lapses].filter((one) => one !== undefined);
-    if (copied) return;
-    if (this.refusals || leases) this.#listen();
-    if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
-    if (debts) this.#stop = options.every(SETTLE_INTERVAL_MS, () => this.#settle());
-  }
-
-  #settle(): void {
-    void this.#debts?.settle();
-    void this.pendingCommits?.send();
-  }
-
-  #fresh(): Parts {
-    const { monotonicMs, every, denyCacheBytes, leases, local } = this.#options;
+    const { monotonicMs, every, denyCacheBytes, keepsRefusals = true, local } = options;
     const isLive = (): boolean => this.#backends.isLive();
-    const isLocalCache = denyCacheBytes > 0;
-    const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
-    return {
-      remembered: isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined,
-      leases: leases?.({ monotonicMs, every, run: this.#runOne, isLive }),
-      debts: local && new Debts({ ...this.#options, ...local, backendOf: this.#backendOf }),
-      pendingCommits:
-        local && new PendingCommits({ monotonicMs, run: (commits, how) => this.#backends.run(commits, how) }),
-    };
+    const backendOf = (debit: Pick<Debit, 'limit'>): Backend => this.#backends.of(debit);
+    this.#keepsRefusals = keepsRefusals;
+    this.leases = options.leases?.({ monotonicMs, every, run: this.#runOne, isLive });
+    this.#remembered = copied ? copied.refusals : createRefusals(options, isLive);
+    this.refusals = denyCacheBytes > 0 ? this.#remembered : undefined;
+    const debts = copied ? copied.debts(backendOf) : local && new Debts({ ...options, ...local, backendOf });
+    this.#debts = debts;
+    this.#policies = debts && new FailurePolicies({ debts, remembered: this.#remembered, keepsRefusals });
+    if (!copied) {
+      this.lapses = new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
+      if (local) this.pendingCommits = new PendingCommits({ monotonicMs, run: (all, how) => this.#backends.run(all, how) });
+      if (this.refusals || this.leases) this.#listen();
+      if (local) this.#serveOutages();
+    }
+    const kept = [this.leases, this.#remembered, this.#debts, this.pendingCommits, this.lapses];
+    this.#kept = kept.filter((one) => one !== undefined);
   }
 
-  #copies({ refusals, leases, debts }: Copied): Parts {
-    return {
-      remembered: refusals,
-      leases: leases(this.#runOne),
-      debts: debts(this.#backendOf),
-      pendingCommits: undefined,
-    };
+  /** Recalls refusals of requests that wait for a silent backend, and settles what it could not count. */
+  #serveOutages(): void {
+    if (this.#keepsRefusals) this.#backends.recallWith(this.#recallQueued);
+    this.#stop = this.#options.every(SETTLE_INTERVAL_MS, () => {
+      void this.#debts?.settle();
+      void this.pendingCommits?.send();
+    });
   }
 
   /** The scope of an atomic step. */
@@ -239,10 +213,12 @@ export class Ledger {
     const keys = request.map(({ key }) => key);
     const copied: Copied = {
       refusals: this.#remembered?.copyCounters(keys),
-      leases: (run) => this.leases?.copyCounters(keys, run),
       debts: (backendOf) => this.#debts?.copyCounters(request, backendOf),
     };
-    const ledger = new Ledger({ main: ofMain.backend, perSecond: ofPerSecond?.backend }, this.#options, copied);
+    const { leases } = this;
+    const copyLeases: OpenLeases | undefined = leases && (({ run }) => leases.copyCounters(keys, run));
+    const backends = { main: ofMain.backend, perSecond: ofPerSecond?.backend };
+    const ledger = new Ledger(backends, { ...this.#options, leases: copyLeases }, copied);
     const forkFor = (debit: Pick<Debit, 'limit'>) =>
       this.#backends.of(debit) === main ? ofMain : (ofPerSecond ?? ofMain);
     return {
@@ -354,8 +330,6 @@ export class Ledger {
   readonly #runOne = (operation: Operation, how: RunOptions): Eventual<Reply> =>
     after(this.#ask([operation], how), ([reply = noReply]) => reply);
 
-  readonly #backendOf = (debit: Pick<Debit, 'limit'>): Backend => this.#backends.of(debit);
-
   /**
    * Runs operations on the backends of their counters. Holders of cached refusals are notified of changes that may have
    * made room.
@@ -413,6 +387,15 @@ export class Ledger {
       this.#remembered?.remember(counted, reply, { isCharged, calledAtMs });
     }
   }
+}
+
+function createRefusals(
+  { monotonicMs, denyCacheBytes, local }: LedgerOptions,
+  isLive: () => boolean,
+): Refusals | undefined {
+  const isLocalCache = denyCacheBytes > 0;
+  const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
+  return isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined;
 }
 
 /** Whether a remembered refusal may be outdated afterwards. */

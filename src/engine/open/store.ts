@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, every, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
 import { besideRedis } from '../../parts/stores.ts';
 import { Breakers } from '../backends/breaker.ts';
@@ -73,14 +72,4 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
       return closing;
     },
   };
-}
-
-/** How long a start waits for the store, so that the first answers are not failures. */
-const START_WAIT_MS = 1_000;
-const START_POLL_MS = 5;
-
-/** Waits briefly until the store can be reached; decisions are also possible without it. */
-export async function awaitStore({ ledger }: Pick<OpenStore, 'ledger'>, maxMs = START_WAIT_MS): Promise<void> {
-  for (let waitedMs = 0; !ledger.health().ready && waitedMs < maxMs; waitedMs += START_POLL_MS)
-    await sleep(START_POLL_MS);
 }
