@@ -1,5 +1,5 @@
-import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/parts/quotas/shares.ts';
 import { toShareReport } from '../../../src/parts/quotas/buckets.ts';
+import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/parts/quotas/shares.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import type { Protocol, Step } from '../world.ts';

@@ -1,13 +1,5 @@
 import { compiled } from '../lua/compiled.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  hitsToFit,
-  MAX_COUNT,
-  type State,
-  type Step,
-} from './limit.ts';
+import { type Algorithm, type AnyLimit, type Charge, hitsToFit, MAX_COUNT, type State, type Step } from './limit.ts';
 import { showCount } from './money.ts';
 import { type Opened, steppedOpen } from './stepped.ts';
 import {

@@ -1,13 +1,6 @@
 import { compiled } from '../lua/compiled.ts';
 import { removeAt } from '../lua/lists.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  hitsToFit,
-  type Step,
-  singleHitRefusalMs,
-} from './limit.ts';
+import { type Algorithm, type AnyLimit, type Charge, hitsToFit, type Step, singleHitRefusalMs } from './limit.ts';
 import { type Opened, steppedOpen } from './stepped.ts';
 import { describeHits, sliding, windowSize } from './window.ts';
 

@@ -39,7 +39,12 @@ export const sliding = {
 };
 
 /** Describes a report of the hits before and after a step, when the last of them leaves the window, and when the hits fit. */
-export const describeHits: Algorithm['describe'] = (limit, [before = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) => {
+export const describeHits: Algorithm['describe'] = (
+  limit,
+  [before = 0, used = 0, emptyAtMs = 0, fitsMs = 0],
+  nowMs,
+  outcome,
+) => {
   const { accepted } = outcome;
   return {
     code: accepted ? 'OK' : 'OVER_LIMIT',

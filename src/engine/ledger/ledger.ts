@@ -123,7 +123,8 @@ export class Ledger {
     this.#policies = debts && new FailurePolicies({ debts, remembered: this.#remembered, keepsRefusals });
     if (!copied) {
       this.lapses = new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
-      if (local) this.pendingCommits = new PendingCommits({ monotonicMs, run: (all, how) => this.#backends.run(all, how) });
+      if (local)
+        this.pendingCommits = new PendingCommits({ monotonicMs, run: (all, how) => this.#backends.run(all, how) });
       if (this.refusals || this.leases) this.#listen();
       if (local) this.#serveOutages();
     }

@@ -1,8 +1,8 @@
 import { count, counted, percent, share } from '../../base/texts.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { algorithms, type RateName } from '../../engine/algorithms/index.ts';
 import type { Algorithm } from '../../engine/algorithms/limit.ts';
 import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
-import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import type { AdvisedLimit, Proposal } from '../../operate/answers/advice.ts';
 import { groupKeys, type KeyGroups, totalWeight } from './groups.ts';
 import type { FollowedKey } from './rule-sketch.ts';

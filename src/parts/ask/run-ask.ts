@@ -12,7 +12,6 @@ import { printable, printableJson } from '../../base/printable.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
-import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { responseToJson } from '../../edge/wire/json.ts';
 import {
   codeNumbers,
@@ -22,6 +21,7 @@ import {
   type WireResponse,
   type WireStatus,
 } from '../../edge/wire/wire.ts';
+import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';

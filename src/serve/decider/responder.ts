@@ -13,13 +13,13 @@ import {
   type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createStopwatch } from '../../engine/backends/lateness.ts';
+import { awaitReady } from '../../engine/backends/within.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
-import { awaitReady } from '../../engine/backends/within.ts';
-import type { WireRequest } from '../../edge/wire/wire.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';

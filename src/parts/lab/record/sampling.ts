@@ -1,6 +1,6 @@
+import type { WireDescriptor, WireRequest } from '../../../edge/wire/wire.ts';
 import { type Entry, match } from '../../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../../engine/rules/match/tree.ts';
-import type { WireDescriptor, WireRequest } from '../../../edge/wire/wire.ts';
 
 const TWO_TO_32 = 2 ** 32;
 
