@@ -3,7 +3,7 @@ import { take } from '../../base/slices.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import { readableKey } from '../replay/report.ts';
-import type { Advice, AdvisedLimit } from './answers.ts';
+import type { Advice } from './answers.ts';
 import type { ArrivalBatch, LoggedArrival } from './arrival-log.ts';
 import { FOLLOWED_KEY_BYTES } from './key-arrivals.ts';
 import { DEFAULT_MAX_KEYS_HIT } from './propose.ts';

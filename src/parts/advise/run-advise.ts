@@ -7,7 +7,7 @@ import { loadRulesAt, loadSettings } from '../../cli/commands/load-rules.ts';
 import { readableKey } from '../replay/report.ts';
 import { answerRequests, openInputs, type TrafficFlags, trafficOpener } from '../replay/run-replay.ts';
 import type { TrafficCounts } from '../replay/traffic.ts';
-import type { Advice, AdvisedLimit } from './answers.ts';
+import type { Advice } from './answers.ts';
 import { DEFAULT_MAX_KEYS_HIT } from './propose.ts';
 import { adviceText, hasProposal, overlayText } from './render-advice.ts';
 import { RuleSketches } from './rule-sketches.ts';

@@ -1,5 +1,5 @@
-import { requestFromJson, responseToJson } from '../../../src/engine/wire/json.ts';
-import { InvalidJson } from '../../../src/engine/wire/json-reader.ts';
+import { requestFromJson, responseToJson } from '../../../src/edge/wire/json.ts';
+import { InvalidJson } from '../../../src/edge/wire/json-reader.ts';
 import { toStruct } from '../../../src/protobuf/struct.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */

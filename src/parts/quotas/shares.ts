@@ -1,12 +1,4 @@
-/** A rate and a burst that are divided among holders. */
-export interface Pool {
-  /** Tokens per fill, 1 to 2^32 - 1. */
-  readonly units: number;
-  /** Length of a fill, in milliseconds. */
-  readonly fillMs: number;
-  /** Tokens that all holders together may keep, at least 1. */
-  readonly burst: number;
-}
+import type { Pool } from '../../engine/rules/match/strategy.ts';
 
 /** How long shares are valid. Milliseconds. */
 export interface ShareTerms {

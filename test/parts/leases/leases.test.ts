@@ -3,6 +3,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../../helpers/limits.ts';
@@ -45,7 +46,7 @@ afterEach(async () => {
 
 function instances(count: number, idleMs = 60_000): readonly Ledger[] {
   stores = Array.from({ length: count }, () =>
-    ledgerOf(counters, { clock, monotonicMs: clock, leases: { maxLeases: 100, idleMs }, every }),
+    ledgerOf(counters, { clock, monotonicMs: clock, leases: leasesWithin({ maxLeases: 100, idleMs }), every }),
   );
   return stores;
 }

@@ -1,19 +1,20 @@
-import '../../../helpers/realm.ts';
+import '../../helpers/realm.ts';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis as Connection } from 'ioredis';
-import type { Backend } from '../../../../src/engine/backends/backend.ts';
-import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
-import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
-import { createDebit, type Debit } from '../../../../src/engine/ledger/debit.ts';
-import type { Ledger } from '../../../../src/engine/ledger/ledger.ts';
-import { fakeClock } from '../../../helpers/clock.ts';
-import { openReady } from '../../../helpers/connection.ts';
-import { ledgerOf } from '../../../helpers/ledger.ts';
-import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../../../helpers/limits.ts';
-import { type Redis, startRedis } from '../../../helpers/redis.ts';
-import { eventually } from '../../../helpers/until.ts';
+import type { Backend } from '../../../src/engine/backends/backend.ts';
+import { createCounterKeys } from '../../../src/engine/backends/key.ts';
+import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
+import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
+import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../../helpers/limits.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { eventually } from '../../helpers/until.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // the start of a minute
@@ -57,7 +58,7 @@ const countIn = async (): Promise<Backend> =>
 async function instances(count: number): Promise<void> {
   for (let at = 0; at < count; at++) {
     const backend = await countIn();
-    const changes = { clock, monotonicMs: clock, leases: { maxLeases: 100, idleMs: MINUTE_MS }, every };
+    const changes = { clock, monotonicMs: clock, leases: leasesWithin({ maxLeases: 100, idleMs: MINUTE_MS }), every };
     stores.push(ledgerOf(backend, changes));
     const own = backend.invalidations?.({ changed: () => {}, forgotten: () => {}, missed: () => {} });
     await eventually(() => own?.isLive() ?? false);

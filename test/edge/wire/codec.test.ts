@@ -1,7 +1,7 @@
+import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
+import type { WireDescriptor, WireRequestLimit } from '../../../src/edge/wire/wire.ts';
 import { MAX_COUNT, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Answer, InvalidRequest, type Verdict } from '../../../src/engine/decide/decide.ts';
-import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
-import type { WireDescriptor, WireRequestLimit } from '../../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { ruleOf } from '../../helpers/rules.ts';

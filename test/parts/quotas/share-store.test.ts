@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../../../src/engine/backends/redis/connect.ts';
-import { RedisShares } from '../../../src/engine/backends/redis/shares.ts';
-import { MemoryShares, type PoolReport } from '../../../src/engine/shares/share-store.ts';
+import { RedisShares } from '../../../src/parts/quotas/redis-shares.ts';
+import { MemoryShares, type PoolReport } from '../../../src/parts/quotas/share-store.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import fc from '../../helpers/property.ts';

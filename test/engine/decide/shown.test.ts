@@ -1,7 +1,7 @@
 import { createResponseHeaders } from '../../../src/edge/rls/headers.ts';
+import { encodeAnswer } from '../../../src/edge/wire/codec.ts';
 import type { Verdict } from '../../../src/engine/decide/decide.ts';
 import { createEngine } from '../../../src/engine/index.ts';
-import { encodeAnswer } from '../../../src/engine/wire/codec.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 
 const closing: (() => unknown)[] = [];

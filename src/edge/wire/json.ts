@@ -121,6 +121,16 @@ const request = message<WireRequest>({
   hits_addend: { read: uint32, absent: 0 },
 });
 
+/** A body with nothing but this value. */
+const fromBody =
+  <T>(read: Read<T>) =>
+  (body: Buffer): T => {
+    const from = new JsonReader(body);
+    const value = read(from);
+    from.end();
+    return value;
+  };
+
 /**
  * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Limits apply while reading: a request is refused at the
  * first limit that it exceeds, and is not read any further.
@@ -129,12 +139,7 @@ const request = message<WireRequest>({
  * `maximumRequest`
  * @see https://protobuf.dev/programming-guides/json/
  */
-export function requestFromJson(body: Buffer): WireRequest {
-  const from = new JsonReader(body);
-  const read = request(from);
-  from.end();
-  return read;
-}
+export const requestFromJson = fromBody(request);
 
 const duration: Read<WireDuration> = (from) => {
   const { position } = from;
@@ -153,12 +158,7 @@ const hold = message<{ request: WireRequest | null; max_delay: WireDuration | nu
  *
  * @throws InvalidJson
  */
-export function holdFromJson(body: Buffer) {
-  const from = new JsonReader(body);
-  const read = hold(from);
-  from.end();
-  return read;
-}
+export const holdFromJson = fromBody(hold);
 
 /** Converts a RateLimitResponse to proto3's JSON mapping: camelCase, enums by name, defaults left out. */
 export function responseToJson({

@@ -1,9 +1,9 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
-import type { Answer, Verdict } from '../decide/decide.ts';
-import { describeApplied } from '../decide/overrides.ts';
 import { fillTemplate, isJsonType, type TemplateValues } from '../rules/match/template.ts';
 import type { RuleResponse } from '../rules/match/tree.ts';
-import { toWholeSeconds } from './codec.ts';
+import type { Answer, Verdict } from './decide.ts';
+import { describeApplied } from './overrides.ts';
+import { toWholeSeconds } from './shown.ts';
 
 /** The response that a rule has for requests that it refuses. */
 export interface Refusal {

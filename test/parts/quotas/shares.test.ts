@@ -1,4 +1,4 @@
-import { fairLevel, fairShare, MAX_HOLDERS, type ShareState, stepShares } from '../../../src/engine/shares/shares.ts';
+import { fairLevel, fairShare, MAX_HOLDERS, type ShareState, stepShares } from '../../../src/parts/quotas/shares.ts';
 import fc from '../../helpers/property.ts';
 import { randomOf } from '../../helpers/random.ts';
 import { Simulation } from './simulation.ts';

@@ -1,18 +1,18 @@
 import type { JsonObject } from '../../base/json.ts';
-import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
-import { epochWindow } from '../algorithms/fixed-window.ts';
-import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, NEVER_MS, type Unit, unitMs } from '../algorithms/limit.ts';
-import { asInteger } from '../algorithms/money.ts';
+import { epochWindow } from '../../engine/algorithms/fixed-window.ts';
+import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../../engine/algorithms/limit.ts';
+import { asInteger } from '../../engine/algorithms/money.ts';
 import {
   type Answer,
   InvalidRequest,
-  type OtherDecision,
   type RateLimitRequest,
   type RequestDescriptor,
   type Verdict,
-} from '../decide/decide.ts';
-import { type Limit, waitForMoreMs } from '../holds/limits.ts';
-import type { RequestLimit } from '../rules/match/match.ts';
+} from '../../engine/decide/decide.ts';
+import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/decide/shown.ts';
+import type { Limit } from '../../engine/holds/limits.ts';
+import type { RequestLimit } from '../../engine/rules/match/match.ts';
+import { toStruct, type WireStruct } from '../../protobuf/struct.ts';
 import {
   codeNumbers,
   MAX_UINT32,
@@ -118,38 +118,9 @@ function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: Li
   return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
 }
 
-/** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
-export const shownRemaining = ({ limit, decision }: OtherDecision): number =>
-  Math.min(decision.limitRemaining, limit.requestsPerUnit);
-
-/**
- * The reset in an answer: the time until a request can pass that could not pass now, else until more hits can. It is the
- * end of a fixed window, and in other algorithms long before the limit is unspent.
- */
-export function shownResetMs({ limit, decision }: OtherDecision): number {
-  const { code, retryAfterMs, repeatAfterMs, durationUntilResetMs } = decision;
-  const nextMs = waitForMoreMs(limit, 1);
-  if (nextMs === 0) return durationUntilResetMs; // all hits of a fixed window come back together
-  const moreMs = code === 'OVER_LIMIT' ? retryAfterMs : (repeatAfterMs ?? nextMs ?? NEVER_MS);
-  return Math.min(moreMs, durationUntilResetMs);
-}
-
-/** The decision with the numbers that answers show; itself, if it has these, as that of a fixed window. */
-export function shownDecision(given: OtherDecision): OtherDecision['decision'] {
-  const { decision } = given;
-  const { durationUntilResetMs: untilUnspentMs } = decision;
-  const limitRemaining = shownRemaining(given);
-  const resetMs = shownResetMs(given);
-  if (limitRemaining === decision.limitRemaining && resetMs === untilUnspentMs) return decision;
-  return { ...decision, limitRemaining, durationUntilResetMs: resetMs, untilUnspentMs };
-}
-
 /**
  * Maximum duration of the protocol, ten thousand years.
  *
  * @see https://protobuf.dev/reference/protobuf/google.protobuf/#duration
  */
 const MAX_DURATION_S = 315_576_000_000;
-
-/** Rounded up, so that a client that waits that long does not retry too early. */
-export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -1,23 +1,18 @@
-import type { Monotonic } from '../../base/clock.ts';
-import { after, type Eventual } from '../../base/later.ts';
-import { rateFor } from '../algorithms/index.ts';
-import type { Decision } from '../algorithms/limit.ts';
-import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
-import type { CounterKey } from '../backends/key.ts';
-import { within } from '../backends/within.ts';
-import { fullCapacity, isRateLimit } from '../holds/limits.ts';
-import type { Debit, KeptForCounters, LedgerEntry } from './debit.ts';
+import { after } from '../../base/later.ts';
+import { rateFor } from '../../engine/algorithms/index.ts';
+import type { Decision } from '../../engine/algorithms/limit.ts';
+import type { Operation, Reply } from '../../engine/backends/backend.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import { within } from '../../engine/backends/within.ts';
+import { fullCapacity, isRateLimit } from '../../engine/holds/limits.ts';
+import type { Debit, LedgerEntry } from '../../engine/ledger/debit.ts';
+import type { Leases, LeasesContext, OpenLeases } from '../../engine/ledger/leases.ts';
 
-export interface LeasesOptions {
-  readonly monotonicMs: Monotonic;
-  /** Maximum number of leases at a time; hits on other counters are counted one by one. */
-  readonly maxLeases: number;
-  /** Leased hits that are unused for this time are given back. */
-  readonly idleMs: number;
-  /** Runs one operation on the counter. */
-  readonly run: (operation: Operation, how: RunOptions) => Eventual<Reply>;
-  /** Whether changes by other instances arrive; while they do not, no hits are leased. */
-  readonly isLive: () => boolean;
+interface LeaseBounds {
+  /** Maximum number of leases at a time; hits on other counters are counted one by one. Default: 100,000. */
+  readonly maxLeases?: number | undefined;
+  /** Leased hits that are unused for this time are given back. Default: 250. */
+  readonly idleMs?: number | undefined;
 }
 
 /**
@@ -26,8 +21,8 @@ export interface LeasesOptions {
 export const SHARE_OF_REST = 1 / 20;
 /** How long a lease should last at the rate of its counter. */
 export const LEASE_MS = 100;
-/** Leased hits that are unused for this time are returned to the counter. */
-export const LEASE_IDLE_MS = 250;
+const IDLE_MS = 250;
+const MAX_LEASES = 100_000;
 /** Timeout for giving hits back, which is tried once; without a confirmation, they are lost until the window ends. */
 const GIVE_BACK_TIMEOUT_MS = 1_000;
 
@@ -62,46 +57,55 @@ interface Asked {
   readonly endMs: number;
 }
 
+/** Opens leases with these bounds. */
+export const leasesWithin =
+  (bounds: LeaseBounds = {}): OpenLeases =>
+  (context) =>
+    new BlockLeases(context, bounds);
+
 /**
- * Answers hits of limits with `consistency: leased` from blocks that it has debited from the counter before. It never
- * admits more than the limit, even if this process fails; leased and unused hits only lower what passes. A block lasts
- * about `LEASE_MS` at the counter's rate, and is a small part of the counter's remaining hits.
+ * Answers hits from blocks. It never admits more than the limit, even if this process fails; leased and unused hits
+ * only lower what passes. A block lasts about `LEASE_MS` at the counter's rate, and is a small part of the counter's
+ * remaining hits.
  *
  * A fixed window's lease ends with the window, measured from before the request for it. Unused hits are refunded when
  * they are idle, and at shutdown.
  */
-export class Leases implements KeptForCounters {
-  readonly #options: LeasesOptions;
+class BlockLeases implements Leases {
+  readonly #context: LeasesContext;
+  readonly #maxLeases: number;
+  readonly #idleMs: number;
+  readonly #stop: () => void;
   readonly #leases = new Map<CounterKey, Lease>();
   readonly #running = new Set<Promise<unknown>>();
   #isClosed = false;
 
-  constructor(options: LeasesOptions) {
-    this.#options = options;
+  constructor(context: LeasesContext, { maxLeases = MAX_LEASES, idleMs = IDLE_MS }: LeaseBounds) {
+    this.#context = context;
+    this.#maxLeases = maxLeases;
+    this.#idleMs = idleMs;
+    this.#stop = context.every(idleMs, () => this.#giveBackIdle());
   }
 
-  /** Hits that are leased now and unused: limits may admit fewer hits by at most this number. */
   get leased(): number {
-    const nowMs = this.#options.monotonicMs();
+    const nowMs = this.#context.monotonicMs();
     let sum = 0;
     for (const { left, expiresAtMs } of this.#leases.values()) if (expiresAtMs > nowMs) sum += left;
     return sum;
   }
 
-  /** A copy of the leases of these counters, which requests hits through `run`. */
-  copyCounters(keys: Iterable<CounterKey>, run: LeasesOptions['run']): Leases {
+  copyCounters(keys: Iterable<CounterKey>, run: LeasesContext['run']): Leases {
     const known = Array.from(new Set(keys)).flatMap((key) => this.#leases.get(key) ?? []);
-    const maxLeases = this.#options.maxLeases - this.#leases.size + known.length; // as many new leases as here
-    const copy = new Leases({ ...this.#options, run, maxLeases });
+    const maxLeases = this.#maxLeases - this.#leases.size + known.length; // as many new leases as here
+    const copy = new BlockLeases({ ...this.#context, run, every: () => () => {} }, { maxLeases });
     for (const lease of known) copy.#leases.set(lease.debit.key, { ...lease, asking: undefined });
     return copy;
   }
 
-  /** Answers synchronously, if enough hits are leased. */
   spend(debit: Debit): LedgerEntry | undefined {
     const lease = this.#leases.get(debit.key);
     if (lease?.debit.limit !== debit.limit) return undefined;
-    const decision = spendFrom(lease, debit.hits, this.#options.monotonicMs());
+    const decision = spendFrom(lease, debit.hits, this.#context.monotonicMs());
     if (decision) lease.requested += debit.hits;
     return decision;
   }
@@ -111,7 +115,7 @@ export class Leases implements KeptForCounters {
    * for a block.
    */
   async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
-    const { monotonicMs, run } = this.#options;
+    const { monotonicMs, run } = this.#context;
     const endMs = monotonicMs() + timeoutMs;
     const lease = this.#isClosed ? undefined : this.#openLease(debit);
     if (!lease) return run(debit, { spend: 'each', timeoutMs, receipts: true });
@@ -128,11 +132,10 @@ export class Leases implements KeptForCounters {
     }
   }
 
-  /** Refunds hits that were unused for a while. */
-  giveBackIdle(): void {
-    const nowMs = this.#options.monotonicMs();
+  #giveBackIdle(): void {
+    const nowMs = this.#context.monotonicMs();
     for (const lease of this.#leases.values())
-      if (!lease.asking && nowMs - lease.usedAtMs > this.#options.idleMs) this.#end(lease);
+      if (!lease.asking && nowMs - lease.usedAtMs > this.#idleMs) this.#end(lease);
   }
 
   /** Voids hits that were debited before the counter was reset. */
@@ -143,8 +146,8 @@ export class Leases implements KeptForCounters {
     this.#end(lease);
   }
 
-  /** Refunds everything; waits for blocks in flight. */
   async close(): Promise<void> {
+    this.#stop();
     this.#isClosed = true;
     for (const lease of this.#leases.values()) this.#end(lease);
     while (this.#running.size > 0) await Promise.all(this.#running);
@@ -155,8 +158,8 @@ export class Leases implements KeptForCounters {
     if (known?.debit.limit === debit.limit) return known;
     if (known)
       this.#end(known); // the rules have changed
-    else if (this.#leases.size >= this.#options.maxLeases) return undefined;
-    const fresh = newLease(debit, this.#options.monotonicMs());
+    else if (this.#leases.size >= this.#maxLeases) return undefined;
+    const fresh = newLease(debit, this.#context.monotonicMs());
     this.#leases.set(debit.key, fresh);
     return fresh;
   }
@@ -164,7 +167,7 @@ export class Leases implements KeptForCounters {
   /** Requests the debit's own hits and a block. */
   #ask(asked: Asked, nowMs: number): Promise<Reply> {
     const { lease } = asked;
-    const block = this.#options.isLive() && !lease.isEnded ? blockSize(lease, nowMs) : 0;
+    const block = this.#context.isLive() && !lease.isEnded ? blockSize(lease, nowMs) : 0;
     if (block === 0) return this.#askAlone(asked, nowMs);
     const pending = this.#askWithBlock(asked, block, nowMs);
     lease.asking = pending;
@@ -172,7 +175,7 @@ export class Leases implements KeptForCounters {
       pending.then((reply) => {
         lease.asking = undefined;
         if (reply.code !== 'OVER_LIMIT') return reply;
-        return this.#askAlone(asked, this.#options.monotonicMs()); // nothing was spent: fewer may fit
+        return this.#askAlone(asked, this.#context.monotonicMs()); // nothing was spent: fewer may fit
       }),
     );
   }
@@ -180,7 +183,7 @@ export class Leases implements KeptForCounters {
   async #askWithBlock({ lease, debit, endMs }: Asked, block: number, nowMs: number): Promise<Reply> {
     const whole: Operation = { ...debit, hits: debit.hits + block, blocks: true };
     const how = { spend: 'all_or_nothing', timeoutMs: endMs - nowMs, receipts: true } as const;
-    const got = await this.#options.run(whole, how);
+    const got = await this.#context.run(whole, how);
     if (got.code === 'UNAVAILABLE') return got;
     learn(lease, got, nowMs);
     if (got.code === 'OVER_LIMIT') return got;
@@ -198,7 +201,7 @@ export class Leases implements KeptForCounters {
 
   async #askAlone({ lease, debit, endMs }: Asked, nowMs: number): Promise<Reply> {
     const timeoutMs = Math.max(endMs - nowMs, 0);
-    const got = await this.#options.run(debit, { spend: 'each', timeoutMs, receipts: true });
+    const got = await this.#context.run(debit, { spend: 'each', timeoutMs, receipts: true });
     if (got.code !== 'UNAVAILABLE') learn(lease, got, nowMs);
     return got;
   }
@@ -214,7 +217,7 @@ export class Leases implements KeptForCounters {
   #refund(debit: Debit, hits: number, chargedAtMs: number): void {
     const refund: Operation = { ...debit, kind: 'refund', hits, blocks: false, chargedAtMs };
     const refunded = after(
-      this.#options.run(refund, { spend: 'each', timeoutMs: GIVE_BACK_TIMEOUT_MS }),
+      this.#context.run(refund, { spend: 'each', timeoutMs: GIVE_BACK_TIMEOUT_MS }),
       () => undefined,
     );
     void this.#track(Promise.resolve(refunded));
@@ -225,9 +228,6 @@ export class Leases implements KeptForCounters {
     return running.finally(() => this.#running.delete(running));
   }
 }
-
-/** Peeks and give-backs use the counter itself. */
-export const isLeased = ({ policy, kind }: Debit): boolean => policy.consistency === 'leased' && kind === 'spend';
 
 const newLease = (debit: Debit, nowMs: number): Lease => ({
   debit,

@@ -1,12 +1,12 @@
+import type { Pool } from '../../../src/engine/rules/match/strategy.ts';
 import {
-  type Pool,
   resumeMs,
   type Share,
   type ShareReport,
   type ShareState,
   type ShareTerms,
   stepShares,
-} from '../../../src/engine/shares/shares.ts';
+} from '../../../src/parts/quotas/shares.ts';
 
 /** A proxy: reports at an interval, and uses the last share that it received until that expires. */
 interface Proxy {

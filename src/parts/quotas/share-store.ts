@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
-import { type Pool, type Share, type ShareReport, type ShareState, type ShareTerms, stepShares } from './shares.ts';
+import type { Pool } from '../../engine/rules/match/strategy.ts';
+import { type Share, type ShareReport, type ShareState, type ShareTerms, stepShares } from './shares.ts';
 
 /** A report of one holder of a pool. */
 export interface PoolReport {

@@ -44,7 +44,7 @@ export interface WireStatus {
   readonly code: number;
   readonly current_limit?: WireLimit;
   readonly limit_remaining: number;
-  readonly duration_until_reset?: { readonly seconds: number; readonly nanos: number };
+  readonly duration_until_reset?: WireDuration;
 }
 export interface WireLimit {
   readonly name: string;

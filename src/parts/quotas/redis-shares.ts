@@ -1,9 +1,9 @@
-import type { Clock } from '../../../base/clock.ts';
-import type { PoolReport, ShareReply, ShareStore } from '../../shares/share-store.ts';
-import { emptyHolder, type ShareHolder, type ShareState, type ShareTerms, stepShares } from '../../shares/shares.ts';
-import { within } from '../within.ts';
-import type { RedisConnection } from './connect.ts';
-import { describeError } from './reason.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { RedisConnection } from '../../engine/backends/redis/connect.ts';
+import { describeError } from '../../engine/backends/redis/reason.ts';
+import { within } from '../../engine/backends/within.ts';
+import type { PoolReport, ShareReply, ShareStore } from './share-store.ts';
+import { emptyHolder, type ShareHolder, type ShareState, type ShareTerms, stepShares } from './shares.ts';
 
 /**
  * Replaces the pool KEYS[1] if it is still as it was read, and returns nothing. Otherwise returns the server's seconds
