@@ -155,7 +155,7 @@ export class MemcachedBackend implements Backend {
     const resetAtMs = Number((await server.get(key))?.value ?? 0);
     if (!forgotten) return resetAtMs;
     const keptS = toExptime(longestMemoryMs(forgotten.limit), this.#clocks.dateClock());
-    await server.set(key, Buffer.from(String(nowMs)), keptS);
+    await server.set(key, { value: Buffer.from(String(nowMs)), exptime: keptS });
     return resetAtMs;
   }
 
