@@ -1,7 +1,7 @@
 import type { Rule } from '../engine/rules/match/tree.ts';
 import type { Block } from '../engine/rules/read/block.ts';
 import type { Problems } from '../engine/rules/read/problem.ts';
-import { buildChild, withReserved } from './fair-shares/read-share.ts';
+import { shareRules } from './fair-shares/read-share.ts';
 
 /** What is known of the node above one with `share`. */
 interface SharingParent {
@@ -24,5 +24,5 @@ interface SharedRules {
 
 /** Functions that build the rules of nodes which share a limit. */
 export const sharedRules: Readonly<Record<string, SharedRules>> = {
-  'fair-shares': { buildChild, withReserved },
+  'fair-shares': shareRules,
 };

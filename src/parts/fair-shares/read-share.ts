@@ -65,7 +65,7 @@ interface Parent {
 }
 
 /** The rule of a node with `share`: the limit of the node above, with the node's own part. */
-export function buildChild(
+function buildChild(
   block: Block<'node'>,
   { rule, depth, shares }: Parent,
   problems: Problems,
@@ -160,7 +160,7 @@ function readRate(written: string | undefined, whole: number): number {
 const ROUNDING = 1e-9;
 
 /** The same rule, whose shared limit knows the sum of its children's reservations, which must not exceed its own. */
-export function withReserved(block: Block<'node'>, rule: Rule, problems: Problems): Rule {
+function withReserved(block: Block<'node'>, rule: Rule, problems: Problems): Rule {
   const [only, ...others] = rule.limits;
   if (!only || !isShared(only.limit) || only.limit.by === undefined) return rule;
   const { path, by, requestsPerUnit } = only.limit;
@@ -179,3 +179,5 @@ export function withReserved(block: Block<'node'>, rule: Rule, problems: Problem
     : { ...only.limit, reserved: sum };
   return { ...rule, limits: [{ ...only, limit }, ...others] };
 }
+
+export const shareRules = { buildChild, withReserved };
