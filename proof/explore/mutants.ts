@@ -50,8 +50,8 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/holds/in-flight.ts',
     changes: [
       ['before - own + requested <= limit.slots', 'before - own <= limit.slots'],
-      ['if (hits < 0) release(holds, size, holder, -hits);', ''],
-      ["(charge === 'regardless' || accepted || holder === ANONYMOUS)", 'true'],
+      ['if (hits < 0) release(holds, size, limit.holder, -hits);', ''],
+      ['(isTaken || limit.holder === ANONYMOUS)', 'true'],
       [
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs;',
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs / 2;',

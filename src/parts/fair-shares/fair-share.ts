@@ -1,89 +1,36 @@
-import { type AnyLimit, hitsToFit, NEVER_MS, type State, type Step, takenBy, unitMs } from '../algorithms/limit.ts';
-import { listNumbers } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import { type Claim, hashHolder, type ShareClaim } from './claim.ts';
-import type { Counting } from './counting.ts';
+import {
+  type AnyLimit,
+  hitsToFit,
+  NEVER_MS,
+  type State,
+  type Step,
+  takenBy,
+  unitMs,
+} from '../../engine/algorithms/limit.ts';
+import { listNumbers } from '../../engine/algorithms/stepped.ts';
+import type { Claim } from '../../engine/holds/claim.ts';
+import type { Counting } from '../../engine/holds/counting.ts';
+import { NODE_NUMBERS, nodeState, type ShareNode } from '../../engine/holds/nodes.ts';
+import { shareReasons } from '../../engine/holds/reports.ts';
+import type { ChildNumbers, Sharing } from '../../engine/holds/sharing.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 import {
   AT,
   judge,
   LEVEL,
-  NODE_NUMBERS,
   openPath,
   REPORT_HEAD,
   refund,
-  type ShareNode,
   type ShareNumbers,
   spareOf,
   step,
   UNITS,
 } from './processor-sharing.ts';
-import { shareReasons } from './reports.ts';
-
-/** What a rule gives to one child of a shared limit, or of a child with children. */
-export interface ChildNumbers {
-  /** The entry's key, for messages. */
-  readonly key: string;
-  /** Hits per window that no sibling can take from it; 0 for none. */
-  readonly reserve: number;
-  /** Its part of what is left, relative to its siblings; at least 1. */
-  readonly weight: number;
-  /** Maximum hits per window; 0 for no maximum of its own. */
-  readonly ceiling: number;
-  /** The sum of the reservations of its own children that rules name. Default: none. */
-  readonly reserved?: number;
-}
-
-/** How children share a limit. */
-export interface Sharing {
-  /** The entry's key by whose values hits are shared; absent below the last level. */
-  readonly by?: string;
-  /** The children from the top to the one that hits of this rule belong to; empty for hits of no child. */
-  readonly path: readonly ChildNumbers[];
-  /** The sum of the reservations of the first level. Default: none. */
-  readonly reserved?: number;
-  /** Percentage that is kept for children that come next. Default: `DEFAULT_SPARE`. */
-  readonly spare?: number;
-  /** Percentage of the bucket that the hits may use: see `priorities`. Default: all of it, within the fair share. */
-  readonly threshold?: number;
-  /** The index of the child whose value is the priority, if a value is. */
-  readonly thresholdAt?: number;
-}
 
 /** A token bucket whose children share it. `burst` is the capacity of the full bucket. */
 export interface FairShareLimit extends AnyLimit, Sharing {
   readonly algorithm: 'fair_share';
   readonly burst: number;
-}
-
-/** Names of priorities, and the part of the bucket that hits may use, in percent. */
-export const priorities: ReadonlyMap<string, number> = new Map([
-  ['critical', 100],
-  ['default', 85],
-  ['sheddable', 60],
-]);
-
-/** The threshold of requests that state none of the priorities. */
-const DEFAULT_THRESHOLD = 85;
-
-/** The threshold of a written priority, from 1 to 100; undefined if it is none. */
-export function readPriority(written: string): number | undefined {
-  const named = priorities.get(written);
-  if (named !== undefined) return named;
-  const number = /^\d{1,3}$/.test(written) ? Number(written) : 0;
-  return number >= 1 && number <= 100 ? number : undefined;
-}
-
-/** The threshold of a priority that a request states. */
-export const statedThreshold = (stated: string): number => readPriority(stated) ?? DEFAULT_THRESHOLD;
-
-/** The claim of hits on a shared limit. @param values  those of the entries that name the children, from the top */
-export function claimShare(limit: AnyLimit, values: readonly string[]): ShareClaim {
-  const { thresholdAt } = limit as FairShareLimit; // absent in others
-  const children: number[] = [];
-  for (const value of values) children.push(hashHolder(`${children.at(-1) ?? ''}|${value}`));
-  if (thresholdAt === undefined) return { children };
-  const stated = statedThreshold(values[thresholdAt] ?? '');
-  return { children, threshold: Math.min(stated, (limit as FairShareLimit).threshold ?? stated) };
 }
 
 /** Hits of this threshold may use the whole bucket, and are not held to the fair share. */
@@ -92,17 +39,6 @@ const CRITICAL = 100;
 export const DEFAULT_SPARE = 5;
 /** Avoids divisions by zero. */
 const LEAST_RATE = 1e-6;
-
-/** A state from those of its nodes, each of which may be new; undefined if the parent is. */
-export function joinNodes(states: readonly (State | undefined)[]): State | undefined {
-  if (states[0] === undefined) return undefined;
-  const joined: number[] = [];
-  for (const state of states) for (let at = 0; at < NODE_NUMBERS; at++) joined.push(state?.[at] ?? 0);
-  return joined;
-}
-
-/** The part of a state that belongs to a node on the path. */
-export const nodeState = (state: State, at: number): State => state.slice(at * NODE_NUMBERS, (at + 1) * NODE_NUMBERS);
 
 /** The nodes of a state. */
 const splitNodes = (state: State): ShareNode[] =>
@@ -154,12 +90,6 @@ const forgetMs = (windowMs: number, refillMs: number): number => unitMs.MINUTE +
 
 const rememberedMs = ({ burst, requestsPerUnit, windowMs }: FairShareLimit): number =>
   forgetMs(windowMs, (burst * windowMs) / requestsPerUnit);
-
-/** Whether the last child in a state has had hits in this window, or in the one before. */
-function isActiveChild(limit: FairShareLimit, state: State | undefined, nowMs: number): boolean {
-  const atMs = state?.at(AT - NODE_NUMBERS) ?? 0;
-  return Math.floor(nowMs / limit.windowMs) - Math.floor(atMs / limit.windowMs) <= 1;
-}
 
 /** A promised wait may be later than needed by this part of it. */
 const LATENESS = 16;
@@ -264,7 +194,10 @@ export const fairShare: Counting<FairShareLimit> = {
   },
   heldAt: ({ windowMs }) => ({ first: 2, last: 2, unit: windowMs }),
   draw: () => ({ kind: 'level' }),
-  isActiveChild: (state, nowMs, _child, limit) => isActiveChild(limit, state, nowMs),
+  isActiveChild(state, nowMs, _child, { windowMs }) {
+    const atMs = state?.at(AT - NODE_NUMBERS) ?? 0; // of the last child
+    return Math.floor(nowMs / windowMs) - Math.floor(atMs / windowMs) <= 1;
+  },
   state: { hasNodes: true, version: 3 },
   script: compiled.processor_sharing,
   // equal for all children of the same rule

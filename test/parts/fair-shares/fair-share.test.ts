@@ -1,6 +1,6 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { fairShare } from '../../../src/engine/holds/fair-share.ts';
+import { fairShare } from '../../../src/parts/fair-shares/fair-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import fc from '../../helpers/property.ts';
 import { anyShareTree, measureTree } from '../../helpers/share-trees.ts';

@@ -1,9 +1,9 @@
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
+import { adaptiveOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
-import { childOf, randomsOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
+import { childOf, randomsOf, type SlotLeaf, sharedSlotsOf, slotOf } from '../../helpers/shares.ts';
 import { fluidRates } from './fluid.ts';
 
 const HOLD_MS = 400;
@@ -18,7 +18,7 @@ function createHall(slots: number, seed: number) {
   const clock = fakeClock();
   const store = createMemoryBackend(clock, { maxCounters: 10 });
   const random = randomsOf(seed);
-  const [key, whole] = ['slots' as CounterKey, inFlightOf(slots, 5_000, { path: [] })];
+  const [key, whole] = ['slots' as CounterKey, sharedSlotsOf(slots, 5_000)];
   const held = new Map<number, { readonly client: Client; readonly untilMs: number }>();
   let lastHolder = 10_000;
   const run = (client: Client, holder: number, hits: number) => {

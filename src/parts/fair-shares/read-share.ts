@@ -1,42 +1,23 @@
-import { unitMs } from '../../algorithms/limit.ts';
-import { type ChildNumbers, type FairShareLimit, priorities, readPriority } from '../../holds/fair-share.ts';
-import { isShared, type Limit, limitsInFlight, type SharedLimit } from '../../holds/limits.ts';
-import { isFixed } from '../match/matchers.ts';
-import type { Rule } from '../match/tree.ts';
-import type { Block } from '../read/block.ts';
-import { dividing } from '../read/format.ts';
-import type { Problems } from '../read/problem.ts';
-
-type LimitValues = Block<'rate_limit'>['values'];
-type NodeValues = Block<'node'>['values'];
+import { unitMs } from '../../engine/algorithms/limit.ts';
+import { isShared, type Limit, limitsInFlight, type SharedLimit } from '../../engine/holds/limits.ts';
+import { type ChildNumbers, priorities, readPriority } from '../../engine/holds/sharing.ts';
+import { findExcluded } from '../../engine/rules/compile/excluded.ts';
+import { isFixed } from '../../engine/rules/match/matchers.ts';
+import type { Rule } from '../../engine/rules/match/tree.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import { dividing } from '../../engine/rules/read/format.ts';
+import type { Problems } from '../../engine/rules/read/problem.ts';
+import type { FairShareLimit } from './fair-share.ts';
+import type { SharedSlotsLimit } from './shared-slots.ts';
 
 /** Maximum number of levels below a shared limit, such as organisation, team and key. */
 const MAX_LEVELS = 3;
 const MAX_WEIGHT = 1_000;
 
-/**
- * The first key that cannot be used in a limit with several parts, since it could let a part exceed its share of the
- * limit, or answer without it.
- */
-export function findExcluded(values: LimitValues): keyof LimitValues | undefined {
-  const isAllowed = {
-    soft: (values.soft ?? 0) === 0,
-    charge: (values.charge ?? 'accepted') === 'accepted',
-    consistency: (values.consistency ?? 'strict') === 'strict',
-    max_delay: values.max_delay === undefined,
-    reserve: values.reserve === undefined,
-    active: values.active === undefined,
-    schedule: values.schedule === undefined,
-    on_change: (values.on_change ?? 'keep') === 'keep',
-    on_store_failure: values.on_store_failure !== 'local',
-  };
-  return (Object.keys(isAllowed) as (keyof typeof isAllowed)[]).find((key) => !isAllowed[key]);
-}
-
 /** The limit that children share, if the rule says so. */
 export function readShare(
   { values, place }: Block<'rate_limit'>,
-  { whole, hasId }: { readonly whole: Limit; readonly hasId: boolean },
+  { limit: whole, hasId }: { readonly limit: Limit; readonly hasId: boolean },
   problems: Problems,
 ): Limit | undefined {
   const { share } = values;
@@ -51,31 +32,22 @@ export function readShare(
   const excluded = [...(values.refill === 'interval' ? (['refill'] as const) : []), ...dividing];
   const other = findExcluded(values) ?? excluded.find((key) => values[key] !== undefined);
   if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
+  const { counter, requestsPerUnit, windowMs } = whole;
+  const sharing = { requestsPerUnit, soft: 0, windowMs, by, path: [], ...(spare !== undefined && { spare }) };
   if (limitsInFlight(whole)) {
-    if (hasId)
-      return { ...whole, counter: `${whole.counter}|share`, by, path: [], ...(spare !== undefined && { spare }) };
+    if (hasId) return { algorithm: 'shared_slots', counter: `${counter}|share`, ...sharing } satisfies SharedSlotsLimit;
     return problems.error(
       place('share'),
       'share of slots requires the id of the request: put not_counted: hold on this node or one above',
     );
   }
-  const { requestsPerUnit, windowMs } = whole;
   if (!('burst' in whole) || windowMs > unitMs.MINUTE)
     return problems.error(
       place('share'),
       `share requires a rate per second or minute, so that children soon have their part, got a window of ${windowMs} ms`,
     );
-  return {
-    algorithm: 'fair_share',
-    counter: `fair_share.3|${windowMs}`,
-    requestsPerUnit,
-    soft: 0,
-    windowMs,
-    burst: whole.burst,
-    by,
-    path: [],
-    ...(spare !== undefined && { spare }),
-  } satisfies FairShareLimit;
+  const { burst } = whole;
+  return { algorithm: 'fair_share', counter: `fair_share.3|${windowMs}`, ...sharing, burst } satisfies FairShareLimit;
 }
 
 /** Maximum part of a limit that is kept for children that come next, in percent. */
@@ -83,13 +55,6 @@ const MAX_SPARE = 50;
 
 /** Whole percent: `5%` or `5`. */
 const readSpare = (written: string): number => Number(written.replace('%', ''));
-
-/** The key by whose values a node's limit, or its part of one, is shared. */
-const sharedKey = ({ share, rate_limit: limit }: NodeValues): string | undefined =>
-  share?.values.by ?? limit?.values.share?.values.by;
-
-/** Whether nodes below may be children. */
-export const mayHaveChildren = ({ values }: Block<'node'>): boolean => sharedKey(values) !== undefined;
 
 interface Parent {
   readonly rule: Rule | undefined;
@@ -100,7 +65,7 @@ interface Parent {
 }
 
 /** The rule of a node with `share`: the limit of the node above, with the node's own part. */
-export function buildChild(
+function buildChild(
   block: Block<'node'>,
   { rule, depth, shares }: Parent,
   problems: Problems,
@@ -194,39 +159,25 @@ function readRate(written: string | undefined, whole: number): number {
 /** 28.999999999999996, which is 29 % of 100, is 29. */
 const ROUNDING = 1e-9;
 
-/** The sum of the reservations of a node's children, and what it may be. */
-function sumReserves(block: Block<'node'>, limit: SharedLimit): { readonly sum: number; readonly whole: number } {
-  const whole = limit.path.at(-1)?.reserve ?? limit.requestsPerUnit;
-  const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === limit.by);
-  return {
-    whole,
-    sum: children.reduce((total, { values }) => total + readRate(values.share?.values.reserve, whole), 0),
-  };
-}
-
-/** The same rule, whose shared limit knows the sum of its children's reservations. */
-export function withReserved(block: Block<'node'>, rule: Rule | undefined): Rule | undefined {
-  const [only, ...others] = rule?.limits ?? [];
-  if (!rule || !only || !isShared(only.limit) || only.limit.by === undefined) return rule;
-  const { sum, whole } = sumReserves(block, only.limit);
+/** The same rule, whose shared limit knows the sum of its children's reservations, which must not exceed its own. */
+function withReserved(block: Block<'node'>, rule: Rule, problems: Problems): Rule {
+  const [only, ...others] = rule.limits;
+  if (!only || !isShared(only.limit) || only.limit.by === undefined) return rule;
+  const { path, by, requestsPerUnit } = only.limit;
+  const parent = path.at(-1);
+  const whole = parent?.reserve ?? requestsPerUnit;
+  const children = (block.values.descriptors ?? []).filter(({ values }) => values.key === by);
+  const sum = children.reduce((total, { values }) => total + readRate(values.share?.values.reserve, whole), 0);
   if (sum === 0 || whole === 0) return rule;
-  const { path } = only.limit;
-  const limit =
-    path.length === 0
-      ? { ...only.limit, reserved: sum }
-      : { ...only.limit, path: path.map((child, at) => (at < path.length - 1 ? child : { ...child, reserved: sum })) };
+  if (sum > whole)
+    problems.error(
+      block.place('descriptors'),
+      `reservations add up to ${sum} ${shownUnit(only.limit)}, more than the ${whole} of ${parent ? `this ${parent.key}` : 'the limit'}`,
+    );
+  const limit: SharedLimit = parent
+    ? { ...only.limit, path: [...path.slice(0, -1), { ...parent, reserved: sum }] }
+    : { ...only.limit, reserved: sum };
   return { ...rule, limits: [{ ...only, limit }, ...others] };
 }
 
-/** Reports reservations of children that add up to more than their parent has. */
-export function checkReserves(block: Block<'node'>, rule: Rule | undefined, problems: Problems): void {
-  const limit = rule?.limits[0]?.limit;
-  if (!limit || !isShared(limit) || limit.by === undefined) return;
-  const parent = limit.path.at(-1);
-  const { sum, whole } = sumReserves(block, limit);
-  if (sum <= whole || whole === 0) return;
-  problems.error(
-    block.place('descriptors'),
-    `reservations add up to ${sum} ${shownUnit(limit)}, more than the ${whole} of ${parent ? `this ${parent.key}` : 'the limit'}`,
-  );
-}
+export const shareRules = { buildChild, withReserved };

@@ -1,5 +1,5 @@
-import { type Redis, startRedis } from '../helpers/redis.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const CALLS = 400;
 const TENANTS = 40;

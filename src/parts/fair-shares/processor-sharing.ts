@@ -1,4 +1,5 @@
-import { type Charge, hitsToFit, MAX_COUNT, type State, type Step } from '../algorithms/limit.ts';
+import { type Charge, hitsToFit, MAX_COUNT, type State, type Step } from '../../engine/algorithms/limit.ts';
+import { NODE_NUMBERS, type ShareNode } from '../../engine/holds/nodes.ts';
 
 /** The numbers of a shared limit and of the children on the path of hits. Levels are hits times milliseconds. */
 export interface ShareNumbers {
@@ -37,16 +38,10 @@ const CEILING = -3;
 const RESERVED = -2;
 const PER_UNIT = -1;
 
-/** The limit, or a child: a bucket that hits are taken from, and the clock by which its children fill theirs. */
-export type ShareNode = [
-  ...[number, number, number, number, number, number, number],
-  ...[number, number, number, number, number, number],
-];
-export const NODE_NUMBERS = 13;
-/** A child that never had children is stored without its other numbers, which are 0. */
-export const LEAF_NUMBERS = 7;
-
-/* The places of its numbers. */
+/*
+ * The places of the numbers of a node, the limit or a child: a bucket that hits are taken from, and the clock by which
+ * its children fill theirs.
+ */
 export const AT = 0; // time of the last step; 0 for a new node
 export const LEVEL = 1; // what is left in the bucket
 const GUARD = 2; // what is left in that of the reservation
@@ -220,7 +215,8 @@ export function openPath(limit: ShareNumbers, nodes: ShareNode[], nowMs: number)
   root[LEVEL] = Math.min(root[LEVEL], limit.capacity);
   if (nowMs > root[AT]) fillLimit(limit, root, nowMs - root[AT]);
   const window = Math.floor(root[AT] / limit.windowMs);
-  const held = limit.reserved === 0 ? 0 : heldOf(limit, root);
+  const most = Math.floor(limit.capacity * HELD_PART);
+  const held = limit.reserved === 0 ? 0 : Math.min(holdFor(limit, root, limit.reserved, 0), most);
   // a list that grows costs Redis time
   const path: SharePath = { nodes, levels: [false, false, false], window, held, reason: 0, at: 0, lacking: 0 };
   const depth = limit.depth;
@@ -241,10 +237,6 @@ function fillLimit(limit: ShareNumbers, node: ShareNode, sinceMs: number): void 
   const divided: Divided = { capacity: limit.capacity, held, spare: limit.kept };
   advance(limit, node, divided, (before + node[LEVEL]) / 2, got, sinceMs);
 }
-
-/** What the limit holds for reservations. */
-const heldOf = (limit: ShareNumbers, node: ShareNode): number =>
-  Math.min(holdFor(limit, node, limit.reserved, 0), Math.floor(limit.capacity * HELD_PART));
 
 /** What the children of a node have not used of their reservations. @param sinceMs  in which they were refilled */
 function holdFor(limit: ShareNumbers, node: ShareNode, reserved: number, sinceMs: number): number {
@@ -278,7 +270,10 @@ function openChild(limit: ShareNumbers, path: SharePath, at: number): void {
   const guardCapacity = reserve === 0 ? 0 : Math.max(Math.floor(reserve * limit.refillMs), limit.windowMs);
   if (above[AT] - node[AT] >= limit.forgetMs || node[PAID] > above[VIRTUAL])
     renew(node, above, capacity, guardCapacity);
-  if (!isLeaf && node[VIRTUAL] === 0) beginVirtual(node);
+  if (!isLeaf && node[VIRTUAL] === 0) {
+    node[VIRTUAL] = 1;
+    node[SPEED] = UNITS;
+  }
   const sinceMs = above[AT] > node[AT] ? above[AT] - node[AT] : 0;
   const held = reserved === 0 ? 0 : holdFor(limit, node, reserved, sinceMs);
   const spare = isLeaf ? 0 : spareOf(limit, capacity);
@@ -299,11 +294,6 @@ function openChild(limit: ShareNumbers, path: SharePath, at: number): void {
   node[AT] = above[AT];
   if (sinceMs > 0) beginWindow(limit, node, path.window, sinceMs);
   if (sinceMs > 0 && node[VIRTUAL] > 0) advance(limit, node, level, (before + node[LEVEL]) / 2, got, sinceMs);
-}
-
-function beginVirtual(node: ShareNode): void {
-  node[VIRTUAL] = 1;
-  node[SPEED] = UNITS;
 }
 
 /** Makes a child new, with a full bucket. */
@@ -391,14 +381,14 @@ export function judge(limit: ShareNumbers, path: SharePath, hits: number): void 
   if (room < 0) path.reason = EMPTY;
   else if (room < kept && room < limit.capacity - wanted) path.reason = HELD;
   else if (!isPaid && room < limit.floor) path.reason = PRIORITY;
-  else if (tooFew > 0) refuse(path, CAPPED, tooFew, 0);
-  else if (lacking > 0) refuse(path, levelAt(path, lacking).isCapped ? CAPPED : SHARE, lacking, lacking);
-}
-
-function refuse(path: SharePath, reason: number, at: number, lacking: number): void {
-  path.reason = reason;
-  path.at = at;
-  path.lacking = lacking;
+  else if (tooFew > 0) {
+    path.reason = CAPPED;
+    path.at = tooFew;
+    path.lacking = 0;
+  } else if (lacking > 0) {
+    path.reason = levelAt(path, lacking).isCapped ? CAPPED : SHARE;
+    path.at = lacking;
+  }
 }
 
 /** Whether a child was refused for its share in this window or in the one before. */

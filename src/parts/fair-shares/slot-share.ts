@@ -1,8 +1,8 @@
-import type { State } from '../algorithms/limit.ts';
-import { type AdmissionLevel, CEILING, findRoom, type Judgement, unspent } from './admission.ts';
-import type { Claim } from './claim.ts';
-import { type ChildNumbers, DEFAULT_SPARE, type Sharing } from './fair-share.ts';
-import { type HoldList, insertHold, removeHold } from './hold-list.ts';
+import type { State } from '../../engine/algorithms/limit.ts';
+import type { Claim } from '../../engine/holds/claim.ts';
+import { type HoldList, insertHold, removeHold } from '../../engine/holds/hold-list.ts';
+import type { ChildNumbers, Sharing } from '../../engine/holds/sharing.ts';
+import { DEFAULT_SPARE } from './fair-share.ts';
 
 /**
  * Numbers in a hold of a shared limit: holder, slots, expiry, and the children on the path of its request, from the top;
@@ -20,28 +20,44 @@ const ALL = 100;
 const NO_CEILING = 9_007_199_254_740_991;
 /** Factor of the weight in a mark. */
 const WEIGHT = 128;
-/** Numbers of each child on a path: its id, reservation, weight and ceiling. */
+/** Numbers of each child on a path. */
 export const CHILD_NUMBERS = 4;
 
 /** The part of a rate that a priority may use, as whole slots; at least one. */
 export const thresholdSlots = (slots: number, threshold: number): number =>
   Math.max(Math.floor((slots * threshold) / ALL), 1);
 
-/** The threshold, and the children on a claim's path, with their numbers; none if the limit is not shared. */
-export function sharingArgs(
-  { path, threshold: ofRule, spare = DEFAULT_SPARE }: Partial<Sharing>,
-  claim: Claim,
-): readonly number[] {
-  if (!path) return [];
-  const { children = [], threshold: stated } = claim.slotShare ?? {};
-  const thresholds = [stated, ofRule, claim.threshold].filter((one) => one !== undefined);
-  const depth = Math.min(path.length, children.length);
-  const numbers = [thresholds.length > 0 ? Math.min(...thresholds) : 0, depth, spare];
-  for (const [at, child] of children.slice(0, path.length).entries()) {
-    const { reserve, weight, ceiling } = path[at] as ChildNumbers; // in range
-    numbers.push(child, reserve, weight, ceiling);
-  }
-  return numbers;
+/** The numbers of a shared limit and of the children on the path of a request. */
+export interface SharedSlotNumbers {
+  readonly slots: number;
+  readonly windowMs: number;
+  /** `ANONYMOUS` for none. */
+  readonly holder: number;
+  /** The priority's part of the slots, in percent; 0: all. */
+  readonly threshold: number;
+  /** The number of children on the path. */
+  readonly depth: number;
+  /** Percentage of the slots that is left to children that come next. */
+  readonly spare: number;
+  /** Of each child, from the top: its id, reservation, weight and ceiling. */
+  readonly children: number[];
+}
+
+/** The numbers that follow from the children on the path of a claim. */
+export function pathNumbers(
+  { path, threshold: ofRule, spare = DEFAULT_SPARE }: Sharing,
+  claim: Claim | undefined,
+): Pick<SharedSlotNumbers, 'threshold' | 'depth' | 'spare' | 'children'> {
+  const { children: ids = [], threshold: stated } = claim?.slotShare ?? {};
+  const thresholds = [stated, ofRule, claim?.threshold].filter((one) => one !== undefined);
+  const children = path.slice(0, ids.length).flatMap(({ reserve, weight, ceiling }, at) => [
+    ids[at] ?? 0, // in range
+    reserve,
+    weight,
+    ceiling,
+  ]);
+  const threshold = thresholds.length > 0 ? Math.min(...thresholds) : 0;
+  return { threshold, depth: children.length / CHILD_NUMBERS, spare, children };
 }
 
 /** The same part of another number of slots. */
@@ -55,25 +71,22 @@ export const scalePath = (path: readonly ChildNumbers[], slots: number, whole: n
     ceiling: scalePart(child.ceiling, slots, whole),
   }));
 
-/** What slots of a limit are shared by. */
-export interface PathNumbers {
-  readonly slots: number;
-  /** The priority's part of the slots, in percent; 0: all; `NOT_SHARED`: no children share the slots. */
-  readonly threshold: number;
-  /** The number of children on the path. */
-  readonly depth: number;
-  /** Percentage of the slots that is left to children that come next. */
-  readonly spare: number;
-  /** Their numbers, from the top. */
-  readonly children: number[];
-}
-
-/** The threshold of a limit that no children share. */
-export const NOT_SHARED = -1;
-
-interface SlotLevel extends AdmissionLevel {
+/** The shared limit, or a child on the path of a request. */
+interface SlotLevel {
   readonly id: number;
   readonly weight: number;
+  /** Its reservation; 0 for none. */
+  readonly reserve: number;
+  /** What is left of its reservation, or of the limit. */
+  left: number;
+  /** What is left of its ceiling. */
+  ceilingLeft: number;
+  /** Unspent reservations of its active children, except the one on the path. */
+  held: number;
+  /** Whether it has used its share of what its parent does not reserve. */
+  isAhead: boolean;
+  /** Whether its reservation covers the slots. */
+  pays: boolean;
 }
 
 /** The children of a node that wait for slots. */
@@ -85,7 +98,7 @@ interface Waiting {
 }
 
 /** Slots that are left to children that come next: at least one, unless there is no second one. */
-function spareSlots(limit: PathNumbers): number {
+function spareSlots(limit: SharedSlotNumbers): number {
   if (limit.spare === 0 || limit.depth === 0) return 0;
   return Math.min(Math.max(Math.floor((limit.slots * limit.spare) / ALL), 1), limit.slots - 1);
 }
@@ -106,7 +119,7 @@ interface SharedSlots {
  *
  * @param wanted  further slots that are requested
  */
-export function openSlots(limit: PathNumbers, holds: HoldList, wanted: number): SharedSlots {
+function openSlots(limit: SharedSlotNumbers, holds: HoldList, wanted: number): SharedSlots {
   const slots = limit.slots;
   const depth = limit.depth;
   const held = holds.held;
@@ -178,7 +191,7 @@ function countWaiting(
   }
 }
 
-function readChild(limit: PathNumbers, at: number, id: number, used: number): SlotLevel {
+function readChild(limit: SharedSlotNumbers, at: number, id: number, used: number): SlotLevel {
   const first = at * CHILD_NUMBERS;
   const reserve = limit.children[first + 1] ?? 0;
   return newLevel(id, reserve, limit.children[first + 2] ?? 0, limit.children[first + 3] ?? 0, used);
@@ -203,8 +216,62 @@ function usedBy(holds: HoldList, at: number, parent: number): Record<number, num
   return used;
 }
 
+export type Judgement = readonly [reason: number, level: number];
+export const ACCEPTED: Judgement = [0, 0];
+
+/** Places in `shareReasons`. */
+const EMPTY = 1;
+const HELD = 2;
+const PRIORITY = 3;
+const SHARE = 4;
+export const CEILING = 5;
+
+/** Decides a request for further slots; if it is refused, why, and at which level. */
+export function judge(limit: SharedSlotNumbers, holds: HoldList, wanted: number): Judgement {
+  const shared = openSlots(limit, holds, wanted);
+  const levels = shared.levels;
+  const count = levels.length;
+  let isPaid = false;
+  for (let at = count - 1; at > 0; at--) {
+    const level = levels[at] as SlotLevel; // in range
+    isPaid = level.reserve > 0 && level.left - wanted >= (isPaid ? 0 : level.held);
+    level.pays = isPaid;
+  }
+  const whole = levels[0] as SlotLevel; // there always is a limit
+  const room = whole.left - wanted;
+  if (room < 0) return [EMPTY, 0];
+  if (!isPaid && room < whole.held) return [HELD, 0];
+  if (!isPaid && room < shared.floor) return [PRIORITY, 0];
+  for (let at = 1; at < count; at++) {
+    const level = levels[at] as SlotLevel;
+    if (level.isAhead && !level.pays) return [SHARE, at];
+  }
+  for (let at = 1; at < count; at++) {
+    const level = levels[at] as SlotLevel;
+    const isKept = at + 1 === count || !(levels[at + 1] as SlotLevel).pays;
+    if (level.ceilingLeft < wanted + (isKept ? level.held : 0)) return [CEILING, at];
+  }
+  return ACCEPTED;
+}
+
+/** What the last child on the path may still use, without the test of its share. */
+function findRoom(levels: readonly SlotLevel[], floor: number): number {
+  const count = levels.length;
+  const whole = levels[0] as SlotLevel; // there always is a limit
+  const left = whole.left;
+  let room = Math.min(Math.max(left, 0), Math.max(unspent(levels), left - Math.max(whole.held, floor), 0));
+  for (let at = 1; at < count; at++) room = Math.min(room, Math.max((levels[at] as SlotLevel).ceilingLeft, 0));
+  return room;
+}
+
+/** What is left of the reservation of the last child on the path. */
+function unspent(levels: readonly SlotLevel[]): number {
+  const last = levels[levels.length - 1] as SlotLevel;
+  return levels.length > 1 && last.reserve > 0 ? Math.max(last.left, 0) : 0;
+}
+
 /** Marks the children on the path as active, and after a refusal as waiting for slots where it was decided or below. */
-export function markCall(limit: PathNumbers, holds: HoldList, judgement: Judgement, nowMs: number): void {
+export function markCall(limit: SharedSlotNumbers, holds: HoldList, judgement: Judgement, nowMs: number): void {
   const depth = limit.depth;
   const threshold = limit.threshold === 0 ? ALL : limit.threshold;
   const reason = judgement[0];
@@ -222,7 +289,7 @@ export function markCall(limit: PathNumbers, holds: HoldList, judgement: Judgeme
 }
 
 /** The children on the path have what they waited for, unless children of theirs wait. */
-export function stopWaiting(limit: PathNumbers, holds: HoldList): void {
+export function stopWaiting(limit: SharedSlotNumbers, holds: HoldList): void {
   for (let level = limit.depth; level > 0; level--) {
     const id = limit.children[(level - 1) * CHILD_NUMBERS] ?? 0;
     const length = holds.length;
@@ -269,7 +336,7 @@ function removeMark(holds: HoldList, child: number, isWaiting: boolean): number 
 }
 
 /** Adds to a report: reason, level; slots of the child, those beyond its reservation, its rest; held for others; room. */
-export function reportShare(limit: PathNumbers, holds: HoldList, judgement: Judgement, report: number[]): void {
+export function reportShare(limit: SharedSlotNumbers, holds: HoldList, judgement: Judgement, report: number[]): void {
   const shared = openSlots(limit, holds, 1);
   const levels = shared.levels;
   const last = levels[levels.length - 1] as SlotLevel; // there always is a limit

@@ -4,10 +4,10 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
-import { Upstream } from '../helpers/upstream.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { type PageEnvoy, startPageEnvoy } from '../../helpers/envoy-page.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { Upstream } from '../../helpers/upstream.ts';
+import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const RATE = 50;
 const RULES = `

@@ -2,10 +2,10 @@ import { spends } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation, Replies } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { adaptiveOf, inFlightOf } from '../../helpers/limits.ts';
+import { adaptiveOf } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../../helpers/shared-stores.ts';
-import { childOf, type SlotLeaf, slotOf } from '../../helpers/shares.ts';
+import { childOf, type SlotLeaf, sharedSlotsOf, slotOf } from '../../helpers/shares.ts';
 
 const clock = fakeClock();
 const onClock = withRedis(clock);
@@ -14,7 +14,7 @@ const how = { spend: 'each', timeoutMs: STORE_TIMEOUT_MS } as const;
 
 describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   test('400 parallel calls of 40 children on several instances take all slots and not one more', async () => {
-    const [stores, key, whole] = [open(), newKey(), inFlightOf(37, 60_000, { path: [] })];
+    const [stores, key, whole] = [open(), newKey(), sharedSlotsOf(37)];
     const spendAt = (at: number) => {
       const leaf = { children: [1 + (at % 40)], path: [childOf({ weight: 1 + (at % 3) })] };
       return (stores[at % stores.length] ?? stores[0]).run([slotOf(key, whole, leaf, { holder: 1_000 + at })], how);
@@ -36,7 +36,7 @@ const leaves = [1, 2, 3, 4].flatMap((id): SlotLeaf[] => {
   return [leaf, user, { ...leaf, threshold: id === 4 ? 60 : 100 }, { children: leaf.children.slice(0, 1), path }];
 });
 
-test.each([inFlightOf(12, 3_000, { path: [] }), adaptiveOf(40, 3_000, { path: [], min: 6, adaptMs: 200 })] as const)(
+test.each([sharedSlotsOf(12, 3_000), adaptiveOf(40, 3_000, { path: [], min: 6, adaptMs: 200 })] as const)(
   'Redis decides as memory does, whatever is taken, released, peeked at and refunded: $algorithm',
   async (whole) => {
     const anyOperation = fc.record({
