@@ -5,9 +5,9 @@ import { CommandFailed, callApi, type Target } from '../../cli/commands/client.t
 import { forTerminal } from '../../cli/commands/for-terminal.ts';
 import { loadRulesAt, loadSettings } from '../../cli/commands/load-rules.ts';
 import type { Advice } from '../../operate/answers/advice.ts';
+import type { TrafficCounts } from '../replay/input.ts';
 import { readableKey } from '../replay/report.ts';
 import { answerRequests, openInputs, type TrafficFlags, trafficOpener } from '../replay/run-replay.ts';
-import type { TrafficCounts } from '../replay/traffic.ts';
 import { DEFAULT_MAX_KEYS_HIT } from './propose.ts';
 import { adviceText, hasProposal, overlayText } from './render-advice.ts';
 import { RuleSketches } from './rule-sketches.ts';

@@ -19,6 +19,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
+import type { TrafficCounts } from './input.ts';
 import type {
   RecordedRequest,
   RecordedTraffic,
@@ -26,7 +27,6 @@ import type {
   ReplayedDescriptor,
   ReplayObserver,
 } from './request.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 /** Settings of the service, besides the rules, that affect decisions. */
 interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
