@@ -6,7 +6,7 @@ const order = {
   'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
   'src/engine/rules': 'read overlay time match compile reload',
   'src/edge': 'rls overload grpc http',
-  'src/operate': 'answers sketches observe candidate admin console',
+  'src/operate': 'answers sketches observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };

@@ -4,7 +4,7 @@ import { algorithms, type RateName } from '../../engine/algorithms/index.ts';
 import type { Algorithm } from '../../engine/algorithms/limit.ts';
 import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
 import { MAX_UINT32 } from '../../engine/wire/wire.ts';
-import type { AdvisedLimit, Proposal } from '../../operate/answers/advice.ts';
+import type { AdvisedLimit, Proposal } from './answers.ts';
 import { collectValues, groupKeys, type KeyGroups, totalWeight } from './groups.ts';
 import type { FollowedKey } from './rule-sketch.ts';
 import { unseenPart } from './weighted-values.ts';

@@ -1,8 +1,8 @@
 import { present } from '../../base/group.ts';
 import { printable, printableJson } from '../../base/printable.ts';
 import { count, counted, percent, share, table } from '../../base/texts.ts';
-import type { Advice, Proposal, RuleAdvice } from '../../operate/answers/advice.ts';
 import { spanText } from '../replay/report.ts';
+import type { Advice, Proposal, RuleAdvice } from './answers.ts';
 
 /** Advice as text for operators. */
 export function adviceText({ limits, skipped }: Pick<Advice, 'limits' | 'skipped'>): string {

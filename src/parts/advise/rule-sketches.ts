@@ -3,11 +3,11 @@ import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/l
 import { describeLimit } from '../../engine/rules/match/describe.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { Advice, AdvisedLimit, RuleAdvice } from '../../operate/answers/advice.ts';
 import { counterSubject } from '../replay/figures.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
 import { adviseOn } from './advise.ts';
+import type { Advice, AdvisedLimit, RuleAdvice } from './answers.ts';
 import { identifyClients } from './key-sample.ts';
 import type { AdviceOptions } from './propose.ts';
 import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';

@@ -2,9 +2,9 @@ import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/dec
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import type { Tally } from '../../operate/answers/rules.ts';
 import { ByteBudget, RotatingTop } from '../../operate/sketches/rotating-top.ts';
 import { createTopName } from '../../operate/sketches/top-name.ts';
+import type { Tally } from './answers.ts';
 import { byChange, type ChangedKeys, noTally, type RuleTrial } from './report.ts';
 
 /** A request, and the answers of both rule trees. */

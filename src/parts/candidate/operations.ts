@@ -17,10 +17,10 @@ import { decodeText, readRuleFiles, shownProblems } from '../../operate/admin/ru
 import type { Scope } from '../../operate/admin/scope.ts';
 import { describeTop } from '../../operate/admin/top-keys.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type { TriedCandidate, TriedKeys, TriedRule } from '../../operate/answers/rules.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';

@@ -1,5 +1,5 @@
-import type { Tally, TriedCandidate, TriedKeys, TriedRule } from '../../operate/answers/rules.ts';
 import { mergeTop, type TopList } from '../../operate/sketches/space-saving.ts';
+import type { Tally, TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 
 /** The changes by the candidate for one rule. */
 export interface RuleTrial extends Omit<TriedRule, 'newlyRefusedKeys' | 'newlyPassedKeys'> {

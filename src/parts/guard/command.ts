@@ -11,7 +11,7 @@ import { CommandFailed, callApi, guarded, printAnswer, type Target, toUrl } from
 import type { Paint } from '../../cli/commands/paint.ts';
 import { onSignal } from '../../cli/process/process.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
-import type { Offender, OffenderList } from '../../operate/answers/views.ts';
+import type { Offender, OffenderList } from './answers.ts';
 import type { GuardEvent } from './guard.ts';
 
 interface GuardFlags extends Omit<Target, 'target'> {

@@ -9,7 +9,7 @@ import { addressBlockProblem, addressBlockText } from '../../engine/rules/read/a
 import type { Block } from '../../engine/rules/read/block.ts';
 import { limitKeysWith } from '../../engine/rules/read/format.ts';
 import { compositeName, listLimits } from '../../engine/rules/read/node-source.ts';
-import { formatLine, type Place, type Problem, shown } from '../../engine/rules/read/problem.ts';
+import { formatLine, type Place, type Problem, problemAt, shown } from '../../engine/rules/read/problem.ts';
 
 /**
  * Finds probable mistakes in valid rule files: limits that are 0 by omission, nodes that nothing reaches, keys and
@@ -286,7 +286,7 @@ const NO_SLOT =
 const BREAKS_HEADER = 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it';
 const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';
 
-const warning = (place: Place, message: string): Problem => ({ ...place, severity: 'warning', message });
+const warning = (place: Place, message: string): Problem => problemAt(place, 'warning', message);
 
 /**
  * Finds the nodes of a level that one sibling hides: a `*` after an earlier `*` that matches all it matches, and a key
