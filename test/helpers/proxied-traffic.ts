@@ -1,9 +1,9 @@
 import { RequestWork } from '../../src/base/request-work.ts';
 import { type Caller, createRlsService } from '../../src/edge/rls/service.ts';
+import type { WireDescriptor } from '../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { findCounter } from '../../src/engine/decide/counter-key.ts';
 import { InvalidRequest } from '../../src/engine/decide/decide.ts';
-import type { WireDescriptor } from '../../src/engine/wire/wire.ts';
 import { Evidence } from '../../src/parts/findings/evidence.ts';
 import { createFindings } from '../../src/parts/findings/findings.ts';
 import { fakeClock } from './clock.ts';

@@ -1,6 +1,6 @@
 import type { Charge, Decision, Spend, State, Step } from '../algorithms/limit.ts';
-import { joinNodes, nodeState } from '../holds/fair-share.ts';
 import { algorithmFor, isReservation } from '../holds/limits.ts';
+import { joinNodes, nodeState } from '../holds/nodes.ts';
 import {
   describeRun,
   marksRefusal,

@@ -18,8 +18,6 @@ import {
   redisOptions,
 } from './options.ts';
 
-/** No request waits for shares. */
-const MIN_SHARES_TIMEOUT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
 
@@ -53,7 +51,7 @@ function openRedis(
   { option, written }: { readonly option: string; readonly written: string | RedisOptions },
   options: CounterOptions,
   { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
-): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares' | 'usage'>> & { readonly backend: Backend } {
+): Required<Pick<OpenBackends, 'description' | 'records' | 'redis' | 'usage'>> & { readonly backend: Backend } {
   const own = redisOptions(written, option);
   const keys = keyOptions(options);
   const server = describeAddress(own.address);
@@ -86,14 +84,10 @@ function openRedis(
       onLimited: (reason) => onStoreEvent({ kind: 'counts_windows_only', server, reason }),
     },
   });
-  const openShares: OpenBackends['openShares'] = async (terms) => {
-    const { RedisShares } = await import('../backends/redis/shares.ts');
-    return new RedisShares(redis, { terms, timeoutMs: Math.max(options.storeTimeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
-  };
   return {
     backend,
     description: server,
-    openShares,
+    redis,
     records: new RedisRecords(redis, keys.prefix),
     usage: usage && [usage],
   };

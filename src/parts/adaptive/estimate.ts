@@ -1,6 +1,6 @@
 import type { AnyLimit } from '../../engine/algorithms/limit.ts';
-import type { Sharing } from '../../engine/holds/fair-share.ts';
 import { moves } from '../../engine/holds/reports.ts';
+import type { Sharing } from '../../engine/holds/sharing.ts';
 
 /** What lowers the limit: queueing, seen in hold times, and failures; or failures alone. */
 export const adaptTargets = ['gradient', 'aimd'] as const;

@@ -1,9 +1,9 @@
 import { present } from '../../base/group.ts';
 import { count, counted, percent, share } from '../../base/texts.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { algorithms, type RateName } from '../../engine/algorithms/index.ts';
 import type { Algorithm } from '../../engine/algorithms/limit.ts';
 import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { AdvisedLimit, Proposal } from './answers.ts';
 import { collectValues, groupKeys, type KeyGroups, totalWeight } from './groups.ts';
 import type { FollowedKey } from './rule-sketch.ts';

@@ -13,8 +13,7 @@ import { CommandFailed } from '../../cli/commands/client.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
-import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { responseToJson } from '../../engine/wire/json.ts';
+import { responseToJson } from '../../edge/wire/json.ts';
 import {
   codeNumbers,
   findName,
@@ -22,7 +21,8 @@ import {
   type WireRequest,
   type WireResponse,
   type WireStatus,
-} from '../../engine/wire/wire.ts';
+} from '../../edge/wire/wire.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';

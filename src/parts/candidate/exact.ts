@@ -1,9 +1,9 @@
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
 import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
 import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { countedBy, hashCounter, sampledPositions } from '../lab/record/sampling.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */

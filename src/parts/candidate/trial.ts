@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { type Eventual, isPending } from '../../base/later.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import {
   type Answer,
@@ -12,8 +14,6 @@ import {
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { countedBy, hashCounter } from '../lab/record/sampling.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
 import { type AnyRequest, areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';

@@ -4,8 +4,8 @@ import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { hashHolder } from '../../engine/holds/claim.ts';
-import { claimShare } from '../../engine/holds/fair-share.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
+import { claimShare } from '../../engine/holds/sharing.ts';
 import { createDebit, type Debit, heldBy, sharedBy } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { MissedBy } from '../../edge/rls/service.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
@@ -11,7 +12,6 @@ import { MIN_STATUS } from '../../engine/ledger/debit.ts';
 import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { Cardinality, type CardinalityJump } from './cardinality.ts';
 import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender, UNKNOWN_PROXY } from './proxies.ts';
 import { addTo, allZero, newSlots, RECENT_SLOTS, type Slots, shift, sum } from './slots.ts';

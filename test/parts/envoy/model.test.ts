@@ -1,4 +1,4 @@
-import { requestUnitNumbers } from '../../../src/engine/wire/wire.ts';
+import { requestUnitNumbers } from '../../../src/edge/wire/wire.ts';
 import { type ModelRequest, type RouteCalls, routeCalls } from '../../../src/parts/envoy/model.ts';
 import { COSTS, callText, type FilterRow, recordCalls, USUAL } from '../../helpers/recorded-calls.ts';
 import { filterTable, metadataOf, sentCalls } from './filter-table.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { kuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { startRedis } from '../../helpers/redis.ts';

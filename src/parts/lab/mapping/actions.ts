@@ -1,8 +1,8 @@
 import { clientAddress, networkText } from '../../../base/address.ts';
+import { decodeRequestLimit } from '../../../edge/wire/codec.ts';
+import { requestUnitNumbers } from '../../../edge/wire/wire.ts';
 import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
 import type { Entry } from '../../../engine/rules/match/match.ts';
-import { decodeRequestLimit } from '../../../engine/wire/codec.ts';
-import { requestUnitNumbers } from '../../../engine/wire/wire.ts';
 import type { MappingBlock } from './mapping-block.ts';
 import { normalizePath } from './path.ts';
 

@@ -1,6 +1,6 @@
+import type { WireRequest } from '../../../edge/wire/wire.ts';
 import { type Entry, match } from '../../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../../engine/rules/match/tree.ts';
-import type { WireRequest } from '../../../engine/wire/wire.ts';
 
 const TWO_TO_32 = 2 ** 32;
 

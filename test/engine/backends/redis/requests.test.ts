@@ -31,7 +31,7 @@ import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { randomOf } from '../../../helpers/random.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
-import { fairShareOf } from '../../../helpers/shares.ts';
+import { fairShareOf, sharedSlotsOf } from '../../../helpers/shares.ts';
 
 /** `RECORDED_ROUNDS=1250` runs 10^6 operations. */
 const ROUNDS_OF_A_MILLION = 1_250;
@@ -76,7 +76,7 @@ const limits: readonly Limit[] = [
   leakyBucketOf(20, 9_000, { burst: 5, maxDelayMs: 900 }),
   allocationOf(20),
   inFlightOf(10, 9_000),
-  inFlightOf(10, 9_000, { path }),
+  sharedSlotsOf(10, 9_000, { path }),
   reservationOf(fixedWindowOf(20, 9_000), { ttlMs: 3_000 }),
   reservationOf(slidingWindowLogOf(20, 9_000), { ttlMs: 3_000, onLapse: 'charge', onOverrun: 'clip' }),
   adaptiveOf(20, 9_000),

@@ -1,6 +1,6 @@
 import '../../../helpers/realm.ts';
-import { decodeRequest } from '../../../../src/engine/wire/codec.ts';
-import { requestFromJson } from '../../../../src/engine/wire/json.ts';
+import { decodeRequest } from '../../../../src/edge/wire/codec.ts';
+import { requestFromJson } from '../../../../src/edge/wire/json.ts';
 import { readRecording } from '../../../../src/parts/replay/recordings.ts';
 import fc from '../../../helpers/property.ts';
 

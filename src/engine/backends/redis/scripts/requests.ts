@@ -1,5 +1,5 @@
 import { type Charge, type HeldAt, MAX_COUNT, type State, type Step, spends } from '../../../algorithms/limit.ts';
-import type { ShareNode } from '../../../holds/processor-sharing.ts';
+import type { ShareNode } from '../../../holds/nodes.ts';
 import { type CounterUse, type Hit, type HitStore, kinds, runRequest } from '../../requests.ts';
 import { call, packNumbers, type ScriptLimit, unpackNumbers } from './counters.ts';
 import { addAnswer, graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
