@@ -6,8 +6,8 @@ import { showMoney } from '../../engine/algorithms/money.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
+import type { TrafficCounts } from './input.ts';
 import type { KeyRefusals } from './key-figures.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 type SideFigures = Figures['rules'];
 
