@@ -32,7 +32,7 @@ import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { Pipeline } from './pipeline.ts';
 import { PlainCounts } from './plain-counts.ts';
-import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
+import { createProbe, isOfScripts, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
 import { answered, describeError, isUnsent } from './reason.ts';
 import { loneScripts, type Script, StoreCommand, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
@@ -276,7 +276,8 @@ export class RedisBackend implements Backend {
   }
 
   #unavailable(reason: string): Unavailable {
-    this.#options.onUnavailable(reason);
+    const isProbed = isOfScripts(reason) && this.#probe?.hasEnded() === false; // the first probe tells what is possible
+    if (!isProbed) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }

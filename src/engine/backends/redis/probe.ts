@@ -103,6 +103,8 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   return {
     /** Why Redis cannot count; undefined if it can. */
     problem: () => problem,
+    /** Whether a probe has told what Redis can count. */
+    hasEnded: () => problem !== NOT_YET,
     /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
     close(): void {
@@ -122,7 +124,7 @@ const isOfServer = (reason: string): boolean =>
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis refused the script, and not every change. */
-const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
+export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);
