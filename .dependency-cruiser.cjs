@@ -6,7 +6,7 @@ const order = {
   'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read overlay time match compile reload',
   'src/edge': 'wire rls overload grpc http',
-  'src/operate': 'answers sketches observe candidate admin console',
+  'src/operate': 'answers sketches observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };
@@ -18,7 +18,7 @@ const PARTS = '^src/parts/';
 const SHARED = '^src/parts/lab/';
 
 /** Parts that extend another one, and are taken out with it. */
-const extended = { advise: 'replay', simulate: 'replay' };
+const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares' };
 const extending = Object.keys(extended).join('|');
 
 /** A package that only these folders may know. */

@@ -23,7 +23,7 @@ export function applyChange(text: string, [from, to]: Change): string {
 
 const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
-const sharedTwins = 'test/engine/backends/fair-share';
+const sharedTwins = 'test/parts/fair-shares/stores';
 const operations = 'test/engine/backends/redis/operations';
 const decide = 'test/engine/decide/decide';
 
@@ -94,7 +94,7 @@ const steps: readonly Mutants[] = [
     ['hits < 0 || requested <= own', 'hits < 0'],
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
-  ...compiled('holds/processor-sharing', 'a shared rate', [
+  ...compiled('parts/fair-shares/processor-sharing', 'a shared rate', [
     ['lastMs >= startMs - limit.windowMs ? node[CLAIMS] : 0', 'node[CLAIMS]'],
     ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
@@ -107,7 +107,7 @@ const steps: readonly Mutants[] = [
   ...compiled('holds/hold-list', 'requests in flight', [
     ['place > holds.live && (holds[place - size + 2] ?? 0) > untilMs', 'place < 0'],
   ]),
-  ...compiled('holds/slot-share', 'shared slots', [
+  ...compiled('parts/fair-shares/slot-share', 'shared slots', [
     ['holds[mark + 3] === parent.id && ', ''],
     ['reason === CEILING ? 1 : 0', '0'],
   ]),
@@ -152,8 +152,8 @@ const scripts: readonly Mutants[] = [
     changes: [['else low = middle + 1;', 'else low = end;']],
   },
   {
-    file: 'src/engine/holds/slot-share.ts',
-    tests: ['test/engine/holds/slot-share'],
+    file: 'src/parts/fair-shares/slot-share.ts',
+    tests: ['test/parts/fair-shares/slot-share'],
     changes: [
       ['(waiting.count > 0 || room < wanted) &&', ''],
       ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
@@ -180,7 +180,7 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/ledger/failure-policies.ts',
-    tests: ['test/engine/rules/share'],
+    tests: ['test/parts/fair-shares/read-share'],
     only: 'give back',
     changes: [[' && !debit.share', '']],
   },
@@ -198,7 +198,7 @@ const scripts: readonly Mutants[] = [
     changes: [['!own && unspent > 0', 'unspent > 0']],
   },
   {
-    file: 'src/engine/holds/fair-share.ts',
+    file: 'src/parts/fair-shares/fair-share.ts',
     tests: ['test/parts/candidate/trial'],
     only: 'changed share',
     changes: [['refillMs: rememberedMs,', '']],
@@ -280,8 +280,8 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(key);\n', ''],
-      ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
+      ['    this.#spent[key] = CLOSED;\n', ''],
+      ['  spend.hits === operation.hits &&\n', ''],
     ],
   },
   {
@@ -289,7 +289,7 @@ const stores: readonly Mutants[] = [
     tests: [operations],
     only: 'of token_bucket|a receipt has',
     changes: [
-      ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
+      ["kind === 'charge' ? 'regardless' : charged", 'charged'],
       ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
     ],
   },
@@ -301,7 +301,7 @@ const stores: readonly Mutants[] = [
       ['(hits > MAX_HITS ||', '(hits > 2 * MAX_HITS ||'],
       ['if (stoodMs < waitedMs * LATE_SHARE) return', 'return'],
       ['!isAnswer(error) && !isUnsent(error)', '!isAnswer(error)'],
-      ['this.#giveUp(request, reason, isSent)', 'this.#giveUp(request, reason)'],
+      ['unavailable(reason), isSent)', 'unavailable(reason))'],
     ],
   },
   {
@@ -602,7 +602,7 @@ const server: readonly Mutants[] = [
   {
     file: 'src/h2/http2/hpack/huffman.ts',
     tests: ['test/h2/http2/hpack'],
-    changes: [['ones <= 7', 'ones <= 8']],
+    changes: [['{0,7}', '{0,8}']],
   },
 ];
 

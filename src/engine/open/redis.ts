@@ -6,7 +6,6 @@ import { connect, type RedisConnection } from '../backends/redis/connect.ts';
 import { isLate, isOfScripts, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
-import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import { RedisUsage } from '../backends/redis/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import {
@@ -74,7 +73,6 @@ function openRedis(
     name: server,
     prefix: keys.prefix,
     atomic: atomicOfRedis(own.address, keys),
-    ...(keys.kind === 'reference' && { foreign: referenceCounters }),
     usage,
     probe: {
       keys: createCounterKeys(keys.prefix, keys),

@@ -92,21 +92,18 @@ const haveSameEntries = (some: readonly Entry[], others: readonly Entry[]): bool
   some.length === others.length &&
   some.every(({ key, value }, at) => others[at]?.key === key && others[at].value === value);
 
-/** The descriptors of a request that are tried, by index. */
-interface TriedPlaces {
-  /** Descriptors with sampled counters, which are included in the figures. */
-  readonly sampled: readonly number[];
-  /** The sampled descriptors are decided without the others. */
-  readonly areAlone: boolean;
-}
-
-/** Undefined: none is tried. @param sample  below 1 */
+/**
+ * The descriptors of a request whose counters are sampled, by index, which are included in the figures, and whether they
+ * are decided without the others. Undefined: none is tried.
+ *
+ * @param sample  below 1
+ */
 export function triedPlaces(
   wire: WireRequest,
   live: Answer,
   rules: RuleTree,
   { sample, decider }: { readonly sample: number; readonly decider: Pick<Decider, 'spend' | 'quotaMode'> },
-): TriedPlaces | undefined {
+) {
   const sampled = sampledPositions(wire, rules, sample);
   if (sampled.length === 0) return undefined;
   if (sampled.length === wire.descriptors.length) return { sampled, areAlone: true };

@@ -3,8 +3,8 @@ import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts'
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
-import type { QuotaReport } from '../../operate/answers/quotas.ts';
 import { noQuotaCounts, type QuotaCounts } from '../../operate/observe/quota-counts.ts';
+import type { QuotaReport } from './answers.ts';
 import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';

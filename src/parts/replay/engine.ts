@@ -150,14 +150,14 @@ interface Replay {
   readonly observers: readonly ReplayObserver[];
   readonly counts: TrafficCounts;
   /** Called after each batch, before the next one is read. */
-  readonly onBatch: () => Promise<void> | void;
+  readonly onBatch?: () => Promise<void> | void;
 }
 
 /** Answers requests in order. A request that the service would reject counts as a broken line. */
 export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
   for await (const requests of traffic) {
     for (const recorded of requests) replayOne(recorded, run);
-    await run.onBatch();
+    await run.onBatch?.();
   }
 }
 

@@ -3,7 +3,7 @@ import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-ser
 import type { SideService } from '../../edge/grpc/side-service.ts';
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
-import { createHealth } from '../../edge/rls/health.ts';
+import { Health } from '../../edge/rls/health.ts';
 import { createHoldsService } from '../../edge/rls/holds.ts';
 import {
   type Caller,
@@ -31,18 +31,13 @@ import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
 import type { Watch } from './part.ts';
-import { openDeciderParts } from './parts.ts';
+import { type Observed, openDeciderParts } from './parts.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
 import { scratchRules, warmUp } from './warm-up.ts';
 
-interface ObservedCore {
-  readonly core: DeciderCore;
-  readonly serviceObserver: ServiceObserver;
-}
-
 /** Opens everything that answers requests in this process, except the servers. */
-export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
+export function openResponder(settings: Settings, { core, serviceObserver }: Observed, context: ProcessContext) {
   const { store, extras } = core;
   return openParts(async (add) => {
     const parts = add(await openDeciderParts(settings, { core, serviceObserver }, context));
@@ -63,7 +58,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
     const running = { observer, isBehind: () => overload.queue.isBehind };
     const service = overload.counting(parts.service(createRlsService(decider, extras, observer, delayed)));
-    const health = createHealth(() => core.readiness.state());
+    const health = new Health(() => core.readiness.state());
     return {
       /** Serves operators. */
       agent,

@@ -2,7 +2,7 @@ import { ledgerOf } from '../../helpers/ledger.ts';
 import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
-import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { type CallOutcome, createRlsService, type Observer, type RlsService } from '../../../src/edge/rls/service.ts';
 import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
@@ -61,7 +61,7 @@ function serviceWith(): RlsService {
 
 beforeEach(async () => {
   onDecision = () => {};
-  health = createHealth(() => ({ ready: true, reasons: [] }));
+  health = new Health(() => ({ ready: true, reasons: [] }));
   server = await startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },
     service: serviceWith(),

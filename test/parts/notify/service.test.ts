@@ -155,3 +155,9 @@ test('hits that Kuadrant reports, and hits of a batch, pass shares as well', asy
   kuadrant.close();
   await weir.stop();
 });
+
+test('the log warns once of rules with notify while nobody is told', async () => {
+  const weir = await startWeir({}, { args: ['--rules', join(folder, 'rules.yaml')] });
+  await weir.waitFor('rules have notify, which has no effect: set NOTIFY=true or NOTIFY_WEBHOOK_URL');
+  await weir.stop();
+});
