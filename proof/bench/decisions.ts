@@ -101,7 +101,7 @@ export async function run(args: readonly string[]): Promise<void> {
     transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
     roundMs: parseNumber('--seconds', values.seconds ?? fallback.seconds, [0.1, 999]) * 1000,
     rounds: parseCount('--rounds', values.rounds ?? fallback.rounds, 999),
-    warmUpMs: fallback.warmUpMs,
+    warmUpMs: fallback.warmUpMs * (workers ?? 1), // each worker gets a share of the calls
     levers,
     console: values.console,
     candidate: values.candidate,
