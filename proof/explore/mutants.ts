@@ -12,7 +12,7 @@ export interface ProtocolMutants {
 export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'leases',
-    file: 'src/engine/ledger/lease.ts',
+    file: 'src/parts/leases/leases.ts',
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['lease.left -= hits;', ''],
@@ -50,8 +50,8 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/holds/in-flight.ts',
     changes: [
       ['before - own + requested <= limit.slots', 'before - own <= limit.slots'],
-      ['if (hits < 0) release(holds, size, holder, -hits);', ''],
-      ["(charge === 'regardless' || accepted || holder === ANONYMOUS)", 'true'],
+      ['if (hits < 0) release(holds, size, limit.holder, -hits);', ''],
+      ['(isTaken || limit.holder === ANONYMOUS)', 'true'],
       [
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs;',
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs / 2;',
@@ -105,7 +105,7 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/backends/redis/invalidations.ts',
     depth: 9,
     changes: [
-      ['if (!wasLive) listener.missed();', ''],
+      ['if (!wasLive) this.#listener.missed();', ''],
       ['this.#beatAtMs < BEAT_LOST_MS', 'this.#beatAtMs < 10 * BEAT_LOST_MS'],
     ],
   },
@@ -131,7 +131,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'shares',
-    file: 'src/engine/shares/shares.ts',
+    file: 'src/parts/quotas/shares.ts',
     changes: [
       ['? Math.max(now, earlier) : now', '? now : now'],
       ['endsAtMs: nowMs + terms.ttlMs + terms.transitMs,', 'endsAtMs: nowMs + terms.ttlMs / 2,'],
@@ -171,6 +171,19 @@ export const mutants: readonly ProtocolMutants[] = [
       ['if (hash !== liveHash) trial?.beginAnew();', ''],
       ['last = last.then(follow).catch(onError);', 'last = follow().catch(onError);'],
       ['await ended?.close();', ''],
+    ],
+  },
+  {
+    protocol: 'windows',
+    file: 'src/engine/backends/redis/window-counts.ts',
+    changes: [
+      ["'PXAT', String(endMs), 'NX');\n    else if (!instead)", "'PXAT', String(endMs));\n    else if (!instead)"],
+      ['const MIN_LEFT_MS = 100;', 'const MIN_LEFT_MS = 0;'],
+      ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
+      ['for (const { key, limit } of windows) this.#doubt(key, limit, slot);', ''],
+      ['if (leftMs === NO_EXPIRY) this.#expire', 'if (leftMs > 0) this.#expire'],
+      ['if (before > 0 && knownMs > nowMs) return knownMs;', 'if (knownMs > nowMs) return knownMs;'],
+      ['const before = Math.max(count - hits, 0);', 'const before = count;'],
     ],
   },
 ];

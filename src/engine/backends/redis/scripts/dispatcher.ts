@@ -1,5 +1,5 @@
 import type { State, Step } from '../../../algorithms/limit.ts';
-import type { ShareNode } from '../../../holds/processor-sharing.ts';
+import type { ShareNode } from '../../../holds/nodes.ts';
 import { usedHits } from '../../requests.ts';
 import {
   call,
