@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ListedRule } from '../../../src/engine/rules/match/shapes.ts';
+import type { ListedRule } from '../../../src/edge/listing/shapes.ts';
 import type { RuleCost } from '../../../src/operate/answers/rules.ts';
 import type { Columns } from '../../../src/operate/answers/service.ts';
 import { get } from '../api.ts';

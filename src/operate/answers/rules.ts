@@ -12,7 +12,7 @@ import {
   type ValueOf,
   whole,
 } from '../../base/shape.ts';
-import { domainJson, listedRule, ruleJson } from '../../engine/rules/match/shapes.ts';
+import { domainJson, listedRule, ruleJson } from '../../edge/listing/shapes.ts';
 import { shownKeys } from './views.ts';
 
 /** The result of the last reload. */

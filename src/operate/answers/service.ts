@@ -14,7 +14,7 @@ import {
   whole,
 } from '../../base/shape.ts';
 import { listedOverride, setOverride } from '../../edge/http/shapes.ts';
-import { entries } from '../../engine/rules/match/shapes.ts';
+import { entries } from '../../edge/listing/shapes.ts';
 
 /** A change in the audit log. */
 const auditLine = fields(

@@ -1,5 +1,5 @@
 import { fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { entries, placeFields, stopReason } from '../../engine/rules/match/shapes.ts';
+import { entries, placeFields, stopReason } from '../../edge/listing/shapes.ts';
 import { advice } from './advice.ts';
 import { quotaReport } from './quotas.ts';
 import { shareList, siteList } from './sites.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { Clock } from '../../base/clock.ts';
 import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { count, type Surroundings, targetOption } from '../../cli/commands/admin.ts';
-import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
+import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
 
 /** Adds the command that sends a request. */
 export function addAskCommand(program: Command, surroundings: Surroundings): void {
@@ -47,7 +47,7 @@ async function askService(
 ): Promise<void> {
   const [{ ask, InvalidQuestion }, { InvalidDescriptor }, { CommandFailed, findGrpcAddress }] = await Promise.all([
     import('./run-ask.ts'),
-    import('../../engine/rules/match/descriptor-text.ts'),
+    import('../../edge/listing/descriptor-text.ts'),
     import('../../cli/commands/client.ts'),
   ]);
   const { hits: asked, target, grpc, json, tls, ...files } = flags;

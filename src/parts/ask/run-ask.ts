@@ -10,9 +10,9 @@ import {
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
+import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
-import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { responseToJson } from '../../engine/wire/json.ts';
 import {
   codeNumbers,

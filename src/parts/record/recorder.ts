@@ -1,11 +1,11 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { hashValue } from '../../base/hashed.ts';
 import type { RequestClock } from '../../base/request-clock.ts';
+import { search } from '../../edge/listing/stop.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shownRemaining } from '../../engine/wire/codec.ts';
 import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';

@@ -1,9 +1,9 @@
 import { printable } from '../../base/printable.ts';
 import { count, percent, table } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
 import type { TrafficCounts } from './traffic.ts';
 

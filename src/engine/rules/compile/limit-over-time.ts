@@ -1,9 +1,9 @@
 import { fullCapacity, hasHolders, unitOf } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
-import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
 import { type ActiveTimes, readActive } from '../time/active-times.ts';
+import { laidLimit } from './laid-limit.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 
 type LimitBlock = Block<'rate_limit'>;

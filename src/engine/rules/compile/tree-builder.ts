@@ -18,16 +18,12 @@ export interface NodeSource {
   next(): { readonly written: WrittenNode; readonly below: NodeSource | undefined } | undefined;
 }
 
-interface WrittenNode {
+export interface WrittenNode {
   readonly head: NodeHead;
   /** May be a getter that parses it. */
   readonly block: Block<'node'>;
-  readonly from: BlockPlace;
-}
-
-/** Where a node can be read again. */
-export interface BlockPlace {
-  read(): Block<'node'>;
+  /** Where it can be read again; takes less memory than the node. */
+  readonly from: { read(): Block<'node'> };
 }
 
 interface DomainSource extends MayBeOverlaid {
@@ -271,7 +267,7 @@ class LazyNode implements Node {
 }
 
 interface RuleSource {
-  readonly from: BlockPlace;
+  readonly from: WrittenNode['from'];
   readonly above: Above;
   /** The context of the node's children, if it has been created. */
   readonly here: Above | undefined;

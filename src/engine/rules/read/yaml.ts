@@ -130,7 +130,6 @@ interface Extent {
 class Composer {
   private readonly text: string;
   private readonly events: readonly Event[];
-  private readonly lineStarts: readonly number[];
   /** Whether the text is the file's, so that columns are meaningful. */
   private readonly hasColumns: boolean;
   private readonly anchors = new Map<string, YamlNode>();
@@ -141,14 +140,17 @@ class Composer {
   private depth = 0;
   private deepest = 0;
   private at = 0;
+  /** The last place, and where its line begins and ends. */
   private line = 1;
   private column: number | undefined;
+  private lineStart = 0;
+  private lineEnd: number;
 
   constructor(text: string, events: readonly Event[], hasColumns: boolean) {
     this.text = text;
     this.hasColumns = hasColumns;
     this.events = events;
-    this.lineStarts = findLineStarts(text);
+    this.lineEnd = text.indexOf('\n');
   }
 
   documents(): { root: YamlNode | undefined; line: number }[] {
@@ -243,26 +245,16 @@ class Composer {
     return node;
   }
 
+  /** @param offset  no less than before: events have the order of the text */
   private placeOf(offset: number): { readonly line: number; readonly column: number | undefined } {
-    let low = 0;
-    let high = this.lineStarts.length - 1;
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if ((this.lineStarts[middle] ?? 0) <= offset) low = middle;
-      else high = middle - 1;
+    while (this.lineEnd >= 0 && this.lineEnd < offset) {
+      this.line++;
+      this.lineStart = this.lineEnd + 1;
+      this.lineEnd = this.text.indexOf('\n', this.lineStart);
     }
-    this.line = low + 1;
-    this.column = this.hasColumns ? offset - (this.lineStarts[low] ?? 0) + 1 : undefined;
+    this.column = this.hasColumns ? offset - this.lineStart + 1 : undefined;
     return { line: this.line, column: this.column };
   }
-}
-
-function findLineStarts(text: string): readonly number[] {
-  const starts = [0];
-  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
-    starts.push(end + 1);
-  }
-  return starts;
 }
 
 function pairs(flat: readonly YamlNode[]): YamlEntry[] {

@@ -1,7 +1,7 @@
 import { groupBy } from '../../../base/group.ts';
 import { MAX_PATH_CHARACTERS } from '../compile/tree-builder.ts';
-import type { OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
+import type { OverlayFile } from '../read/overlaid.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import {
   type CheckedRules,

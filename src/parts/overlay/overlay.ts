@@ -1,17 +1,11 @@
-import { mergeObjects } from '../../../base/json.ts';
-import { NearestTexts } from '../../../base/nearest.ts';
-import type { Block } from '../read/block.ts';
-import { compositeName, listLimits, nodeId, valueName } from '../read/node-source.ts';
-import type { Overlaid } from '../read/overlaid.ts';
-import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
-import { readText } from '../read/read.ts';
-import { laidLimit } from './laid-limit.ts';
-
-/** An overlay file: its name in messages, and its content. */
-export interface OverlayFile {
-  readonly name: string;
-  readonly text: string;
-}
+import { mergeObjects } from '../../base/json.ts';
+import { NearestTexts } from '../../base/nearest.ts';
+import { laidLimit } from '../../engine/rules/compile/laid-limit.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import { compositeName, listLimits, nodeId, valueName } from '../../engine/rules/read/node-source.ts';
+import type { Overlaid, OverlayFile } from '../../engine/rules/read/overlaid.ts';
+import { formatLine, type Place, Problems, shown } from '../../engine/rules/read/problem.ts';
+import { readText } from '../../engine/rules/read/read.ts';
 
 /**
  * Lays overlay files over rules: nodes with the same domain and the same path of keys and values get the properties of
@@ -38,13 +32,6 @@ export function layOver(
     const values = { ...file.values, ...(descriptors && { descriptors: layLevel(descriptors, nodes, problems) }) };
     return spend ? layProperties({ ...file, values }, spend, ['spend']) : { ...file, values };
   });
-}
-
-/** Problems of an overlay that do not depend on the rules. */
-export function checkOverlay(overlay: readonly OverlayFile[]): readonly Problem[] {
-  const problems = new Problems();
-  readOverlay(overlay, problems);
-  return problems.all;
 }
 
 const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): OverlayDomains =>
