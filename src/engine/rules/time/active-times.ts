@@ -126,8 +126,8 @@ const toWeekday = (day: number): number => (((day + FIRST_WEEKDAY) % 7) + 7) % 7
 
 type Times = Omit<ActiveTimes, 'text'>;
 
-/** Weekly times that have not changed for so long, with a day that a clock may skip or repeat, never do. */
-const MAX_PERIOD_MS = 9 * DAY_MS;
+/** Weekly times that do not change in two weeks and a day never do: a clock may skip a day, or repeat one. */
+const MAX_PERIOD_MS = 15 * DAY_MS;
 
 /**
  * Times that recur every week in local time: hours that the clock skips do not occur, hours that it repeats occur
