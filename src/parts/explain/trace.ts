@@ -91,8 +91,31 @@ function listCompared(level: Level, { key, value }: Entry): readonly Compared[] 
 }
 
 function describeFailure(matcher: Matcher, text: string, of: 'key' | 'value') {
-  const offset = matcher.mismatchAt(text);
+  const offset = mismatchAt(matcher, text);
   return offset === undefined ? undefined : ({ reason: 'wildcard_fails', offset, of } as const);
+}
+
+/** The offset at which a text stops matching; undefined if it matches, or the offset says nothing. */
+export function mismatchAt(matcher: Matcher, text: string): number | undefined {
+  if (matcher.matches(text) || matcher.kind === 'addresses') return undefined;
+  const [beginning = '', ...parts] = matcher.text.split('*');
+  const end = parts.pop() ?? '';
+  if (matcher.kind === 'exact' || !text.startsWith(beginning)) return commonPrefix(beginning, text);
+  let from = beginning.length;
+  for (const part of parts) {
+    const found = text.indexOf(part, from);
+    if (found < 0) return from;
+    from = found + part.length;
+  }
+  const start = Math.max(text.length - end.length, from);
+  return start + commonPrefix(end, text.slice(start));
+}
+
+/** The length of the beginning that two texts have in common. */
+function commonPrefix(one: string, other: string): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
 }
 
 /** Why another node was chosen, although this one matches the entry, too. */

@@ -223,7 +223,7 @@ interface OverlayNode {
   readonly value: string;
   readonly place: Place;
   /** All blocks of this node; each property is in one of them only. */
-  readonly parts: readonly Block<'node'>[];
+  readonly parts: Block<'node'>[];
   readonly children: OverlayLevel;
 }
 
@@ -296,20 +296,20 @@ class Builder {
         continue;
       }
       const id = nodeId(block.values);
-      const known = level.get(id);
+      const node: OverlayNode = level.get(id) ?? {
+        key,
+        value: valueName(block.values),
+        place: block.place(),
+        parts: [],
+        children: new Map(),
+      };
+      level.set(id, node);
       if (addresses.length > 1) {
         const message = `an overlay names a node by the first of its blocks alone: write addresses: ${addresses[0]}`;
         this.#problems.error(block.place('addresses'), message);
       }
-      const node = {
-        key,
-        value: valueName(block.values),
-        place: known?.place ?? block.place(),
-        children: known?.children ?? new Map(),
-      };
-      const identity = node.children; // remains the same object when parts are added
-      this.#checkNode(block, identity);
-      level.set(id, { ...node, parts: [...(known?.parts ?? []), block] });
+      this.#checkNode(block, node);
+      node.parts.push(block);
       this.#addLevel(node.children, descriptors);
     }
   }
