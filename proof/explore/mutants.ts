@@ -173,4 +173,17 @@ export const mutants: readonly ProtocolMutants[] = [
       ['await ended?.close();', ''],
     ],
   },
+  {
+    protocol: 'windows',
+    file: 'src/engine/backends/redis/window-counts.ts',
+    changes: [
+      ["'PXAT', String(endMs), 'NX');\n    else if (!instead)", "'PXAT', String(endMs));\n    else if (!instead)"],
+      ['const MIN_LEFT_MS = 100;', 'const MIN_LEFT_MS = 0;'],
+      ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
+      ['for (const { key, limit } of windows) this.#doubt(key, limit, slot);', ''],
+      ['if (leftMs === NO_EXPIRY) this.#expire', 'if (leftMs > 0) this.#expire'],
+      ['if (before > 0 && knownMs > nowMs) return knownMs;', 'if (knownMs > nowMs) return knownMs;'],
+      ['const before = Math.max(count - hits, 0);', 'const before = count;'],
+    ],
+  },
 ];

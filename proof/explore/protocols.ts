@@ -16,4 +16,6 @@ export const protocols: ReadonlyMap<string, readonly [file: string, name: string
   ['shares-three', ['shares', 'sharesOfThree']],
   ['deferral', ['deferral', 'deferral']],
   ['candidate', ['candidate', 'candidate']],
+  ['windows', ['windows', 'windows']],
+  ['windows-first-hit', ['windows', 'windowsOfFirstHit']],
 ]);

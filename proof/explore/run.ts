@@ -13,7 +13,7 @@ import { inParallel, runProtocol } from './run-protocol.ts';
 export const usage = `Usage: npm run proof -- explore [options]
 
 Runs the code of each protocol (leases, local counts, slots, reservations, pending commits, invalidation, sites, quota
-shares, deferral, the candidate) in small worlds of one to three processes, a store and a network, in every order of
+shares, deferral, the candidate, fixed windows) in small worlds of one to three processes, a store and a network, in every order of
 their steps: messages that are lost, late or repeated, processes that are killed, clocks that step. Checks invariants in
 every state. Prints the explored space of each protocol, and for a violation the shortest sequence of steps to it. Exits
 with 1 if an invariant is violated.
