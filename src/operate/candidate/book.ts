@@ -166,7 +166,7 @@ export class CandidateBook {
     this.#pollsSinceInvalid = 0;
     const from = { ...off, origin: input.origin, posted };
     if (!checked.ok) return this.#put({ ...from, state: 'wrong', problems: checked.problems }, undefined);
-    const { packed, warnings, ruleCount = 0 } = checked;
+    const { packed, warnings, ruleCount } = checked;
     const domains = packed.map(({ name }) => name);
     const loaded = { loadedAtMs: this.#options.clock(), hash: hashRules(packed), domains, ruleCount };
     this.#put({ ...from, ...loaded, state: 'on', problems: warnings }, packed);

@@ -132,8 +132,7 @@ class Composer {
   private readonly events: readonly Event[];
   /** Whether the text is the file's, so that columns are meaningful. */
   private readonly hasColumns: boolean;
-  private readonly anchors = new Map<string, YamlNode>();
-  private readonly extents = new Map<YamlNode, Extent>();
+  private readonly anchors = new Map<string, { readonly node: YamlNode; readonly extent: Extent }>();
   /** The number of values so far, with aliases expanded. */
   private values = 0;
   /** The depth of the next value, and the maximum since the start of the collection around it. */
@@ -193,16 +192,16 @@ class Composer {
 
   private alias(event: Extract<Event, { type: typeof EVENT_ID.ALIAS }>): YamlNode {
     const name = this.text.slice(event.anchorStart, event.anchorEnd);
-    const node = this.anchors.get(name);
+    const found = this.anchors.get(name);
     const { line, column } = this.placeOf(event.anchorStart);
-    if (!node) {
+    if (!found) {
       const message = `unknown anchor '${name}' referenced; if the text is meant, put it in quotes: "*${name}"`;
       throw new YamlError(message, line, column);
     }
-    const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each anchored node has one
-    this.deepest = Math.max(this.deepest, this.depth + depth);
+    const { node, extent } = found;
+    this.deepest = Math.max(this.deepest, this.depth + extent.depth);
     if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line, undefined, 'size');
-    this.count(values);
+    this.count(extent.values);
     return node;
   }
 
@@ -239,9 +238,7 @@ class Composer {
   }
 
   private keep<N extends YamlNode>(event: { anchorStart: number; anchorEnd: number }, node: N, extent: Extent): N {
-    if (event.anchorStart < 0) return node;
-    this.extents.set(node, extent);
-    this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), node);
+    if (event.anchorStart >= 0) this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), { node, extent });
     return node;
   }
 

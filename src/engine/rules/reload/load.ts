@@ -59,9 +59,9 @@ export type CheckedRules =
       readonly ok: true;
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
-      readonly ruleCount?: number;
+      readonly ruleCount: number;
       /** The length of all rules' paths together. */
-      readonly pathCharacters?: number;
+      readonly pathCharacters: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
