@@ -3,10 +3,10 @@ const order = {
   // `parts` is above all, and has rules of its own
   src: 'base protobuf h2 engine edge operate settings serve cli',
   'src/h2': 'identity bounds listen http2 grpc',
-  'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
+  'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read time match compile reload',
-  'src/edge': 'listing rls overload grpc http',
-  'src/operate': 'answers sketches observe candidate admin console',
+  'src/edge': 'listing wire rls overload grpc http',
+  'src/operate': 'answers sketches observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
 };

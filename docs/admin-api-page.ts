@@ -2,8 +2,8 @@ import type { JsonShape } from '../src/base/shape.ts';
 import type { ApiOperation } from '../src/operate/admin/api.ts';
 import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
-import { consoleOperations } from '../src/operate/console/operations.ts';
-import type { ConsoleOptions } from '../src/operate/console/series-operations.ts';
+import type { AdminOptions } from '../src/operate/admin/options.ts';
+import { statusOperations } from '../src/operate/status/status.ts';
 import { operatorParts } from '../src/parts/operators.ts';
 import type { OpenOperatorPart, OperatorPart } from '../src/serve/control/part.ts';
 import type { Settings } from '../src/settings/settings.ts';
@@ -11,17 +11,24 @@ import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
-  const options = { access: { tokens: [] } } as unknown as ConsoleOptions; // operations read others only when called
+  // operations read others only when called
+  const options = { access: { tokens: [] }, statistics: { rules: () => [] } } as unknown as AdminOptions;
   const settings = {
     ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {}, sink: { kind: 'none' } },
   } as unknown as Settings; // all that they read
-  const context = { background: { add: () => ({}) } } as unknown as Parameters<OpenOperatorPart>[2];
+  const context = {
+    background: { add: () => ({}) },
+    gathered: { onSecond() {} },
+  } as unknown as Parameters<OpenOperatorPart>[2];
   const ofParts = Object.values(operatorParts).flatMap((open) => {
     const part = open(options, settings, context) as OperatorPart; // what is off waits for nothing
     void part.close?.();
     return part.operations ?? [];
   });
-  return [...adminOperations(options, [...consoleOperations(options), ...ofParts]), ...callerOperations];
+  return [
+    ...adminOperations(options, [...statusOperations(options as Parameters<typeof statusOperations>[0]), ...ofParts]),
+    ...callerOperations,
+  ];
 }
 
 const needs = {

@@ -202,7 +202,7 @@ export const otherCommands: readonly (readonly [command: string, about: string])
   ['npm run docs -- client-reference', 'Writes the reference of weir-client to client/reference.'],
   ['npx tsx deploy/image/rootfs.ts --out DIR', 'Assembles the root file system of the image.'],
   ['UPDATE_PAGES=1 npx jest test/docs/page-runs', 'Updates the command output that pages show.'],
-  ['UPDATE_SCREENSHOTS=1 npx jest test/operate/console/browser', 'Updates the screenshots of the console.'],
+  ['UPDATE_SCREENSHOTS=1 npx jest test/parts/console/browser', 'Updates the screenshots of the console.'],
   ['UPDATE_SCREENSHOTS=1 npx jest test/e2e/report-page', 'Updates the screenshot of a report.'],
   ['UPDATE_GOLDEN=1 npx jest test/deploy/charts', 'Writes the rendered chart and deploy/kustomize/base.'],
 ];

@@ -1,9 +1,9 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { Answers } from '../../src/operate/answers/all.ts';
-import type { Columns } from '../../src/operate/answers/service.ts';
-import type { LiveSnapshot } from '../../src/operate/console/live.ts';
-import { allRuleFields, ruleFields } from '../../src/operate/console/rule-fields.ts';
-import { serviceFields } from '../../src/operate/console/service-series.ts';
+import { serviceFields } from '../../src/operate/status/service-series.ts';
+import type { Columns } from '../../src/parts/console/answers.ts';
+import type { LiveSnapshot } from '../../src/parts/console/feed.ts';
+import { allRuleFields, ruleFields } from '../../src/parts/console/rule-fields.ts';
 import { get } from './api.ts';
 import { isStoreAway, session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';

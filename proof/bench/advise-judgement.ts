@@ -1,7 +1,7 @@
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../src/engine/rules/read/problem.ts';
 import { loadRules } from '../../src/engine/rules/reload/load.ts';
-import type { Proposal, RuleAdvice } from '../../src/operate/answers/advice.ts';
+import type { Proposal, RuleAdvice } from '../../src/parts/advise/answers.ts';
 import { hasProposal, overlayText } from '../../src/parts/advise/render-advice.ts';
 import { RuleSketches } from '../../src/parts/advise/rule-sketches.ts';
 import { ReplayEngine, replay } from '../../src/parts/replay/engine.ts';

@@ -7,7 +7,7 @@ import type { Redis as Connection } from 'ioredis';
 import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { RedisUsage } from '../../src/engine/backends/redis/usage.ts';
-import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
+import type { UsageAnswer } from '../../src/parts/usage/answers.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { createClient, type GrpcClient } from '../../test/helpers/grpc-client.ts';
 import { fixedWindowOf, LARGEST } from '../../test/helpers/limits.ts';

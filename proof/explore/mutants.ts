@@ -12,7 +12,7 @@ export interface ProtocolMutants {
 export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'leases',
-    file: 'src/engine/ledger/lease.ts',
+    file: 'src/parts/leases/leases.ts',
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['lease.left -= hits;', ''],
@@ -105,7 +105,7 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/backends/redis/invalidations.ts',
     depth: 9,
     changes: [
-      ['if (!wasLive) listener.missed();', ''],
+      ['if (!wasLive) this.#listener.missed();', ''],
       ['this.#beatAtMs < BEAT_LOST_MS', 'this.#beatAtMs < 10 * BEAT_LOST_MS'],
     ],
   },
@@ -131,7 +131,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'shares',
-    file: 'src/engine/shares/shares.ts',
+    file: 'src/parts/quotas/shares.ts',
     changes: [
       ['? Math.max(now, earlier) : now', '? now : now'],
       ['endsAtMs: nowMs + terms.ttlMs + terms.transitMs,', 'endsAtMs: nowMs + terms.ttlMs / 2,'],

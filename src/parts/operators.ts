@@ -1,7 +1,7 @@
 import type { OpenOperatorPart } from '../serve/control/part.ts';
 import { adviceOperations } from './advise/operations.ts';
 import { candidateOperations } from './candidate/operations.ts';
-import { consolePages } from './console/assets.ts';
+import { openConsole } from './console/open.ts';
 import { counterOperations } from './counters/operations.ts';
 import { explainOperations } from './explain/operations.ts';
 import { findingOperations } from './findings/operations.ts';
@@ -34,7 +34,7 @@ export const operatorParts: Parts<OpenOperatorPart> = {
   findings: findingOperations,
   refusals: refusalOperations,
   history: openHistory,
-  console: consolePages,
+  console: openConsole,
   profile: profilePages,
   sinks: openSink,
 };

@@ -11,7 +11,7 @@ import {
   someDurationMs,
   text,
 } from './kinds.ts';
-import { optional, type Rows, setting, withoutEffect } from './row.ts';
+import { off, optional, type Rows, setting, withoutEffect } from './row.ts';
 
 /** An HTTP field name. @see https://www.rfc-editor.org/rfc/rfc9110#name-field-names */
 const headerName: Parse<string> = (written) =>
@@ -38,16 +38,12 @@ const pagePath: Parse<string> = (written) =>
   written.startsWith('/') ? written : new Mismatch('a path that begins with /');
 
 const answerRows = {
-  SHADOW_MODE: setting(flag, 'false', 'always answer OK; each status still has the decision of its limit'),
-  QUOTA_MODE: setting(flag, 'false', 'treat every rule as a quota rule (quota_mode)'),
-  LIMIT_RESPONSE_HEADERS_ENABLED: setting(
-    flag,
-    'false',
+  SHADOW_MODE: off('always answer OK; each status still has the decision of its limit'),
+  QUOTA_MODE: off('treat every rule as a quota rule (quota_mode)'),
+  LIMIT_RESPONSE_HEADERS_ENABLED: off(
     'send headers for limit, remaining hits and reset with every answer that has a limit',
   ),
-  LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED: setting(
-    flag,
-    'false',
+  LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED: off(
     'these headers describe every descriptor that has a limit, with comma-separated values; false: only one',
   ),
   LIMIT_HEADER_STYLE: setting(
@@ -68,9 +64,7 @@ const answerRows = {
     headerNames,
     'headers for the seconds until a refused request could pass, such as Retry-After,X-RateLimit-Retry-After; empty: none; unset: the names from LIMIT_HEADER_STYLE',
   ),
-  LIMIT_IETF_HEADERS: setting(
-    flag,
-    'false',
+  LIMIT_IETF_HEADERS: off(
     "send RateLimit-Policy and RateLimit for all limits that can refuse the request, as the IETF's draft 11 defines them; not with SHADOW_MODE",
   ),
   LIMIT_MAX_WAIT: setting(
@@ -88,19 +82,13 @@ const answerRows = {
     '',
     'header with the limits that would have refused a request but for shadow_mode, quota_mode or SHADOW_MODE, such as X-RateLimit-Would-Refuse; empty: none',
   ),
-  RESPONSE_DYNAMIC_METADATA: setting(
-    flag,
-    'false',
+  RESPONSE_DYNAMIC_METADATA: off(
     'send the proxy dynamic metadata: the domain, the descriptors and the metadata of the rules that admitted the request',
   ),
-  RESPONSE_RULE_METADATA: setting(
-    flag,
-    'false',
+  RESPONSE_RULE_METADATA: off(
     'send the proxy dynamic metadata for its access log: the rule, the limit and the remaining hits behind each answer',
   ),
-  RESPONSE_PASSED_DESCRIPTORS: setting(
-    flag,
-    'false',
+  RESPONSE_PASSED_DESCRIPTORS: off(
     'send the proxy dynamic metadata, passedDescriptors: the descriptors whose quotas (quota_mode) have hits left, so that it can choose among candidates',
   ),
 } as const satisfies Rows;
@@ -112,27 +100,23 @@ const statisticsRows = {
     '2097152',
     'memory for names in statistics that callers create: half for limits, half for unknown domains; further names are counted as (other). The budget is for all WORKERS together',
   ),
-  DISABLE_STATS: setting(flag, 'false', 'send no statistics, overriding the settings below'),
+  DISABLE_STATS: off('send no statistics, overriding the settings below'),
   USE_STATSD: optional(flag, 'send statistics to StatsD; unset: yes, unless DogStatsD or Prometheus is enabled'),
   STATSD_HOST: setting(hostOrLocalhost, 'localhost', 'host of StatsD or DogStatsD'),
   STATSD_PORT: setting(integer(1, 65_535, 'a port'), '8125', 'port of StatsD or DogStatsD'),
   STATSD_PROTOCOL: setting(choice('tcp', 'udp'), 'tcp', 'protocol of StatsD; DogStatsD always uses udp'),
   STATS_FLUSH_INTERVAL: setting(someDurationMs, '10s', 'how often counters are sent'),
   EXTRA_TAGS: setting(pairs(':'), '', 'tags for all statistics: key:value,key:value'),
-  USE_DOG_STATSD: setting(flag, 'false', 'send statistics to DogStatsD, with tags'),
+  USE_DOG_STATSD: off('send statistics to DogStatsD, with tags'),
   USE_DOG_STATSD_MOGRIFIERS: setting(
     list,
     '',
     'labels of patterns that rewrite statistics, in order: DOG_STATSD_MOGRIFIER_<label>_PATTERN, _NAME and _TAGS',
   ),
-  USE_PROMETHEUS: setting(flag, 'false', 'serve statistics for Prometheus with the names of envoyproxy/ratelimit'),
+  USE_PROMETHEUS: off('serve statistics for Prometheus with the names of envoyproxy/ratelimit'),
   PROMETHEUS_ADDR: setting(listenAddress, ':9090', 'address for USE_PROMETHEUS: host:port, or :port'),
   PROMETHEUS_PATH: setting(pagePath, '/metrics', 'path for USE_PROMETHEUS'),
-  PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: setting(
-    flag,
-    'false',
-    'report response times in milliseconds, not seconds',
-  ),
+  PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: off('report response times in milliseconds, not seconds'),
   PROMETHEUS_MAPPER_YAML: withoutEffect(
     text,
     'only the built-in names and labels are supported; relabel in Prometheus',

@@ -1,6 +1,6 @@
 import { spends } from '../engine/algorithms/limit.ts';
 import { choice, durationMs, flag, integer, list, Mismatch, type Parse, text } from './kinds.ts';
-import { optional, type Rows, secret, setting, withoutEffect } from './row.ts';
+import { emptyText, off, optional, type Rows, secret, setting, withoutEffect } from './row.ts';
 
 /** Any word except these. */
 const anythingBut =
@@ -30,7 +30,7 @@ const poolRows = {
   ),
   AUTH: secret(text, 'password, or user:password'),
   SENTINEL_AUTH: secret(text, 'password, or user:password, of the sentinels'),
-  TLS: setting(flag, 'false', 'use TLS'),
+  TLS: off('use TLS'),
   TIMEOUT: setting(durationMs, '10s', 'connect timeout'),
   POOL_SIZE: withoutEffect(integer(0, Number.MAX_SAFE_INTEGER, 'a count'), oneConnection),
   POOL_ON_EMPTY_BEHAVIOR: withoutEffect(
@@ -63,7 +63,7 @@ export const counterRows = {
     'own',
     'own: keys that cannot collide; reference: fixed windows with the keys and values of envoyproxy/ratelimit, to share them during a migration',
   ),
-  CACHE_KEY_PREFIX: setting(text, '', 'prefix of every counter key'),
+  CACHE_KEY_PREFIX: emptyText('prefix of every counter key'),
   STORE_TIMEOUT: optional(
     durationMs,
     "longest wait of a request for its counters; unset: three quarters of the caller's deadline, at most 1s, and 250ms for callers without a deadline",
@@ -101,24 +101,16 @@ export const counterRows = {
     'strict',
     'leased: with counters in Redis, limits by fixed_window and token_bucket are leased in blocks, unless their rules specify consistency',
   ),
-  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(
-    flag,
-    'false',
-    'the same as SPEND=spare_others, if SPEND is not set',
-  ),
+  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: off('the same as SPEND=spare_others, if SPEND is not set'),
 
   ...prefixed('REDIS', poolRows),
-  REDIS_TLS_CACERT: setting(
-    text,
-    '',
+  REDIS_TLS_CACERT: emptyText(
     'file with the CA of Redis, read for each connection like the two below; empty: the system CAs',
   ),
-  REDIS_TLS_CLIENT_CERT: setting(text, '', 'file with the client certificate for Redis'),
-  REDIS_TLS_CLIENT_KEY: setting(text, '', 'file with the key of the client certificate'),
-  REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: setting(flag, 'false', 'accept certificates of the CA with any name'),
-  REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: setting(
-    flag,
-    'false',
+  REDIS_TLS_CLIENT_CERT: emptyText('file with the client certificate for Redis'),
+  REDIS_TLS_CLIENT_KEY: emptyText('file with the key of the client certificate'),
+  REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: off('accept certificates of the CA with any name'),
+  REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: off(
     'health is not serving while Redis is unreachable or refuses the script; false: only until the script has run for the first time',
   ),
   REDIS_STARTUP_INITIAL_INTERVAL: setting(durationMs, '1s', 'delay after the first failed connection'),
@@ -133,20 +125,18 @@ export const counterRows = {
     'none',
     'domain: all counters of a domain are on one node of a Cluster, and the limits of a request are decided in one atomic step',
   ),
-  REDIS_PERSECOND: setting(flag, 'false', 'use a separate Redis for per-second limits: REDIS_PERSECOND_*'),
+  REDIS_PERSECOND: off('use a separate Redis for per-second limits: REDIS_PERSECOND_*'),
   ...prefixed('REDIS_PERSECOND', poolRows),
 
   MEMCACHE_HOST_PORT: setting(list, '', 'comma-separated host:port of the memcached servers'),
-  MEMCACHE_SRV: setting(text, '', 'DNS SRV record of the servers, instead of MEMCACHE_HOST_PORT: _service._proto.name'),
+  MEMCACHE_SRV: emptyText('DNS SRV record of the servers, instead of MEMCACHE_HOST_PORT: _service._proto.name'),
   MEMCACHE_SRV_REFRESH: setting(durationMs, '0', 'how often the SRV record is resolved again; 0: never'),
-  MEMCACHE_TLS: setting(flag, 'false', 'use TLS'),
-  MEMCACHE_TLS_CACERT: setting(
-    text,
-    '',
+  MEMCACHE_TLS: off('use TLS'),
+  MEMCACHE_TLS_CACERT: emptyText(
     'file with the CA of the servers, read for each connection like the two below; empty: the system CAs',
   ),
-  MEMCACHE_TLS_CLIENT_CERT: setting(text, '', 'file with the client certificate for the servers'),
-  MEMCACHE_TLS_CLIENT_KEY: setting(text, '', 'file with the key of the client certificate'),
-  MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: setting(flag, 'false', 'accept certificates of the CA with any name'),
+  MEMCACHE_TLS_CLIENT_CERT: emptyText('file with the client certificate for the servers'),
+  MEMCACHE_TLS_CLIENT_KEY: emptyText('file with the key of the client certificate'),
+  MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: off('accept certificates of the CA with any name'),
   MEMCACHE_MAX_IDLE_CONNS: withoutEffect(anyInteger, oneConnection),
 } as const satisfies Rows;

@@ -14,7 +14,7 @@ import {
   text,
   textNotEmpty,
 } from './kinds.ts';
-import { type Rows, secret, setting } from './row.ts';
+import { emptyText, off, type Rows, secret, setting } from './row.ts';
 
 const tracingProtocol: Parse<'http' | 'grpc'> = (written) => choice('http', 'grpc')(written === '' ? 'http' : written);
 
@@ -54,11 +54,7 @@ const adminRows = {
     '0',
     'memory for the use of each limit by its keys, which `weir advise --live` evaluates (/api/v1/advice): about 1,000 bytes per key; 0: disabled',
   ),
-  HASH_KEYS: setting(
-    flag,
-    'false',
-    "show, record and log callers' values as hashes: on the debug port, in statistics, and in logs",
-  ),
+  HASH_KEYS: off("show, record and log callers' values as hashes: on the debug port, in statistics, and in logs"),
   HASH_KEY: secret(textNotEmpty, 'key of these hashes; unset: generated, and shared by all instances on one Redis'),
 } as const satisfies Rows;
 
@@ -77,9 +73,7 @@ const historyRows = {
 
 /** Recording of requests for `weir replay`. */
 const recordRows = {
-  RECORD_TO: setting(
-    text,
-    '',
+  RECORD_TO: emptyText(
     'directory for recordings of requests and their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
   ),
   RECORD_FROM_START: setting(flag, 'true', 'start recording at start-up; false: when `weir record` is called'),
@@ -105,12 +99,10 @@ const recordRows = {
 } as const satisfies Rows;
 
 const usageRows = {
-  USAGE: setting(
-    flag,
-    'false',
+  USAGE: off(
     'count the admitted hits of each key by the hour; implied by USAGE_DIR and USAGE_URL, one of which must be set in some instance; requires CLUSTER_HASH_TAG=domain on a Redis Cluster: docs/usage.md',
   ),
-  USAGE_DIR: setting(text, '', 'directory of this instance alone in which usage is kept, as compressed files'),
+  USAGE_DIR: emptyText('directory of this instance alone in which usage is kept, as compressed files'),
   USAGE_URL: secret(
     postgresUrl,
     'PostgreSQL in which usage is kept, as postgres://user:password@host:port/database; any number of instances may use it',
@@ -120,9 +112,7 @@ const usageRows = {
 } as const satisfies Rows;
 
 const notifyRows = {
-  NOTIFY: setting(
-    flag,
-    'false',
+  NOTIFY: off(
     'watch the limits of rules with notify, and log, list and count when counters pass a share of them; implied by NOTIFY_WEBHOOK_URL',
   ),
   NOTIFY_WEBHOOK_URL: secret(httpUrl, 'http or https URL that these events are sent to, by POST (docs/notify.md)'),
@@ -134,9 +124,7 @@ const notifyRows = {
 
 /** Rules that are tried on live traffic. */
 const candidateRows = {
-  CANDIDATE_RULES_PATH: setting(
-    text,
-    '',
+  CANDIDATE_RULES_PATH: emptyText(
     'rule file or directory to try beside the current rules (docs/change-a-limit.md); empty: an operator loads the candidate through the admin API',
   ),
   CANDIDATE_SAMPLE: setting(
@@ -152,10 +140,10 @@ const candidateRows = {
 
 /** OpenTelemetry traces; the exporters read the standard OTEL_EXPORTER_OTLP_* variables. */
 const tracingRows = {
-  TRACING_ENABLED: setting(flag, 'false', 'send OTLP traces to OTEL_EXPORTER_OTLP_ENDPOINT'),
+  TRACING_ENABLED: off('send OTLP traces to OTEL_EXPORTER_OTLP_ENDPOINT'),
   TRACING_SERVICE_NAME: setting(text, 'RateLimit', 'service.name of the traces'),
-  TRACING_SERVICE_NAMESPACE: setting(text, '', 'service.namespace of the traces'),
-  TRACING_SERVICE_INSTANCE_ID: setting(text, '', 'service.instance.id of the traces; empty: a random UUID'),
+  TRACING_SERVICE_NAMESPACE: emptyText('service.namespace of the traces'),
+  TRACING_SERVICE_INSTANCE_ID: emptyText('service.instance.id of the traces; empty: a random UUID'),
   TRACING_EXPORTER_PROTOCOL: setting(tracingProtocol, 'http', 'transport of OTLP'),
   TRACING_SAMPLING_RATE: setting(
     cappedRatio,

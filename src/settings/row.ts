@@ -1,4 +1,4 @@
-import type { Parse } from './kinds.ts';
+import { flag, type Parse, text } from './kinds.ts';
 
 /** A variable with its parser, default and meaning. */
 interface Setting<T> {
@@ -18,6 +18,10 @@ interface Setting<T> {
 export type Rows = Readonly<Record<string, Setting<unknown>>>;
 
 export const setting = <T>(parse: Parse<T>, fallback: string, meaning: string) => ({ parse, fallback, meaning });
+/** A flag that is false by default. */
+export const off = (meaning: string) => setting(flag, 'false', meaning);
+/** A text that is empty by default. */
+export const emptyText = (meaning: string) => setting(text, '', meaning);
 export const optional = <T>(parse: Parse<T>, meaning: string) => ({ parse: parse as Parse<T | undefined>, meaning });
 export const secret = <T>(parse: Parse<T>, meaning: string) => ({ ...optional(parse, meaning), secret: true as const });
 /** A variable of envoyproxy/ratelimit that is validated and otherwise ignored. */

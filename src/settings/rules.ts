@@ -1,5 +1,5 @@
 import { durationMs, flag, integer, Mismatch, number, type Parse, pairs, text } from './kinds.ts';
-import { optional, type Rows, setting, withoutEffect } from './row.ts';
+import { emptyText, off, optional, type Rows, setting, withoutEffect } from './row.ts';
 
 /** One of these words, case-sensitive. */
 const exactly =
@@ -28,19 +28,17 @@ export const ruleRows = {
     'see RUNTIME_ROOT, which is /srv/runtime_data/current if only this variable is set',
   ),
   RUNTIME_APPDIRECTORY: setting(text, 'config', 'see RUNTIME_ROOT'),
-  RUNTIME_IGNOREDOTFILES: setting(flag, 'false', 'ignore files and directories whose name begins with a dot'),
+  RUNTIME_IGNOREDOTFILES: off('ignore files and directories whose name begins with a dot'),
   RUNTIME_WATCH_ROOT: setting(
     flag,
     'true',
     'also read files beside RUNTIME_APPDIRECTORY whose names begin with its name and a dot, such as config.yaml',
   ),
-  MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'merge files with the same domain instead of refusing them'),
-  RULES_OVERLAY: setting(
-    text,
-    '',
+  MERGE_DOMAIN_CONFIG: off('merge files with the same domain instead of refusing them'),
+  RULES_OVERLAY: emptyText(
     'overlay file, or a directory of them, which adds to rules what their source cannot express (docs/overlay.md); empty: none',
   ),
-  FORCE_START_WITHOUT_INITIAL_CONFIG: setting(flag, 'false', 'health is serving before the first rules are loaded'),
+  FORCE_START_WITHOUT_INITIAL_CONFIG: off('health is serving before the first rules are loaded'),
 
   CONFIG_GRPC_XDS_SERVER_URL: setting(text, 'localhost:18000', 'host:port of the control plane'),
   CONFIG_GRPC_XDS_NODE_ID: setting(text, 'default', 'node id sent to the control plane'),
@@ -50,15 +48,11 @@ export const ruleRows = {
     '',
     'additional headers for the control plane: name:value,name:value',
   ),
-  CONFIG_GRPC_XDS_SERVER_USE_TLS: setting(flag, 'false', 'use TLS for the control plane'),
-  CONFIG_GRPC_XDS_CLIENT_TLS_CERT: setting(text, '', 'file with the client certificate for the control plane'),
-  CONFIG_GRPC_XDS_CLIENT_TLS_KEY: setting(text, '', 'file with the key of the client certificate'),
-  CONFIG_GRPC_XDS_SERVER_TLS_CACERT: setting(text, '', 'file with the CA of the control plane; empty: the system CAs'),
-  CONFIG_GRPC_XDS_SERVER_TLS_SAN: setting(
-    text,
-    '',
-    'name required in the certificate of the control plane; empty: its host',
-  ),
+  CONFIG_GRPC_XDS_SERVER_USE_TLS: off('use TLS for the control plane'),
+  CONFIG_GRPC_XDS_CLIENT_TLS_CERT: emptyText('file with the client certificate for the control plane'),
+  CONFIG_GRPC_XDS_CLIENT_TLS_KEY: emptyText('file with the key of the client certificate'),
+  CONFIG_GRPC_XDS_SERVER_TLS_CACERT: emptyText('file with the CA of the control plane; empty: the system CAs'),
+  CONFIG_GRPC_XDS_SERVER_TLS_SAN: emptyText('name required in the certificate of the control plane; empty: its host'),
   XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: setting(durationMs, '10s', 'delay before the first retry'),
   XDS_CLIENT_BACKOFF_MAX_INTERVAL: setting(durationMs, '60s', 'maximum delay; each is twice the previous one'),
   XDS_CLIENT_BACKOFF_JITTER: setting(

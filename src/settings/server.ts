@@ -1,18 +1,6 @@
 import { availableParallelism } from 'node:os';
-import {
-  choice,
-  durationMs,
-  flag,
-  host,
-  integer,
-  Mismatch,
-  type Parse,
-  partOfAll,
-  port,
-  someDurationMs,
-  text,
-} from './kinds.ts';
-import { optional, type Rows, setting, withoutEffect } from './row.ts';
+import { choice, durationMs, host, integer, Mismatch, type Parse, partOfAll, port, someDurationMs } from './kinds.ts';
+import { emptyText, off, optional, type Rows, setting, withoutEffect } from './row.ts';
 
 const MAX_WORKERS = 1_024;
 
@@ -52,16 +40,14 @@ export const serverRows = {
     'h2',
     'gRPC implementation: the HTTP/2 server of this service, or @grpc/grpc-js, which must not be exposed to hostile clients',
   ),
-  GRPC_UDS: setting(text, '', 'path of a unix socket for the gRPC server, instead of GRPC_HOST and GRPC_PORT'),
-  GRPC_SERVER_USE_TLS: setting(flag, 'false', 'require TLS for gRPC'),
-  GRPC_SERVER_TLS_CERT: setting(text, '', 'file with the certificate of the gRPC server, reloaded when it changes'),
-  GRPC_SERVER_TLS_KEY: setting(text, '', 'file with the key of the certificate'),
-  GRPC_CLIENT_TLS_CACERT: setting(
-    text,
-    '',
+  GRPC_UDS: emptyText('path of a unix socket for the gRPC server, instead of GRPC_HOST and GRPC_PORT'),
+  GRPC_SERVER_USE_TLS: off('require TLS for gRPC'),
+  GRPC_SERVER_TLS_CERT: emptyText('file with the certificate of the gRPC server, reloaded when it changes'),
+  GRPC_SERVER_TLS_KEY: emptyText('file with the key of the certificate'),
+  GRPC_CLIENT_TLS_CACERT: emptyText(
     'file with the CA of client certificates, which are then required; empty: none required',
   ),
-  GRPC_CLIENT_TLS_SAN: setting(text, '', 'DNS name required in client certificates; empty: any'),
+  GRPC_CLIENT_TLS_SAN: emptyText('DNS name required in client certificates; empty: any'),
   GRPC_MAX_CONNECTIONS: setting(
     integer(1, 1_000_000, 'a number of connections'),
     '50000',
@@ -86,19 +72,15 @@ export const serverRows = {
     '10000',
     'maximum number of connections to the HTTP server of each worker; a further one replaces an idle one, or is closed',
   ),
-  AUTHZ_MAPPING: setting(
-    text,
-    '',
+  AUTHZ_MAPPING: emptyText(
     "file that maps headers to descriptors for /authz on the HTTP port, which Traefik's forwardAuth and NGINX's auth_request may ask (docs/proxies.md); empty: no such endpoint",
   ),
   DEBUG_HOST: setting(host, '0.0.0.0', `address of the debug server (/rlconfig, /metrics, /stats); ${EVERY_ADDRESS}`),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
-  DEBUG_TLS_CERT: setting(
-    text,
-    '',
+  DEBUG_TLS_CERT: emptyText(
     'file with the certificate of the debug server, reloaded when it changes; empty: plain HTTP',
   ),
-  DEBUG_TLS_KEY: setting(text, '', 'file with the key of the certificate'),
+  DEBUG_TLS_KEY: emptyText('file with the key of the certificate'),
   WORKERS: setting(
     workers,
     '1',
@@ -139,5 +121,5 @@ export const serverRows = {
     'how long calls are still answered after SIGTERM while health is NOT_SERVING, so that load balancers can react',
   ),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'how long calls in flight may run after DRAIN_DELAY'),
-  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(flag, 'false', 'health is not serving while no domain is loaded'),
+  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: off('health is not serving while no domain is loaded'),
 } as const satisfies Rows;

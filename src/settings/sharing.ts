@@ -1,5 +1,5 @@
-import { choice, commaSeparated, durationMs, flag, host, integer, Mismatch, type Parse, port, text } from './kinds.ts';
-import { optional, type Rows, setting } from './row.ts';
+import { choice, commaSeparated, durationMs, host, integer, Mismatch, type Parse, port } from './kinds.ts';
+import { emptyText, off, optional, type Rows, setting } from './row.ts';
 
 /** Minimum ttl, three report intervals of Envoy. */
 const MIN_TTL_MS = 15_000;
@@ -14,9 +14,7 @@ const ttlMs: Parse<number> = (written) => {
 
 /** Envoy's rate limit quota service. */
 const quotaRows = {
-  RLQS: setting(
-    flag,
-    'false',
+  RLQS: off(
     "serve Envoy's rate limit quota service on the gRPC port: proxies enforce quotas, their parts of the limits, themselves",
   ),
   RLQS_DOMAINS: setting(
@@ -95,13 +93,9 @@ const siteRows = {
   ),
   SITE_HOST: setting(host, '0.0.0.0', 'address to listen on for other sites'),
   SITE_PORT: setting(sitePort, '8091', 'port to listen on for other sites'),
-  SITE_TLS_CERT: setting(
-    text,
-    '',
-    'certificate (PEM) of this site as server and client; empty: sites exchange plain text',
-  ),
-  SITE_TLS_KEY: setting(text, '', 'its private key (PEM)'),
-  SITE_TLS_CACERT: setting(text, '', 'CA (PEM) to which the certificates of all sites must chain'),
+  SITE_TLS_CERT: emptyText('certificate (PEM) of this site as server and client; empty: sites exchange plain text'),
+  SITE_TLS_KEY: emptyText('its private key (PEM)'),
+  SITE_TLS_CACERT: emptyText('CA (PEM) to which the certificates of all sites must chain'),
 } as const satisfies Rows;
 
 /** How limits are shared with proxies and other sites. */

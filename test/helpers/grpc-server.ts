@@ -1,8 +1,8 @@
 import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
-import { createHealth } from '../../src/edge/rls/health.ts';
+import { Health } from '../../src/edge/rls/health.ts';
 import type { RlsService } from '../../src/edge/rls/service.ts';
-import type { WireResponse } from '../../src/engine/wire/wire.ts';
+import type { WireResponse } from '../../src/edge/wire/wire.ts';
 import type { GrpcServer } from '../../src/h2/server.ts';
 import { offerReflection } from '../../src/parts/reflection/offer.ts';
 import type { StartTimer } from '../../src/parts/reflection/reflection.ts';
@@ -39,7 +39,7 @@ export const startServer = (changes: ServerChanges = {}): Promise<GrpcServer> =>
   startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },
     service: agreeable,
-    health: createHealth(() => ({ ready: true, reasons: [] })),
+    health: new Health(() => ({ ready: true, reasons: [] })),
     clock: Date.now,
     overload: overloadOf(),
     ...withReflection(changes),

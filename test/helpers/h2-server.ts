@@ -1,5 +1,5 @@
 import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
-import { createHealth } from '../../src/edge/rls/health.ts';
+import { Health } from '../../src/edge/rls/health.ts';
 import type { Http2Limits } from '../../src/h2/http2/limits.ts';
 import type { GrpcServer } from '../../src/h2/server.ts';
 import { agreeable, type ServerChanges, withReflection } from './grpc-server.ts';
@@ -24,7 +24,7 @@ export async function startH2(changes: ServerChanges = {}, limits: Partial<Http2
   const server = await startH2Server(
     {
       address: { host: '127.0.0.1', port: 0 },
-      health: createHealth(() => ({ ready: true, reasons: [] })),
+      health: new Health(() => ({ ready: true, reasons: [] })),
       clock: Date.now,
       onConnectionError: (code) => failures.push(code),
       ...withReflection(changes),

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
-import type { UsageAnswer } from '../../src/operate/answers/usage.ts';
+import type { UsageAnswer } from '../../src/parts/usage/answers.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { eventually } from '../helpers/until.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';

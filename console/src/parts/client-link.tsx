@@ -1,4 +1,4 @@
-import type { RefusedClient } from '../../../src/operate/answers/views.ts';
+import type { RefusedClient } from '../../../src/parts/console/answers.ts';
 import { rules } from '../live.ts';
 import { linkTo, type Pair, pairsParam } from '../route.ts';
 import { DescriptorOrHash } from './texts.tsx';

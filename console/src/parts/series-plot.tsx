@@ -1,4 +1,4 @@
-import type { TimelineMark } from '../../../src/operate/answers/service.ts';
+import type { TimelineMark } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
 import { duration } from '../format.ts';
 import { history, nowMs, ruleHistory, snapshot } from '../live.ts';

@@ -1,4 +1,4 @@
-import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
+import type { TriedCandidate } from '../../../src/parts/candidate/answers.ts';
 import { call } from '../api.ts';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Value } from '../parts/texts.tsx';

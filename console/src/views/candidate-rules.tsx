@@ -1,4 +1,4 @@
-import type { TriedCandidate, TriedKeys, TriedRule } from '../../../src/operate/answers/rules.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from '../../../src/parts/candidate/answers.ts';
 import { exact } from '../format.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { type Column, Table } from '../parts/table.tsx';

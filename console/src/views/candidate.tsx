@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { TriedCandidate } from '../../../src/operate/answers/rules.ts';
+import type { TriedCandidate } from '../../../src/parts/candidate/answers.ts';
 import { get } from '../api.ts';
 import { exact, percent } from '../format.ts';
 import { save } from '../parts/save.ts';

@@ -1,4 +1,4 @@
-import type { RefusedDescriptor } from '../../../src/operate/answers/explain.ts';
+import type { RefusedDescriptor } from '../../../src/parts/refusals/answers.ts';
 import { get } from '../api.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Time } from '../parts/texts.tsx';

@@ -1,4 +1,4 @@
-import type { ListedNotification } from '../../../src/operate/answers/notifications.ts';
+import type { ListedNotification } from '../../../src/parts/notify/answers.ts';
 import { get } from '../api.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Time, Value } from '../parts/texts.tsx';

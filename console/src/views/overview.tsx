@@ -1,5 +1,5 @@
-import type { RefusedClient } from '../../../src/operate/answers/views.ts';
-import type { RefusingRule } from '../../../src/operate/console/rule-series.ts';
+import type { RefusedClient } from '../../../src/parts/console/answers.ts';
+import type { RefusingRule } from '../../../src/parts/console/rule-series.ts';
 import { count, exact, shortTime, tenths } from '../format.ts';
 import { ruleHistory, snapshot } from '../live.ts';
 import { ClientLink, ClientsNotCounted, domainOf, linkToClient } from '../parts/client-link.tsx';

@@ -1,4 +1,4 @@
-import type { SampledRefusal } from '../../../src/operate/answers/explain.ts';
+import type { SampledRefusal } from '../../../src/parts/refusals/answers.ts';
 import { get } from '../api.ts';
 import { exact } from '../format.ts';
 import { rules } from '../live.ts';

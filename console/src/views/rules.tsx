@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ListedRule } from '../../../src/edge/listing/shapes.ts';
-import type { RuleCost } from '../../../src/operate/answers/rules.ts';
-import type { Columns } from '../../../src/operate/answers/service.ts';
+import type { Columns, RuleCost } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
 import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';
 import { ruleFile, ruleHistory, rules, snapshot } from '../live.ts';

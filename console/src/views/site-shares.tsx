@@ -1,4 +1,4 @@
-import type { ListedShare, SitePortion } from '../../../src/operate/answers/sites.ts';
+import type { ListedShare, SitePortion } from '../../../src/parts/sites/answers.ts';
 import { get } from '../api.ts';
 import { duration, exact, grouped } from '../format.ts';
 import { ShareBar } from '../parts/share-bar.tsx';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { UsageAnswer } from '../../../src/operate/answers/usage.ts';
+import type { UsageAnswer } from '../../../src/parts/usage/answers.ts';
 import { get } from '../api.ts';
 import { amount, exact, tenths } from '../format.ts';
 import { nowMs } from '../live.ts';

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { count } from '../../base/texts.ts';
 import { durationMs } from '../../engine/algorithms/limit.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
@@ -183,7 +184,7 @@ function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): reado
     rule.limits
       .filter(({ limit }) => limitsInFlight(limit) && limit.windowMs <= timeoutMs)
       .map(({ limit }) => {
-        const message = `${rule.path}: a slot expires after its ttl of ${limit.windowMs} ms, but requests may last ${timeoutMs} ms: raise the ttl, or lower the timeout`;
+        const message = `${rule.path}: a slot expires after its ttl of ${count(limit.windowMs)} ms, but requests may last ${count(timeoutMs)} ms: raise the ttl, or lower the timeout`;
         return { ...ofEnvironment('warning', message), ...placeOf(rule) };
       }),
   );

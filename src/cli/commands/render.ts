@@ -6,7 +6,7 @@ import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
-import type { SampledRefusal } from '../../operate/answers/explain.ts';
+import type { ExplainedDecision } from '../../operate/answers/explain.ts';
 import type { ProxyQuota } from '../../operate/answers/quotas.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 import type { ShownTop } from '../../operate/answers/views.ts';
@@ -112,7 +112,7 @@ function stateText(state: unknown): string {
 }
 
 /** A line for each limit that would have refused: `would refuse: demo.user: 5 per minute (shadow_mode)`. */
-export const renderSpared = (wouldRefuse: SampledRefusal['wouldRefuse'] = []): readonly string[] =>
+export const renderSpared = (wouldRefuse: ExplainedDecision['wouldRefuse'] = []): readonly string[] =>
   wouldRefuse.map(
     ({ rule, name, limit, reason }) =>
       `would refuse: ${rule}: ${name === undefined ? '' : `${name}, `}${limit} (${spareTexts[reason]})`,

@@ -38,8 +38,7 @@ export function debugRoutes(
   sources: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),
 ): ReadonlyMap<string, Route> {
-  const { overrides, metrics, statistics } = sources;
-  const [withoutValues, withValues] = [renderRules(sources, false), renderRules(sources, true)];
+  const { rules, lastLoad, overrides, metrics, statistics } = sources;
   const describedStatistics = shareRuns(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
@@ -47,10 +46,11 @@ export function debugRoutes(
       {
         help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
         answer: (request) => {
-          const rendered = overrides?.seesValues(request) ? withValues : withoutValues;
-          return wantsJson(request)
-            ? { status: 200, contentType: 'application/json', body: rendered.json() }
-            : plain(200, (isVerbose(request) ? rendered.verbose : rendered.plain)());
+          const listed = overrides?.list(overrides.seesValues(request)) ?? [];
+          if (wantsJson(request))
+            return { status: 200, contentType: 'application/json', body: rulesAsJson(rules(), lastLoad(), listed) };
+          const described = describeRules(rules(), lastLoad(), isVerbose(request));
+          return plain(200, [...describeOverrides(listed), ...described].join(''));
         },
       },
     ],
@@ -70,17 +70,6 @@ export function debugRoutes(
     .join('');
   routes.set('/', { help: 'this list', answer: () => plain(200, index) });
   return new Map(Array.from(routes, ([path, route]) => [path, compressed(route)]));
-}
-
-/** The forms of `/rlconfig`. */
-function renderRules({ rules, lastLoad, overrides }: DebugSources, seesValues: boolean) {
-  const listed = () => overrides?.list(seesValues) ?? [];
-  const describe = (isVerbose: boolean) => describeRules(rules(), lastLoad(), isVerbose);
-  return {
-    plain: () => [...describeOverrides(listed()), ...describe(false)].join(''),
-    verbose: () => [...describeOverrides(listed()), ...describe(true)].join(''),
-    json: () => rulesAsJson(rules(), lastLoad(), listed()),
-  };
 }
 
 function* describeOverrides(overrides: Iterable<ListedOverride>): Iterable<string> {
@@ -107,11 +96,8 @@ function* describeRules(
     if (spend !== undefined && (withWarnings || overlaid.length > 0))
       yield `# domain ${name}: spend: ${spend}${from}\n`;
   }
-  if (!withWarnings) {
-    for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
-    return;
-  }
-  for (const rule of tree?.rules ?? []) yield `${describeRuleFully(rule)}\n`;
+  const describe = withWarnings ? describeRuleFully : describeRule;
+  for (const rule of tree?.rules ?? []) yield `${describe(rule)}\n`;
 }
 
 /** All facts about the rules, for programs. */

@@ -113,8 +113,6 @@ export class Health {
   }
 }
 
-export const createHealth = (readiness: () => Readiness): Health => new Health(readiness);
-
 /** The conditions for accepting requests. */
 interface ReadinessTerms {
   readonly requiresRules: boolean;

@@ -1,7 +1,7 @@
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { TopKind } from '../answers/views.ts';
 import { SLOT_MS } from '../sketches/rotating-top.ts';
 import { type Finding, settle } from './problem.ts';
@@ -9,42 +9,38 @@ import { type MethodCall, runCall } from './remote-records.ts';
 import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
-/** What the admin API asks each process that answers requests, by kind, and the reply. */
-interface Questions {
-  readonly unmatched: Asked<UnmatchedReport>;
+/** What the admin API asks each process that answers requests, by kind. */
+interface Answering {
+  unmatched(question: object): UnmatchedReport;
   /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
-  readonly top: Asked<
-    readonly RuleTop[],
-    { readonly by: TopKind; readonly rules?: number; readonly rule?: string | undefined }
-  >;
+  top(question: {
+    readonly by: TopKind;
+    readonly rules?: number;
+    readonly rule?: string | undefined;
+  }): Promise<readonly RuleTop[]>;
   /** The clients with the most refused requests: `keys` of each of `rules` rules. */
-  readonly refused: Asked<readonly RefusedTop[], { readonly rules: number; readonly keys: number }>;
+  refused(question: { readonly rules: number; readonly keys: number }): Promise<readonly RefusedTop[]>;
   /** Replace the overrides in force by these. */
-  readonly overrides: Asked<void, { readonly overrides: readonly StandingOverride[] }>;
+  overrides(question: { readonly overrides: readonly StandingOverride[] }): void;
   /** Asks an optional capability; undefined: it is off. */
-  readonly part: Asked<
-    unknown,
-    { readonly part: string; readonly question: object; readonly isChange?: boolean | undefined }
-  >;
+  part(question: {
+    readonly part: string;
+    readonly question: object;
+    readonly isChange?: boolean | undefined;
+  }): unknown;
   /** Read or change operators' records. */
-  readonly records: Asked<Finding<unknown>, { readonly call: MethodCall<Records> }>;
+  records(question: { readonly call: MethodCall<Records> }): Promise<Finding<unknown>>;
 }
 
-/** A question with these fields, and its reply. */
-interface Asked<R, F = object> {
-  readonly fields: F;
-  readonly reply: R;
-}
-
-type Kind = keyof Questions;
-export type AgentQuestion = { [K in Kind]: { readonly kind: K } & Questions[K]['fields'] }[Kind];
+type Kind = keyof Answering;
+export type AgentQuestion = { [K in Kind]: { readonly kind: K } & Parameters<Answering[K]>[0] }[Kind];
 
 /** The reply to a question, which the question has the type of. */
 export interface AgentReply {
   readonly reply: unknown;
 }
 
-export type ReplyTo<Q extends AgentQuestion> = Questions[Q['kind']]['reply'];
+export type ReplyTo<Q extends AgentQuestion> = Awaited<ReturnType<Answering[Q['kind']]>>;
 
 /** The content of the reply to a question. */
 export const replyTo = <Q extends AgentQuestion>(_question: Q, { reply }: AgentReply): ReplyTo<Q> =>
@@ -127,8 +123,3 @@ export class AdminAgent {
     };
   }
 }
-
-/** Answers each kind of question. */
-type Answering = {
-  readonly [K in Kind]: (question: Questions[K]['fields']) => Questions[K]['reply'] | Promise<Questions[K]['reply']>;
-};

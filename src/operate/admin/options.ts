@@ -16,6 +16,7 @@ import type { WorkReport } from '../observe/work-state.ts';
 import type { AccessOptions } from './access.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { Audit } from './audit.ts';
+import type { View } from './scope.ts';
 
 /** The processes that answer requests, as the parts that serve operators use them. */
 export interface Responders {
@@ -111,6 +112,8 @@ export interface AdminOptions extends Responders {
   readonly access: AccessOptions;
   readonly statistics: Statistics;
   readonly findings: () => readonly KnownFinding[];
+  /** The path of the rule that refused most in the last minute; undefined: there is none, or it is not known. */
+  readonly refusing: (isFor: View) => string | undefined;
   /** The names of counters. */
   readonly counters: Counters;
   /** Requests that all processes received in the last minute. */

@@ -74,3 +74,11 @@ export class Scope {
     return `the token of '${name}' is for the domain${domains.length > 1 ? 's' : ''} ${domains.join(', ')}`;
   }
 }
+
+/** The names that a client may see: all, without those that contain callers' values, or those of some domains. */
+export type View = 'values' | 'hidden' | Scope;
+
+export function chooseView({ client, scope }: { readonly client: Client; readonly scope: Scope }): View {
+  if (!client.seesValues) return 'hidden';
+  return scope.hasAll ? 'values' : scope;
+}

@@ -1,12 +1,11 @@
 import type { ValueOf } from '../../base/shape.ts';
+import { partAnswers } from '../../parts/answers.ts';
 import { counterAnswers } from './counters.ts';
 import { explainAnswers } from './explain.ts';
 import { findingAnswers } from './findings.ts';
-import { notificationAnswers } from './notifications.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
 import { statusAnswers } from './status.ts';
-import { usageAnswers } from './usage.ts';
 import { viewAnswers } from './views.ts';
 
 /** The JSON of each operation's 200 response. */
@@ -18,8 +17,7 @@ export const answers = {
   ...findingAnswers,
   ...counterAnswers,
   ...ruleAnswers,
-  ...usageAnswers,
-  ...notificationAnswers,
+  ...partAnswers,
 };
 
 /** The answer of each operation, such as `GET /api/v1/top`. */

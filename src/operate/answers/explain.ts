@@ -14,17 +14,17 @@ import {
 } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { algorithm, entries, placeFields, stop, tracedLevel } from '../../edge/listing/shapes.ts';
+import { rateLimitResponse } from '../../edge/wire/shapes.ts';
 import { spends } from '../../engine/algorithms/limit.ts';
 import { spareReasons } from '../../engine/decide/would-refuse.ts';
 import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
-import { rateLimitResponse } from '../../engine/wire/shapes.ts';
 import { counterState, sharedChild } from './counters.ts';
 import { proxyQuota } from './quotas.ts';
 
-const code = oneOf('OK', 'OVER_LIMIT');
+export const code = oneOf('OK', 'OVER_LIMIT');
 
 /** Where a decision comes from. */
-const source = oneOf('backend', 'lease', 'refusal', 'allow', 'deny', 'local');
+export const source = oneOf('backend', 'lease', 'refusal', 'allow', 'deny', 'local');
 
 /** A counter's state before the hits of a request, in the terms of its algorithm, for drawing. */
 const stateDrawing = anyOf(
@@ -154,7 +154,7 @@ const explainedDescriptor = fields(
 export type ExplainedDescriptor = ValueOf<typeof explainedDescriptor>;
 
 /** The limits that would have refused a request, and why they did not; at most 32. */
-const wouldRefuse = listOf(
+export const wouldRefuse = listOf(
   fields({ descriptor: whole, rule: text, limit: text, reason: oneOf(...spareReasons) }, { name: text }),
 );
 
@@ -202,76 +202,4 @@ const explanation = fields(
 );
 export type Explanation = ValueOf<typeof explanation>;
 
-/** A refused descriptor, explained by its own decision. */
-const refusedDescriptor = fields(
-  {
-    /** Without ids of the request. */
-    entries,
-    outcome: oneOf('limited', 'unlimited', 'no_rule', 'no_domain', 'invalid_request_limit'),
-  },
-  {
-    ...placeFields,
-    hits: whole,
-    rule: text,
-    /** The limit that the caller was shown. */
-    limit: text,
-    name: text,
-    code,
-    source,
-    /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
-    arithmetic: text,
-    remaining: whole,
-    /** How long until this limit alone would admit it; null: never. */
-    retryAfterMs: orNull(number),
-    /** Whether the limit is in shadow mode, or in quota mode, in which it refuses only together with others. */
-    shadow: onlyTrue,
-    quota: onlyTrue,
-    /** The request is in the limit's soft part. */
-    soft: onlyTrue,
-  },
-);
-export type RefusedDescriptor = ValueOf<typeof refusedDescriptor>;
-
-/** A request that was refused, or would have been, explained by its own decisions. */
-const sampledRefusal = fields(
-  {
-    /** Milliseconds since the epoch. */
-    atMs: number,
-    domain: text,
-    /** How long until the request could pass; null: never. */
-    passesInMs: orNull(number),
-    descriptors: listOf(refusedDescriptor),
-  },
-  {
-    /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
-    requestId: text,
-    wouldRefuse,
-  },
-);
-export type SampledRefusal = ValueOf<typeof sampledRefusal>;
-
-/** A page of the refusals that processes keep. */
-const refusalPage = fields(
-  {
-    /** The newest first. */
-    refusals: listOf(sampledRefusal),
-    /** Refusals that were not kept, since there were too many in a second. */
-    dropped: whole,
-    /** Kept refusals beyond `count`: older ones without `since`; else newer ones, which are on the next page. */
-    more: whole,
-    /** Refusals after `since` that newer ones replaced before they were read. */
-    lost: whole,
-    /** `since` of the next page. */
-    next: text,
-  },
-  {
-    /** The part of `dropped` after `since`, in processes that it names; absent without `since`. */
-    droppedSince: whole,
-  },
-);
-export type RefusalPage = ValueOf<typeof refusalPage>;
-
-export const explainAnswers = {
-  'POST /api/v1/explain': explanation,
-  'GET /api/v1/refusals': refusalPage,
-};
+export const explainAnswers = { 'POST /api/v1/explain': explanation };

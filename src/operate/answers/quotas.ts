@@ -1,4 +1,4 @@
-import { fields, listOf, number, oneOf, text, type ValueOf, whole } from '../../base/shape.ts';
+import { fields, number, oneOf, text, type ValueOf } from '../../base/shape.ts';
 import { entries } from '../../edge/listing/shapes.ts';
 
 /** The assignment of one bucket to one proxy, and its use. Rates are per second. */
@@ -25,11 +25,3 @@ export const proxyQuota = fields(
   },
 );
 export type ProxyQuota = ValueOf<typeof proxyQuota>;
-
-export const quotaReport = fields({
-  /** Buckets with the highest demand. */
-  quotas: listOf(proxyQuota),
-  /** Number of buckets that are not listed. */
-  more: whole,
-});
-export type QuotaReport = ValueOf<typeof quotaReport>;

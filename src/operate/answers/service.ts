@@ -4,17 +4,13 @@ import {
   fields,
   flag,
   listOf,
-  mapOf,
   number,
   oneOf,
-  orNull,
   text,
   time,
   type ValueOf,
   whole,
 } from '../../base/shape.ts';
-import { listedOverride, setOverride } from '../../edge/http/shapes.ts';
-import { entries } from '../../edge/listing/shapes.ts';
 
 /** A change in the audit log. */
 const auditLine = fields(
@@ -34,16 +30,6 @@ const auditLine = fields(
   },
 );
 export type AuditLine = ValueOf<typeof auditLine>;
-
-const recording = fields(
-  {
-    recording: flag,
-    /** Null: the recording has no end. */
-    until: orNull(time),
-  },
-  /** Since when and why requests are missing. */
-  { failing: text },
-);
 
 const role = oneOf('read', 'operate');
 
@@ -94,59 +80,12 @@ export const instance = fields(
 );
 export type Instance = ValueOf<typeof instance>;
 
-const rangeFields = { range: oneOf('60s', '10m', '1h', '24h', '7d', '30d'), stepMs: whole, startedAtMs: number };
-/** A list for each field, the oldest step first. */
-const columns = mapOf(listOf(number));
-export type Columns = ValueOf<typeof columns>;
-
-const series = fields(
-  {
-    ...rangeFields,
-    /** Since when there is history. */
-    beginsAtMs: number,
-    /** Where it is from. */
-    source: oneOf('memory', 'prometheus'),
-    series: columns,
-  },
-  {
-    rule: text,
-    /** Why the history is not from Prometheus. */
-    problem: text,
-  },
-);
-export type SeriesAnswer = ValueOf<typeof series>;
-
-/** A change that explains a plot. */
-const timelineMark = fields(
-  {
-    /** Milliseconds since the epoch. */
-    atMs: number,
-    kind: oneOf('reload', 'rejected', 'store_down', 'store_up', 'candidate', 'override'),
-    /** A sentence for people. */
-    text,
-  },
-  {
-    /** The descriptor of an override. */
-    domain: text,
-    entries,
-  },
-);
-export type TimelineMark = ValueOf<typeof timelineMark>;
-
 export const serviceAnswers = {
   'GET /api/v1/openapi.json': fields({ openapi: text, info: anyObject, paths: anyObject, components: anyObject }),
   'GET /api/v1/session': session,
   'POST /api/v1/session': fields({ name: text, role, csrf: text }, { domains: listOf(text) }),
   'DELETE /api/v1/session': fields({}),
   'GET /api/v1/audit': fields({ changes: listOf(auditLine) }),
-  'GET /api/v1/overrides': fields({ overrides: listOf(listedOverride) }),
   'GET /api/v1/overrides/preview': fields({ counters: whole, isAtLeast: flag, examples: listOf(text) }),
-  'PUT /api/v1/overrides': setOverride,
-  'DELETE /api/v1/overrides': listedOverride,
-  'GET /api/v1/recording': recording,
-  'PUT /api/v1/recording': recording,
   'GET /api/v1/instances': fields({ instances: listOf(instance) }),
-  'GET /api/v1/series': series,
-  'GET /api/v1/timeline': fields({ marks: listOf(timelineMark) }),
-  'GET /api/v1/series/rules': fields({ ...rangeFields, atMost: whole, rules: mapOf(columns) }),
 };

@@ -1,8 +1,5 @@
 import { fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
 import { entries, placeFields, stopReason } from '../../edge/listing/shapes.ts';
-import { advice } from './advice.ts';
-import { quotaReport } from './quotas.ts';
-import { shareList, siteList } from './sites.ts';
 
 const sampled = {
   /** The most hits that a key may have had without being listed. */
@@ -70,30 +67,6 @@ const shownKey = fields(
 export const shownKeys = listOf(shownKey);
 export type ShownKey = ValueOf<typeof shownKey>;
 
-const refusedClientFields = {
-  rule: text,
-  descriptor: text,
-  /** Refused requests of the last minute. */
-  requests: whole,
-  atMostTooHighBy: number,
-  /** The part of its hits in the last minute that was refused. */
-  refusedShare: number,
-  /** When it was refused for the first time, without five minutes in between in which it was not. */
-  sinceMs: number,
-  /** Refused requests per second over the last ten minutes, a step of ten seconds each, the oldest first. */
-  recent: listOf(number),
-};
-/** A client, which a descriptor identifies, that a rule refuses. */
-const refusedClient = fields(refusedClientFields, {
-  /** Absent if values are hashed. */
-  entries,
-  /** The end of the descriptor was cut off, since it is too long. */
-  cut: onlyTrue,
-  /** Absent: the count is not too low. */
-  atMostTooLowBy: number,
-});
-export type RefusedClient = ValueOf<typeof refusedClient>;
-
 /** A rule's most frequent descriptors. */
 const shownTop = fields({ rule: text, total: whole, ...sampled, keys: shownKeys });
 export type ShownTop = ValueOf<typeof shownTop>;
@@ -104,32 +77,7 @@ export type TopKind = ValueOf<typeof topKind>;
 
 const top = fields({ by: topKind, windowSeconds: whole, rules: listOf(shownTop) });
 
-/** An address that continues although it is refused. */
-const offender = fields({
-  /** An IP address, or a block of addresses such as `2001:db8::/64`. */
-  address: text,
-  rule: text,
-  domain: text,
-  descriptor: text,
-  /** Refused requests of the last minute, at least. */
-  refused: whole,
-  /** `10 per minute`: of several limits the one that admits most. */
-  limit: text,
-  /** Hits that the limit admits in a minute, or in its window if that is longer. */
-  admits: number,
-});
-export type Offender = ValueOf<typeof offender>;
-
-/** `more`: those beyond the requested number. */
-const offenders = fields({ windowSeconds: whole, times: whole, offenders: listOf(offender), more: whole });
-export type OffenderList = ValueOf<typeof offenders>;
-
 export const viewAnswers = {
   'GET /api/v1/unmatched': unmatched,
   'GET /api/v1/top': top,
-  'GET /api/v1/offenders': offenders,
-  'GET /api/v1/quotas': quotaReport,
-  'GET /api/v1/advice': advice,
-  'GET /api/v1/sites': siteList,
-  'GET /api/v1/sites/limits': shareList,
 };

@@ -6,7 +6,6 @@ import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
-import type { TriedCandidate } from '../answers/rules.ts';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {
@@ -19,7 +18,12 @@ export interface PostedCandidate {
 
 /** The status of the candidate. */
 export interface CandidateFacts {
-  readonly state: TriedCandidate['state'];
+  /**
+   * off      there is no candidate
+   * on       it is being tried
+   * wrong    it has problems, and is not tried
+   */
+  readonly state: 'off' | 'on' | 'wrong';
   /** The last source; undefined: there has been no candidate. */
   readonly origin: 'file' | 'api' | undefined;
   /** Undefined: the candidate is from files, or off. */

@@ -227,12 +227,5 @@ export class RecentMaximum {
 
 function startTicking(): void {
   isTicking = true;
-  setInterval(advance, SLOT_MS).unref();
+  setInterval(() => slot++, SLOT_MS).unref();
 }
-
-function advance(): void {
-  slot++;
-}
-
-/** For tests only: advances to the next slot. */
-export const advanceRecentMaxima = advance;

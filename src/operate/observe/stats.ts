@@ -114,7 +114,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     missed: (by, calls = 1) => increase(tallies.undecided, by, calls),
     decisionsNotLogged: (decisions) => increase(sums, 'decisionsNotLogged', decisions),
     lapsed: (counter, hits) => countLapsed(rules, counter, hits),
-    notified: (counter) => countNotified(rules, counter),
+    notified: ({ domain, limit: { limit }, ...found }) => void rules.ofLimit(domain, found, limit).notified++,
     recorded: (recorded, notRecorded) => addCounts(sums, { recorded, notRecorded }),
     connectionFailed: (code) => increase(tallies.connectionErrors, code, 1),
     storeCalled(operations, elapsedMs, calls) {
@@ -168,9 +168,6 @@ function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): 
   for (const { limit, decision } of verdict.shadowRefusals ?? [])
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
-
-const countNotified = (rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter): number =>
-  rules.ofLimit(domain, found, limit).notified++;
 
 function countLapsed(rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter, lapsed: number): void {
   noteReservations(rules.ofLimit(domain, found, limit), { ...NO_RESERVATIONS, lapsed });

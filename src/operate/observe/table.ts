@@ -5,7 +5,6 @@ import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { Refusals } from '../../engine/ledger/refusals.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { Tally, TriedCandidate } from '../answers/rules.ts';
 import { OTHER } from './caller-names.ts';
 import type { Histogram } from './histogram.ts';
 import { counter, gauge, type MetricSample, type ReadRow, rowsFor } from './metric.ts';
@@ -49,9 +48,11 @@ export const ruleRows = {
   softLimit: counter('weir_hits_soft_limit_total', 'Hits of requests that passed on the soft part of a limit.', {
     reference: ofRule('soft_limit'),
   }),
-  notified: counter('weir_limit_shares_passed_total', 'Shares of limits that counters have passed (notify).', {
-    reference: ofRule('notified'),
-  }),
+  notified: counter(
+    'weir_limit_shares_passed_total',
+    'Events of notify: shares of limits that counters have passed, without those that were dropped.',
+    { reference: ofRule('notified') },
+  ),
   answeredOk: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OK'] }),
   answeredOver: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OVER_LIMIT'] }),
   storeOperations: counter(
@@ -363,8 +364,9 @@ export const deciderFigures = {
 const ofQuotas = (name: keyof QuotaCounts) => (parts: DeciderParts) => parts.quotas?.counts[name];
 const ofCommits = (name: keyof CommitCounts) => (parts: DeciderParts) => parts.ledger.pendingCommits?.counts()[name];
 const ofMemory = (name: keyof MemoryFacts) => (parts: DeciderParts) => parts.memory?.held()[name];
-const ofCache = (name: keyof Refusals['counts']) => (parts: DeciderParts) => parts.ledger.refusals?.counts[name];
 const inCache = (name: string) => ({ reference: { statsd: `ratelimit.localcache.${name}` } });
+const ofCache = (count: keyof Refusals['counts'], name: string, help: string) =>
+  ofPart.counter(undefined, help, ({ ledger }) => ledger.refusals?.counts[count], inCache(name));
 
 /** What deciders report of parts that may be off. */
 export const partFigures = {
@@ -433,27 +435,17 @@ export const partFigures = {
     ({ ledger }) => ledger.refusals?.size(),
     inCache('entryCount'),
   ),
-  cacheEvicted: ofPart.counter(
-    undefined,
-    'Refusals evicted for lack of memory.',
-    ofCache('evicted'),
-    inCache('evacuateCount'),
-  ),
-  cacheExpired: ofPart.counter(undefined, 'Refusals that expired.', ofCache('expired'), inCache('expiredCount')),
-  cacheHits: ofPart.counter(undefined, 'Lookups that found a refusal.', ofCache('hits'), inCache('hitCount')),
-  cacheLookups: ofPart.counter(undefined, 'Lookups.', ofCache('lookups'), inCache('lookupCount')),
+  cacheEvicted: ofCache('evicted', 'evacuateCount', 'Refusals evicted for lack of memory.'),
+  cacheExpired: ofCache('expired', 'expiredCount', 'Refusals that expired.'),
+  cacheHits: ofCache('hits', 'hitCount', 'Lookups that found a refusal.'),
+  cacheLookups: ofCache('lookups', 'lookupCount', 'Lookups.'),
   cacheMisses: ofPart.counter(
     undefined,
     'Lookups that found none.',
     ({ ledger: { refusals } }) => refusals && refusals.counts.lookups - refusals.counts.hits,
     inCache('missCount'),
   ),
-  cacheOverwritten: ofPart.counter(
-    undefined,
-    'Refusals overwritten before they expired.',
-    ofCache('overwritten'),
-    inCache('overwriteCount'),
-  ),
+  cacheOverwritten: ofCache('overwritten', 'overwriteCount', 'Refusals overwritten before they expired.'),
 };
 
 /** The figures of one or several processes. */
@@ -505,12 +497,25 @@ export interface InstanceFacts {
 interface CandidateFigures {
   readonly isOn: boolean;
   /** Undefined: there are no figures. */
-  readonly report:
-    | (Pick<TriedCandidate, 'inFlight' | 'failed' | 'dropped'> & { readonly rules: readonly TriedTally[] })
-    | undefined;
+  readonly report: TrialFigures | undefined;
 }
 
-type TriedTally = Tally & { readonly rule: string };
+interface TrialFigures {
+  readonly inFlight: number;
+  readonly failed: number;
+  readonly dropped: Readonly<Record<string, number>>;
+  readonly rules: readonly TriedTally[];
+}
+
+/** Descriptors of a rule by both decisions. */
+interface TriedTally {
+  readonly rule: string;
+  readonly requests: number;
+  readonly liveRefused: number;
+  readonly candidateRefused: number;
+  readonly newlyRefused: number;
+  readonly newlyPassed: number;
+}
 
 /** The exchanges with each other site. `add: last` takes the figure of the process that was answered last. */
 export const peerRows = {

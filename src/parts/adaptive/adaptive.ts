@@ -80,7 +80,7 @@ export function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slo
   for (let at = ESTIMATE_SIZE; at < length; at++) holds[at - ESTIMATE_SIZE] = list[at] ?? 0;
   const slots = holds as Slots; // it becomes one here, and by the first step of in-flight.ts
   slots.isNew = length === 0;
-  const estimate: EstimateNumbers = readEstimate(length === 0 ? newEstimate(limit, nowMs) : list);
+  const estimate: EstimateNumbers = length === 0 ? newEstimate(limit, nowMs) : readEstimate(list);
   keep(slots, Object.values(estimate));
   return slots;
 }
@@ -141,7 +141,7 @@ function currentEstimate(limit: AdaptiveNumbers, slots: Slots, nowMs: number): E
   const lastMs = length > (slots.dropped ?? 0) ? (slots[length - sizeOf(limit) + 2] ?? 0) : 0;
   const known: EstimateNumbers = readEstimate(slots.estimate);
   const isForgotten = known.lastMs + forgetMs(limit) <= nowMs && lastMs + limit.windowMs <= nowMs;
-  const estimate: EstimateNumbers = isForgotten ? readEstimate(newEstimate(limit, nowMs)) : known;
+  const estimate: EstimateNumbers = isForgotten ? newEstimate(limit, nowMs) : known;
   advance(limit, estimate, nowMs, lastMs <= nowMs);
   return estimate;
 }

@@ -114,24 +114,14 @@ const IDLE = moves.indexOf('idle');
 export const ESTIMATE_SIZE = 16;
 
 /** The estimate of a new counter. */
-export const newEstimate = (limit: AdaptiveNumbers, nowMs: number): number[] => [
-  limit.min * MILLI,
-  0,
-  nowMs,
-  nowMs,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  1,
-  0,
-];
+export function newEstimate(limit: AdaptiveNumbers, nowMs: number): EstimateNumbers {
+  const estimate: EstimateNumbers = readEstimate([]);
+  estimate.limit = limit.min * MILLI;
+  estimate.startMs = nowMs;
+  estimate.lastMs = nowMs;
+  estimate.starting = 1;
+  return estimate;
+}
 
 /** The estimate at the beginning of a state. */
 export function readEstimate(list: number[]): EstimateNumbers {

@@ -1,5 +1,5 @@
 import { SpaceSaving } from '../../operate/sketches/space-saving.ts';
-import { type KeyAtTime, type KeyBudget, PeakHits } from '../replay/key-figures.ts';
+import { type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { KeyArrivals } from './key-arrivals.ts';
 import { KeySample } from './key-sample.ts';
 
@@ -48,26 +48,7 @@ export interface FollowedKey {
 }
 
 /** The observed traffic of a limit's keys. */
-export interface ObservedRule {
-  readonly windowMs: number;
-  readonly requests: number;
-  readonly hits: number;
-  readonly refusedHits: number;
-  /** Number of keys; an estimate unless every key is tracked. */
-  readonly keys: number;
-  /** One key in this many is tracked, in addition to those with most hits. */
-  readonly oneIn: number;
-  /** Requests of keys beyond the memory limit. */
-  readonly untracked: number;
-  readonly firstMs: number;
-  readonly lastMs: number;
-  /** Days, in UTC, on which there were hits. */
-  readonly days: number;
-  readonly followed: readonly FollowedKey[];
-  readonly windows: HitsHistogram;
-  /** Maximum hits admitted for one key within the length of a window, wherever the interval begins. */
-  readonly admitted: (KeyAtTime & { readonly hits: number }) | undefined;
-}
+export type ObservedRule = Readonly<NonNullable<ReturnType<RuleSketch['observed']>>>;
 
 /** Aggregates the arrivals of one limit in bounded memory. */
 export class RuleSketch {
@@ -76,7 +57,9 @@ export class RuleSketch {
   #heavy: HeavyKeys | undefined;
   readonly #windows = new HitsHistogram();
   readonly #admitted: PeakHits | undefined;
+  /** In UTC, with hits. */
   readonly #days = new Set<number>();
+  /** `untracked` are requests of keys beyond the memory limit. */
   readonly #sums = { requests: 0, hits: 0, refusedHits: 0, untracked: 0 };
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
@@ -126,7 +109,7 @@ export class RuleSketch {
     this.#raiseTo(this.#sample.level + 1);
   }
 
-  observed(): ObservedRule | undefined {
+  observed() {
     if (!this.isMet) return undefined;
     const followed = [...this.#followed()];
     const windows = this.#windows.copy();
@@ -134,13 +117,16 @@ export class RuleSketch {
     return {
       ...this.#sums,
       windowMs: this.#options.windowMs,
+      /** Number of keys; an estimate unless every key is tracked. */
       keys: followed.reduce((sum, { weight }) => sum + weight, 0),
+      /** One key in this many is tracked, in addition to those with most hits. */
       oneIn: this.#sample.weight,
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
       days: this.#days.size,
       followed,
       windows,
+      /** Maximum hits admitted for one key within the length of a window, wherever the interval begins. */
       admitted: this.#admitted?.peak,
     };
   }
@@ -205,33 +191,28 @@ class HitsHistogram {
 
   /** Number of windows, weighted by key. */
   windows = 0;
-  hits = 0;
   max = 0;
 
   add(hits: number, weight: number): void {
     const at = findBin(hits);
-    let bin = this.#bins.get(at);
-    if (!bin) {
-      bin = { windows: 0, hits: 0 };
-      this.#bins.set(at, bin);
-    }
+    const bin = this.#bins.get(at) ?? { windows: 0, hits: 0 };
     bin.windows += weight;
     bin.hits += hits * weight;
+    this.#bins.set(at, bin);
     this.windows += weight;
-    this.hits += hits * weight;
     if (hits > this.max) this.max = hits;
   }
 
   copy(): HitsHistogram {
     const copy = new HitsHistogram();
     for (const [at, bin] of this.#bins) copy.#bins.set(at, { ...bin });
-    return Object.assign(copy, { windows: this.windows, hits: this.hits, max: this.max });
+    return Object.assign(copy, { windows: this.windows, max: this.max });
   }
 
   /** Maximum hits of this fraction of the windows; 0 without windows. */
   quantile(part: number): number {
     let left = part * this.windows - 1e-9;
-    for (const [, { windows, hits }] of this.#sorted()) {
+    for (const [, { windows, hits }] of [...this.#bins].sort(([one], [other]) => one - other)) {
       left -= windows;
       if (left <= 0) return Math.round(hits / windows);
     }
@@ -243,10 +224,6 @@ class HitsHistogram {
     let sum = 0;
     for (const { windows, hits } of this.#bins.values()) sum += Math.max(hits - limit * windows, 0);
     return Math.round(sum);
-  }
-
-  #sorted(): readonly (readonly [number, Bin])[] {
-    return [...this.#bins].sort(([one], [other]) => one - other);
   }
 }
 

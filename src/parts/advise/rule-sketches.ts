@@ -3,11 +3,11 @@ import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/l
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { Advice, AdvisedLimit, RuleAdvice } from '../../operate/answers/advice.ts';
 import { counterSubject } from '../replay/figures.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
 import { adviseOn } from './advise.ts';
+import type { Advice, AdvisedLimit, RuleAdvice } from './answers.ts';
 import { identifyClients } from './key-sample.ts';
 import type { AdviceOptions } from './propose.ts';
 import { type Arrival, MAX_HEAVY_KEYS, RuleSketch } from './rule-sketch.ts';
@@ -32,6 +32,12 @@ export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly rule: string;
   /** Window of the limit that refused it; undefined without a refusal. */
   readonly refusedBy: number | undefined;
+}
+
+/** Limits on which to advise. Default: all. */
+export interface Chosen {
+  readonly domain?: string | undefined;
+  readonly rule?: string | undefined;
 }
 
 interface Followed {
@@ -78,7 +84,7 @@ export class RuleSketches implements ReplayObserver {
       const followed = rule.limits.map((limit) => ({ limit, sketch: this.#openSketch(limit, known) }));
       this.#byRule.set(rule.path, followed);
     }
-    const kept = new Set(Array.from(this.#byRule.values(), (all) => all.map(({ sketch }) => sketch)).flat());
+    const kept = new Set(this.#chosen({}).map(({ sketch }) => sketch));
     for (const { sketch } of [...before.values()].flat()) if (!kept.has(sketch)) this.#budget.left += sketch.charged;
   }
 
@@ -100,21 +106,23 @@ export class RuleSketches implements ReplayObserver {
   }
 
   /** The advice on each limit with traffic, computed lazily since each takes some milliseconds. */
-  *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
-    for (const followed of this.#byRule.values())
-      for (const { limit, sketch } of followed) {
-        const observed = isMeant(limit) ? sketch.observed() : undefined;
-        if (observed) yield adviseOn(limit, observed, options);
-      }
+  *advice(options: AdviceOptions, only: Chosen = {}): Iterable<RuleAdvice> {
+    for (const { limit, sketch } of this.#chosen(only)) {
+      const observed = sketch.observed();
+      if (observed) yield adviseOn(limit, observed, options);
+    }
   }
 
   /** Limits without advice, one text each, because they are no rates or have no traffic. */
-  skipped(isMeant: (limit: Pick<AdvisedLimit, 'domain' | 'rule'>) => boolean = () => true): Advice['skipped'] {
-    const unmet: string[] = [];
-    for (const followed of this.#byRule.values())
-      for (const { limit, sketch } of followed)
-        if (isMeant(limit) && !sketch.isMet) unmet.push(`${limit.rule}: no request met it`);
-    return [...this.#skipped, ...new Set(unmet)];
+  skipped(only: Chosen = {}): Advice['skipped'] {
+    const unmet = this.#chosen(only).filter(({ sketch }) => !sketch.isMet);
+    return [...this.#skipped, ...new Set(unmet.map(({ limit }) => `${limit.rule}: no request met it`))];
+  }
+
+  #chosen({ domain, rule }: Chosen): readonly Followed[] {
+    return [...this.#byRule.values()]
+      .flat()
+      .filter(({ limit }) => (domain ?? limit.domain) === limit.domain && (rule ?? limit.rule) === limit.rule);
   }
 
   #openSketch(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
@@ -159,7 +167,8 @@ export function advisedRules(tree: RuleTree): {
 } {
   const rules: AdvisedRule[] = [];
   const skipped: string[] = [];
-  for (const { rule, nodes, sharesCounters } of rulePaths(tree)) {
+  const paths = Array.from(tree.domains.values(), ({ root }) => [...pathsBelow(root, [], false)]);
+  for (const { rule, nodes, sharesCounters } of paths.flat()) {
     if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
     if (rule.schedule) {
       skipped.push(
@@ -208,15 +217,11 @@ function advisedLimit(
 /** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
 const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
 
+/** A rule, with the nodes on the path to it. */
 interface RulePath {
   readonly rule: Rule;
   readonly nodes: AdvisedLimit['nodes'];
   readonly sharesCounters: boolean;
-}
-
-/** The rules of a tree, each with the nodes on the path to it. */
-function* rulePaths({ domains }: RuleTree): Iterable<RulePath> {
-  for (const { root } of domains.values()) yield* pathsBelow(root, [], false);
 }
 
 function* pathsBelow(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<RulePath> {

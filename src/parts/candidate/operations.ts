@@ -15,11 +15,11 @@ import { ApiProblem } from '../../operate/admin/problem.ts';
 import { decodeText, readRuleFiles } from '../../operate/admin/rule-text-operations.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type { TriedCandidate } from '../../operate/answers/rules.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
-import { diffJson, diffRules } from './diff/diff.ts';
+import type { TriedCandidate } from './answers.ts';
+import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
@@ -109,7 +109,7 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
   ];
 }
 
-/** @throws ApiProblem  404, 409: there is no candidate, or no request has been tried */
+/** @throws ApiProblem  404, 409: there is no candidate, no request has been tried, or the file is not in force */
 async function patchOf(
   options: AdminOptions,
   who: string,
@@ -123,20 +123,20 @@ async function patchOf(
   const [file, more] = (await readRuleFiles(options, domain)).files;
   if (!file || more || others.length > 0)
     throw new ApiProblem(409, `the rules of domain '${domain}' are in several files: use weir diff`);
+  const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
+  if (!isInForce(options, domain, file.text))
+    throw new ApiProblem(409, `${basename(file.name)} differs from the rules in force: reload it or undo its change`);
   const after = carryOver(file.text, posted.text);
   if (after === file.text) throw new ApiProblem(409, `the candidate changes nothing in ${basename(file.name)}`);
   const { origin } = options.settings.rules;
   const below = 'path' in origin ? relative(String(origin.path), file.name) : '';
   const name = path ?? (below === '' ? basename(file.name) : below);
-  const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
   const evidence = renderCandidate(tried, paintFor(false, undefined));
   const tells = `${evidence}\n\n${effect}`.replaceAll(/^(?=.)/gm, '  '); // so that git takes no line for a header or a patch
   const message = `Change limits of ${oneLine(domain)}, as tried on live traffic\n\nReason: ${oneLine(posted.reason)}\n\n${tells}\n`;
   const head = `From: ${who.replace(/[<>]/g, '')} <${/^\S+@\S+$/.test(who) ? who : 'weir@localhost'}>\nSubject: [PATCH] `;
-  return {
-    ...{ file: file.name, before: file.text, after, message },
-    patch: `${head}${message}---\n${unifiedDiff(name, file.text, after)}`,
-  };
+  const patch = `${head}${message}---\n${unifiedDiff(name, file.text, after)}`;
+  return { file: file.name, before: file.text, after, message, patch };
 }
 
 const oneLine = (text: string): string => text.replaceAll(/[\s\p{C}]+/gu, ' ').trim();
@@ -170,10 +170,9 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
       domains: 'selected',
       body: fields({ reason }),
       answers: 'The same as GET.',
-      answer: async ({ client, scope, body }) => {
+      answer: async ({ client: { name: by }, scope, body: { reason } }) => {
         requireTried(options, scope);
-        const by = { by: client.name, reason: body.reason };
-        await audit.change(auditedChange(candidate.facts, by, null), () => sent.put(undefined));
+        await audit.change(auditedChange(candidate.facts, { by, reason }, null), () => sent.put(undefined));
         return shown(options);
       },
     }),
@@ -181,14 +180,17 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
 }
 
 /**
- * Refuses a client if the candidate has rules of a domain that it may not see.
+ * Refuses a client if the candidate has rules of a domain that it may not see, without naming it.
  *
  * @throws ApiProblem  403
  */
-function requireTried({ candidate }: AdminOptions, scope: Scope): void {
-  if (candidate.facts.state === 'wrong') return scope.requireAll(); // its domains are not known
-  for (const domain of candidate.facts.domains) scope.require({ domain });
+function requireTried({ candidate: { facts } }: AdminOptions, scope: Scope): void {
+  if (facts.state === 'wrong') return scope.requireAll(); // its domains are not known
+  if (!facts.domains.every((domain) => scope.hasDomain(domain))) throw new ApiProblem(403, OTHERS_CANDIDATE);
 }
+
+const OTHERS_CANDIDATE =
+  'the service tries one candidate at a time, and the present one has rules of domains that are not of this token: ask those who operate them to end its trial';
 
 function invalidCandidate(problems: readonly Problem[]): ApiProblem {
   const errors = problems.filter(({ severity }) => severity === 'error').slice(0, MAX_SHOWN_ERRORS);
@@ -237,14 +239,23 @@ function compared({ candidate, rules, settings }: AdminOptions): Answers['GET /a
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
-  const before = selectDomains(rules(), new Set(domains));
+  const before = selectDomains(rules(), domains);
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
   return diffJson(diffRules(before, new RulesInForce(settings.counters.split).replaceAtOnce(packed)));
 }
 
+/** Whether the rules of a domain in force are those of this text, which may have been read later. */
+function isInForce({ candidate, rules, settings }: AdminOptions, domain: string, text: string): boolean {
+  const found = candidate.check(text);
+  const current = selectDomains(rules(), [domain]);
+  if (!found.ok || found.ruleCount !== current.rules.length) return false;
+  const written = new RulesInForce(settings.counters.split).replaceAtOnce(found.packed);
+  return countDifferences(diffRules(current, written)) === 0;
+}
+
 /** The rules of these domains. */
-function selectDomains(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
-  const domains = new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name)));
+function selectDomains(tree: RuleTree | undefined, names: readonly string[]): RuleTree {
+  const domains = new Map([...(tree?.domains ?? [])].filter(([name]) => names.includes(name)));
   return { domains, rules: listRules(domains) };
 }

@@ -2,8 +2,14 @@ import { rfc3339 } from '../../base/times.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import { describeTop } from '../../operate/admin/top-keys.ts';
-import type { TriedCandidate, TriedKeys, TriedRule } from '../../operate/answers/rules.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from './report.ts';
+
+/** The figures before any process tries the candidate. */
+const noFigures: Omit<TrialReport, 'sinceMs' | 'hash'> = {
+  ...{ ruleCount: 0, inFlight: 0, inFlightBytes: 0, dropped: { behind: 0, overload: 0 } },
+  ...{ failed: 0, withheld: 0, evicted: 0, totals: noTally, rules: [], moreRules: 0 },
+};
 
 const MAX_SHOWN_RULES = 500;
 
@@ -18,7 +24,7 @@ export function showCandidate(
   keys: number,
 ): TriedCandidate {
   const { state, origin, posted, loadedAtMs, domains, ruleCount } = facts;
-  const rules = report?.rules ?? [];
+  const { inFlight, inFlightBytes, dropped, failed, withheld, evicted, totals, rules, moreRules } = report ?? noFigures;
   return {
     state,
     origin: origin ?? null,
@@ -32,32 +38,25 @@ export function showCandidate(
     ...shownProblems(facts.problems),
     sample: settings.candidate.sample,
     since: report ? rfc3339(report.sinceMs) : null,
-    inFlight: report?.inFlight ?? 0,
-    inFlightBytes: report?.inFlightBytes ?? 0,
+    inFlight,
+    inFlightBytes,
     maxInFlight: settings.candidate.maxInFlight * settings.workers,
-    dropped: report?.dropped ?? { behind: 0, overload: 0 },
-    failed: report?.failed ?? 0,
-    withheld: report?.withheld ?? 0,
-    evicted: report?.evicted ?? 0,
-    totals: report?.totals ?? noTally,
+    dropped,
+    failed,
+    withheld,
+    evicted,
+    totals,
     rules: rules.slice(0, MAX_SHOWN_RULES).map((rule) => showRule(rule, keys, hash)),
-    moreRules: (report?.moreRules ?? 0) + Math.max(rules.length - MAX_SHOWN_RULES, 0),
+    moreRules: moreRules + Math.max(rules.length - MAX_SHOWN_RULES, 0),
   };
 }
 
-function showRule(rule: RuleTrial, keys: number, hash: ((text: string) => string) | undefined): TriedRule {
-  const shown = (changed: ChangedKeys): TriedKeys => {
-    const { list, count, isAtLeast } = changed;
-    const { unlistedAtMost, keys: listed } = describeTop(
-      { rule: rule.rule, by: 'refusals', list, countedOneIn: 1 },
-      keys,
-      hash,
-    );
-    return { count, isAtLeast, unlistedAtMost, keys: listed };
+function showRule(trial: RuleTrial, most: number, hash: AdminOptions['hash']): TriedRule {
+  const shown = ({ list, count, isAtLeast }: ChangedKeys): TriedKeys => {
+    const top = { rule: trial.rule, by: 'refusals', list, countedOneIn: 1 } as const;
+    const { unlistedAtMost, keys } = describeTop(top, most, hash);
+    return { count, isAtLeast, unlistedAtMost, keys };
   };
-  return {
-    ...rule,
-    newlyRefusedKeys: shown(rule.newlyRefusedKeys),
-    newlyPassedKeys: shown(rule.newlyPassedKeys),
-  };
+  const { newlyRefusedKeys, newlyPassedKeys } = trial;
+  return { ...trial, newlyRefusedKeys: shown(newlyRefusedKeys), newlyPassedKeys: shown(newlyPassedKeys) };
 }

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { packageRoot } from '../../base/package-root.ts';
 import { acceptsGzip } from '../../edge/http/compressed.ts';
 import { type Page, plain, type Route } from '../../edge/http/server.ts';
-import type { OpenOperatorPart } from '../../serve/control/part.ts';
 
 /** The console's files, made by the build. */
 export const consoleFolder = fileURLToPath(new URL('dist/console/', packageRoot));
@@ -39,12 +38,9 @@ interface Asset {
   readonly hash: string;
 }
 
-/** The files of the web console. */
-export const consolePages: OpenOperatorPart = async () => ({ pages: await assetRoutes(consoleFolder) });
-
 /** The routes of the console's files. A file is not read before it is requested. */
-async function assetRoutes(folder: string): Promise<ReadonlyMap<string, Route>> {
-  const names = existsSync(folder) ? await readdir(folder) : [];
+export function assetRoutes(folder: string): ReadonlyMap<string, Route> {
+  const names = existsSync(folder) ? readdirSync(folder) : [];
   const files = names.filter((name) => /\.(html|js|css|svg)$/.test(name));
   const routes = new Map<string, Route>(
     files.map((name) => [

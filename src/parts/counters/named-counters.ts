@@ -180,7 +180,7 @@ function findCounters(
   const rules = decider.rules();
   const matched = rules && atTime(matchCounter(rules, domain, entries), clock);
   const applied = matched && (overrides?.apply(matched, domain, entries) ?? matched);
-  const override = matched && applied !== matched ? overrides?.of(matched, domain, entries) : undefined;
+  const override = matched && applied !== matched ? overrides?.of(matched, domain, entries)?.override : undefined;
   const match = override?.effect.kind === 'exempt' ? matched : applied;
   if (match?.kind !== 'limited') {
     const why =

@@ -1,5 +1,5 @@
 import { parseAddressBlock } from '../../engine/rules/read/address-block.ts';
-import type { Offender } from '../../operate/answers/views.ts';
+import type { Offender } from './answers.ts';
 import { refusal, type Spared } from './safety.ts';
 
 /** A change of the dropped addresses, or a reason why an offender is not dropped: a line of the audit log. */

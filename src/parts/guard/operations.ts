@@ -10,7 +10,8 @@ import { onlyRule, pageSize, refuseUnknownRule } from '../../operate/admin/param
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import { describeTop, mergeRules } from '../../operate/admin/top-keys.ts';
-import type { Offender, OffenderList, ShownKey } from '../../operate/answers/views.ts';
+import type { ShownKey } from '../../operate/answers/views.ts';
+import type { Offender, OffenderList } from './answers.ts';
 
 /** Keys of the descriptors by which Envoy sends the address of a client. */
 const ADDRESS_KEYS: readonly string[] = ['remote_address', 'masked_remote_address'];

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { splitCredentials } from '../../base/credentials.ts';
-import { type History, type HistoryRange, type HistorySource, historyRanges } from '../../operate/console/history.ts';
 import { type Labels, writeLabels } from '../../operate/observe/metric.ts';
+import { type History, type HistoryRange, type HistorySource, historyRanges } from '../../operate/status/history.ts';
 
 const TIMEOUT_MS = 5_000;
 /** Rates are those of this time at least: of several scrapes. */

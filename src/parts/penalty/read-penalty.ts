@@ -51,11 +51,12 @@ export function readPenalty(
 type BlockNumbers = Pick<PenaltyLimit, 'blockMs' | 'growth' | 'longestMs' | 'forgivenMs' | 'isProlonged'>;
 
 function readBlock({ values, place }: Block<'penalty'>, problems: Problems): BlockNumbers | undefined {
-  const { block = '', grow, forgiven_after: forgiven, prolong: isProlonged = false } = values;
+  const { block, grow, forgiven_after: forgiven, prolong: isProlonged = false } = values;
   const report = (key: keyof typeof values, message: string): undefined => problems.error(place(key), message);
-  const blockMs = durationMs(block);
+  const blockMs = block === undefined ? undefined : durationMs(block);
+  const given = block === undefined ? 'nothing' : `'${block}'`;
   if (!isWithin(blockMs, MIN_BLOCK_MS))
-    return report('block', `block must be a time such as 10m or 1h, from 1s to 365d, got '${block}'`);
+    return report('block', `block must be a time such as 10m or 1h, from 1s to 365d, got ${given}`);
   if (grow === undefined) {
     if (forgiven !== undefined)
       return report('forgiven_after', 'forgiven_after goes with grow: blocks of equal length need no forgiveness');

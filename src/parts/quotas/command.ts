@@ -5,7 +5,8 @@ import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
 import { renderQuota } from '../../cli/commands/render.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
-import type { ProxyQuota, QuotaReport } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { QuotaReport } from './answers.ts';
 
 /** Adds the command that shows the quotas of proxies, and their use. */
 export function addQuotasCommand(program: Command, surroundings: Surroundings): void {

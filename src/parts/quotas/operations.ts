@@ -6,7 +6,8 @@ import { DESCRIPTOR_QUERY, domain, onlyRule, pageSize, readDescriptor, text } fr
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
 import type { Explanation } from '../../operate/answers/explain.ts';
-import type { ProxyQuota, QuotaReport } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { QuotaReport } from './answers.ts';
 import type { QuotaQuery } from './quota-report.ts';
 
 /** The operation that lists the quotas of proxies, and their use. */

@@ -5,7 +5,7 @@ import { callApi, FOLLOW_INTERVAL_MS, guarded, show } from '../../cli/commands/c
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
-import type { RefusalPage, RefusedDescriptor } from '../../operate/answers/explain.ts';
+import type { RefusalPage, RefusedDescriptor } from './answers.ts';
 
 interface RefusalOptions extends ServiceFlags {
   readonly domain?: string;

@@ -6,7 +6,7 @@ import { onlyDomain, onlyRule, pageSize, refuseUnknownRule, text } from '../../o
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
-import type { RefusalPage, SampledRefusal } from '../../operate/answers/explain.ts';
+import type { RefusalPage, SampledRefusal } from './answers.ts';
 import { keptText, type RefusalReport, refusalKinds, refusalPage } from './refusals.ts';
 
 /** The operation that lists the last refusals. */

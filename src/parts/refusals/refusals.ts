@@ -10,8 +10,8 @@ import { answerSource } from '../../engine/ledger/debit.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
-import type { RefusalPage, RefusedDescriptor, SampledRefusal } from '../../operate/answers/explain.ts';
 import { describeShare, withBlock } from '../lab/counters/counter-state.ts';
+import type { RefusalPage, RefusedDescriptor, SampledRefusal } from './answers.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
 const MAX_A_SECOND = 100;

@@ -12,6 +12,29 @@ export interface KeyBudget {
   left: number;
 }
 
+/** Values of keys up to a budget that it shares with others. */
+export class BudgetedKeys<T> {
+  readonly #budget: KeyBudget;
+  readonly all = new Map<string, T>();
+  /** Additions beyond the budget. */
+  untracked = 0;
+
+  constructor(budget: KeyBudget) {
+    this.#budget = budget;
+  }
+
+  /** Adds a new key. @returns undefined  beyond the budget */
+  add(key: string, value: T): T | undefined {
+    if (this.#budget.left <= 0) {
+      this.untracked++;
+      return undefined;
+    }
+    this.#budget.left--;
+    this.all.set(key, value);
+    return value;
+  }
+}
+
 /** The refusals of a key. */
 interface HurtKey {
   refusals: number;
@@ -20,26 +43,17 @@ interface HurtKey {
 }
 
 /** Refused keys of one rule. */
-export class HurtKeys {
-  readonly #keys = new Map<string, HurtKey>();
-  readonly #budget: KeyBudget;
+export class HurtKeys extends BudgetedKeys<HurtKey> {
   first: KeyAtTime | undefined;
   longest: (KeyAtTime & { readonly ms: number }) | undefined;
-  /** Refusals of keys beyond the budget. */
-  untracked = 0;
-
-  constructor(budget: KeyBudget) {
-    this.#budget = budget;
-  }
-
-  /** The number of refused keys within the budget. */
-  get size(): number {
-    return this.#keys.size;
-  }
 
   refused(key: string, timeMs: number): void {
-    const known = this.#keys.get(key);
-    if (!known) return this.#begin(key, timeMs);
+    const known = this.all.get(key);
+    if (!known) {
+      this.first ??= { key, timeMs };
+      this.add(key, { refusals: 1, lockedSinceMs: timeMs });
+      return;
+    }
     known.refusals++;
     known.lockedSinceMs ??= timeMs;
     const ms = timeMs - known.lockedSinceMs;
@@ -47,22 +61,12 @@ export class HurtKeys {
   }
 
   admitted(key: string): void {
-    const known = this.#keys.size === 0 ? undefined : this.#keys.get(key);
+    const known = this.all.size === 0 ? undefined : this.all.get(key);
     if (known) known.lockedSinceMs = undefined;
   }
 
   *refusals(): Iterable<KeyRefusals> {
-    for (const [key, { refusals }] of this.#keys) yield { key, refusals };
-  }
-
-  #begin(key: string, timeMs: number): void {
-    this.first ??= { key, timeMs };
-    if (this.#budget.left <= 0) {
-      this.untracked++;
-      return;
-    }
-    this.#budget.left--;
-    this.#keys.set(key, { refusals: 1, lockedSinceMs: timeMs });
+    for (const [key, { refusals }] of this.all) yield { key, refusals };
   }
 }
 

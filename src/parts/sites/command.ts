@@ -5,7 +5,8 @@ import { command, count, type ServiceFlags, type Surroundings } from '../../cli/
 import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import type { ListedShare, ShareList, SiteList, SitePortion } from '../../operate/answers/sites.ts';
+import type { SiteList } from '../../operate/answers/sites.ts';
+import type { ListedShare, ShareList, SitePortion } from './answers.ts';
 
 /** Adds the command that shows the sites, and each site's part of the limits. */
 export function addSitesCommand(program: Command, surroundings: Surroundings): void {
@@ -61,12 +62,11 @@ function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly str
     grouped(counts.untimely),
     grouped(counts.borrowed),
   ]);
-  const [head = '', ...lines] = table([
+  const [head = '', own = '', ...others] = table([
     ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
-    ...[[site, 'this one', '', '', '', '', '', '']],
+    [site, 'this one', '', '', '', '', '', ''],
     ...rows,
   ]);
-  const [own = '', ...others] = lines;
   return [
     paint.dim(head),
     own,

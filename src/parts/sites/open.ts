@@ -1,4 +1,6 @@
 import { monotonicMs } from '../../base/clock.ts';
+import type { CounterKey } from '../../engine/backends/key.ts';
+import { findCounter } from '../../engine/decide/counter-key.ts';
 import { noPeerCounts, type SitesReport } from '../../operate/observe/site-counts.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 import { at } from '../../serve/parts/http.ts';
@@ -6,11 +8,11 @@ import { openParts, start } from '../../serve/parts/start-up.ts';
 import { openTls } from '../../serve/parts/tls.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { Borrower, borrowingLedger, type Peer, peerReport } from './borrower.ts';
-import { openSiteChannel, type SiteChannel, startSiteServer } from './channel.ts';
+import { openSiteChannel, startSiteServer } from './channel.ts';
 import { createOwnLimits, Lender } from './lender.ts';
 import { LowCounters } from './low-counters.ts';
-import { MeasuredError } from './measured-error.ts';
-import { reportShared, type SharedReport } from './shared-counters.ts';
+import { createMeasuredError } from './measured-error.ts';
+import { reportShared, type SharedQuestion, type SharedReport } from './shared-counters.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
 
@@ -32,11 +34,9 @@ export const openSites =
           'SITE_TLS_CERT is not set: sites exchange in plain text, and any client that reaches SITE_PORT can move hits',
         );
       const certificates = tls && add(await openTls('SITE_TLS_CERT', { ...tls, clientCa: tls.ca }, context));
-      const channels = others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, certificates, clock)));
-      const peers = others.map(({ site }, at): Peer => {
-        const channel = channels[at];
-        if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
-        return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
+      const peers = others.map(({ site, address: to }): Peer => {
+        const { borrow } = add(openSiteChannel(to, certificates, clock));
+        return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow };
       });
       const common = {
         ledger,
@@ -53,7 +53,7 @@ export const openSites =
       );
       const states = others.map(({ site }) => background.add('sites', `exchanging hits with site ${site}`));
       const low = new LowCounters(monotonicMs);
-      const error = new MeasuredError(monotonicMs);
+      const error = createMeasuredError(monotonicMs);
       const borrower = new Borrower({ ...common, site: name, sites: names, error });
       const borrowing = add(borrowingLedger(ledger, low, borrower));
       return {
@@ -65,18 +65,16 @@ export const openSites =
           for (const [at, { failing, problem }] of reports.entries())
             if (failing > 0) states[at]?.failed(problem);
             else states[at]?.works();
-          return {
-            peers: reports,
-            errorRatio: error.ratio,
-            errorBound: error.bound,
-          };
+          return { peers: reports, errorRatio: error.ratio, errorBound: error.bound };
         },
-        /** At most `count` of the counters that were exchanged recently. */
-        asked: ({ count }: { readonly count: number }): Promise<SharedReport> =>
-          reportShared(
-            { ...common, counters: () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)] },
-            count,
-          ),
+        /** At most `count` of the counters that were exchanged recently, of these domains if they are given. */
+        asked({ count, domains }: SharedQuestion): Promise<SharedReport> {
+          const tree = core.decider.rules();
+          const isOf = ({ key }: { readonly key: CounterKey }): boolean =>
+            !domains || (tree !== undefined && domains.includes(findCounter(tree, key, core.decider)?.domain ?? ''));
+          const recent = () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)];
+          return reportShared({ ...common, counters: () => recent().filter(isOf) }, count);
+        },
       };
     });
   };

@@ -44,10 +44,8 @@ export function siteOperations(options: AdminOptions) {
       query: fields({}, { count: pageSize(MAX_LIMITS) }),
       answers:
         'Counters with the base of each site, the hits moved between it and this site, and its use as of its last answer. Moves between other sites are not known here. `more` counts the others.',
-      answer: async ({ query: { count = DEFAULT_LIMITS }, scope }) => {
-        const { limits, more } = await listShares(options, known().names, count);
-        return { limits: limits.filter(({ domain }) => scope.hasDomain(domain)), more };
-      },
+      answer: ({ query: { count = DEFAULT_LIMITS }, client: { domains } }) =>
+        listShares(options, known().names, { count, domains }),
     }),
   ];
   return { operations };

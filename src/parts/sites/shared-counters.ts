@@ -28,6 +28,12 @@ export interface SharedPlace {
   readonly usedMsAgo?: number;
 }
 
+export interface SharedQuestion {
+  readonly count: number;
+  /** Absent: all. */
+  readonly domains?: readonly string[] | undefined;
+}
+
 export interface SharedReport {
   readonly counters: readonly SharedCounter[];
   /** Number of counters that are not listed. */

@@ -4,9 +4,9 @@ import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
-import type { ListedShare, ShareList, SitePortion } from '../../operate/answers/sites.ts';
+import type { ListedShare, ShareList, SitePortion } from './answers.ts';
 import { computeErrorRatio } from './measured-error.ts';
-import type { SharedCounter, SharedPlace, SharedReport } from './shared-counters.ts';
+import type { SharedCounter, SharedPlace, SharedQuestion, SharedReport } from './shared-counters.ts';
 import { admissible, isBucket, siteAdvance, siteBase, siteTotal } from './site-part.ts';
 import { isSiteShare, type SiteShareLimit } from './site-share.ts';
 
@@ -19,9 +19,10 @@ interface ShareSources extends Pick<AdminOptions, 'rules' | 'hash' | 'clock' | '
 export async function listShares(
   { ask, rules, hash, ...names }: ShareSources,
   sites: readonly string[],
-  count: number,
+  asked: SharedQuestion,
 ): Promise<ShareList> {
-  const reports = await askPart<SharedReport>({ ask }, 'sites', { count });
+  const { count } = asked;
+  const reports = await askPart<SharedReport>({ ask }, 'sites', asked);
   const tree = rules();
   const shown = shownBy(true, hash);
   const counters = mergeReports(reports);

@@ -4,7 +4,7 @@ import { command, count, type ServiceFlags, type Surroundings } from '../../cli/
 import { CommandFailed, callApi, guarded, show, type Target } from '../../cli/commands/client.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
 import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
-import type { UsageAnswer } from '../../operate/answers/usage.ts';
+import type { UsageAnswer } from './answers.ts';
 import { addForgetCommand } from './forget-command.ts';
 import type { reportUsage } from './operations.ts';
 

@@ -18,10 +18,10 @@ import {
 } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
-import type { ForgottenUsage, UsageAnswer } from '../../operate/answers/usage.ts';
 import type { OpenOperatorPart, OperatorPart } from '../../serve/control/part.ts';
 import type { ProcessContext } from '../../serve/parts/process-context.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { ForgottenUsage, UsageAnswer } from './answers.ts';
 import { type UsageQuery, type UsageStore, type UsageSum, usageGroups, usagePeriods } from './usage-store.ts';
 
 /** More would not fit into the memory of this process together with the sums of a report. */

@@ -52,7 +52,7 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
-    const { Incidents } = await import('../../operate/console/incidents.ts'); // while deciders open with the rules
+    const { Incidents } = await import('../../operate/status/incidents.ts'); // while deciders open with the rules
     const incidents = new Incidents(start.incidents, (kept) => send({ kind: 'incidents', incidents: kept }));
     const sources = { core, responders: deciders, statistics, earlier, version, ...start, incidents };
     const { openOps } = await import('./ops.ts');

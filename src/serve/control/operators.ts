@@ -6,14 +6,14 @@ import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/a
 import { Audit } from '../../operate/admin/audit.ts';
 import { adminOperations } from '../../operate/admin/operations.ts';
 import type { AdminOptions, Responders } from '../../operate/admin/options.ts';
-import type { Incidents } from '../../operate/console/incidents.ts';
-import { Heartbeat, type InstanceReport } from '../../operate/console/instances.ts';
-import { Live } from '../../operate/console/live.ts';
-import { consoleOperations } from '../../operate/console/operations.ts';
 import type { Metrics } from '../../operate/observe/prometheus.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
+import { Gatherer } from '../../operate/status/gatherer.ts';
+import type { Incidents } from '../../operate/status/incidents.ts';
+import { Heartbeat, type InstanceReport } from '../../operate/status/instances.ts';
+import { statusOperations } from '../../operate/status/status.ts';
 import { operatorParts } from '../../parts/operators.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
@@ -39,7 +39,7 @@ interface MeasuredSources extends OperatorSources {
 }
 
 /**
- * Opens what operators use: the operations of the admin API and the console, whose series begin now.
+ * Opens what operators use: the operations of the admin API, whose series begin now.
  *
  * @throws CannotStart if ADMIN_TOKEN contains a name twice
  */
@@ -64,6 +64,7 @@ export function openOperators(
       candidate: rules.candidate,
       overrides,
       findings: () => parts.flatMap((part) => part.findings?.() ?? []),
+      refusing: (isFor) => parts.find((part) => part.refusing)?.refusing?.(isFor),
       audit: new Audit({
         sink: settings.admin.auditLog,
         clock,
@@ -79,30 +80,26 @@ export function openOperators(
       background: () => mergeWork([...background.report(), ...responders.background()]),
       requestsOfMinute: async () => {
         await refreshed();
-        return live.service.requestsOfMinute(statistics);
+        return gathered.service.requestsOfMinute(statistics);
       },
     };
-    const live = add(new Live(options, metrics.durations, incidents));
-    const facts = () => reportInstance(settings, options, live);
+    const gathered = add(new Gatherer(options, metrics.durations, incidents));
+    const facts = () => reportInstance(settings, options, gathered);
     const heartbeat =
       settings.counters.store.kind === 'redis'
         ? add(new Heartbeat({ id: randomUUID(), records, clock, every, facts }))
         : undefined;
-    const ofConsole = consoleOperations({
-      ...options,
-      live,
-      heartbeat,
-      history: () => parts.find((part) => part.history)?.history,
-      self: () => ({ ...facts(), atMs: clock(), isThis: true }),
-    });
+    const self = () => ({ ...facts(), atMs: clock(), isThis: true });
+    const ofStatus = statusOperations({ ...options, gathered, heartbeat, self });
     const explains = () => parts.flatMap(({ explained }) => explained ?? []);
-    const ofParts = { ...context, ...start, records, hasOwnRecords, explains };
+    const history = () => parts.find((part) => part.history)?.history;
+    const ofParts = { ...context, ...start, records, hasOwnRecords, explains, gathered, history };
     for (const open of Object.values(operatorParts)) {
       const part = await open(options, settings, ofParts);
       add({ close: () => part.close?.() });
       parts.push(part);
     }
-    const more = [...ofConsole, ...parts.flatMap((part) => part.operations ?? [])];
+    const more = [...ofStatus, ...parts.flatMap((part) => part.operations ?? [])];
     const timers = parts.flatMap((part) => part.onCallFinished ?? []);
     return {
       operations: adminOperations(options, more),
@@ -131,14 +128,14 @@ function readIdentity({ header, addresses }: NonNullable<Settings['admin']['iden
   return { header, isTrusted: (address) => trusted.matches(address) };
 }
 
-function reportInstance(settings: Settings, { sourced, version }: AdminOptions, live: Live): InstanceReport {
-  const { passed, refused, degraded } = live.service.last;
+function reportInstance(settings: Settings, { sourced, version }: AdminOptions, gathered: Gatherer): InstanceReport {
+  const { passed, refused, degraded } = gathered.service.last;
   const hash = sourced.inForce()?.hash;
   return {
     name: hostname(),
     version,
     workers: settings.workers,
-    startedAtMs: live.startedAtMs,
+    startedAtMs: gathered.startedAtMs,
     ...(hash !== undefined && { rules: hash }),
     decisionsPerSecond: passed + refused + degraded,
     refusedPerSecond: refused,

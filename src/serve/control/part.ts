@@ -3,10 +3,12 @@ import type { Records } from '../../engine/backends/records.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
 import type { AdminOptions, KnownFinding } from '../../operate/admin/options.ts';
+import type { View } from '../../operate/admin/scope.ts';
 import type { Explanation } from '../../operate/answers/explain.ts';
-import type { HistorySource } from '../../operate/console/history.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
+import type { Gatherer } from '../../operate/status/gatherer.ts';
+import type { HistorySource } from '../../operate/status/history.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import type { Part } from '../parts/start-up.ts';
@@ -24,6 +26,8 @@ export interface OperatorPart extends Partial<Part> {
   readonly findings?: () => readonly KnownFinding[];
   /** What the series in memory do not reach back to. */
   readonly history?: HistorySource;
+  /** The path of the rule that refused most in the last minute. */
+  readonly refusing?: (isFor: View) => string | undefined;
   /** Records the duration of a gRPC call. */
   readonly onCallFinished?: (method: string, elapsedMs: number) => void;
 }
@@ -37,6 +41,10 @@ interface OperatorContext extends ProcessContext {
   readonly overrides: readonly StandingOverride[] | undefined;
   /** Functions of all capabilities that add to the explanation of a request. */
   readonly explains: () => readonly NonNullable<OperatorPart['explained']>[];
+  /** What the status tells, and when it is gathered. */
+  readonly gathered: Gatherer;
+  /** That of the part that has one. */
+  readonly history: () => HistorySource | undefined;
   /** The part of the statistics that earlier processes have sent to where they are kept. */
   readonly earlier: Statistics;
 }

@@ -1,6 +1,7 @@
 import { uptime } from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
+import { Later } from '../../base/later.ts';
 import { RequestClock } from '../../base/request-clock.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import type { AdminAgent, AgentQuestion } from '../../operate/admin/agent.ts';
@@ -30,15 +31,9 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const { nearLimitRatio, maxNameBytes } = settings.statistics;
   const reporter = createReporter(nearLimitRatio, maxNameBytes);
   const rules = receiveRules(log, settings.counters.split);
-  const reports = new ReportSender(send, (since) => reporter.take(since));
-  let answerQuestions = (_: AdminAgent): void => {};
-  const agent = new Promise<AdminAgent>((resolve) => {
-    answerQuestions = resolve;
-  });
-  let noteOperators = (): void => {};
-  const operatorsServed = new Promise<void>((resolve) => {
-    noteOperators = resolve;
-  });
+  const reports = createReportSender(send, (since) => reporter.take(since));
+  const agent = new Later<AdminAgent>();
+  const operatorsServed = new Later<void>();
   const plain = { clock, log, background: new Background({ clock, log }) };
   let opening: Promise<Listening & Part> | undefined;
   let hasRules = false;
@@ -48,7 +43,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
       const core = add(await openDeciderCore(settings, rules, context));
       hasRules = true;
       const responder = add(await openResponder(settings, { core, serviceObserver: reporter }, context));
-      answerQuestions(responder.agent);
+      agent.resolve(responder.agent);
       const { figures, sites } = responder;
       const state = { store: core.store, readiness: core.readiness, figures, sites, background: plain.background };
       reports.take = (since) => reporter.take(since, state);
@@ -78,7 +73,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
             .then((reply) => send({ kind: 'reply', number, reply }));
         }
         case 'operators_served':
-          return noteOperators();
+          return operatorsServed.resolve();
         default:
           return rules.receive(message);
       }
@@ -124,37 +119,31 @@ function contextOfRecording(context: ProcessContext): ProcessContext {
   return { ...context, clock: requestClock.read, requestClock };
 }
 
-class ReportSender {
-  take: (since: 'start' | 'last') => Report;
-  readonly #send: (message: DeciderReply) => Promise<void>;
-  /** The report that is being sent. */
-  #sending = Promise.resolve();
-  #hasSentLast = false;
+type TakeReport = (since: 'start' | 'last') => Report;
 
-  constructor(send: (message: DeciderReply) => Promise<void>, take: (since: 'start' | 'last') => Report) {
-    this.#send = send;
-    this.take = take;
-  }
-
-  /** @param number  of the question for the report */
-  send({ since, number }: { readonly since: 'start' | 'last'; readonly number: number }): Promise<void> {
-    if (!this.#hasSentLast) this.#enqueue(since, number);
-    return this.#sending;
-  }
-
-  /** Sends the last report, without a question for it; later questions find nothing to report. */
-  sendLast(): Promise<void> {
-    this.#hasSentLast = true;
-    this.#enqueue('last', undefined);
-    return this.#sending;
-  }
-
-  #enqueue(since: 'start' | 'last', number: number | undefined): void {
-    this.#sending = this.#sending.then(async () => {
-      for (const part of splitReport(this.take(since))) {
-        await this.#send({ kind: 'report', number, since, report: part });
+/** Sends reports one after the other. @param take  until another one is set */
+function createReportSender(send: (message: DeciderReply) => Promise<void>, take: TakeReport) {
+  let sending = Promise.resolve();
+  let hasSentLast = false;
+  const enqueue = (since: 'start' | 'last', number: number | undefined): Promise<void> => {
+    sending = sending.then(async () => {
+      for (const part of splitReport(sender.take(since))) {
+        await send({ kind: 'report', number, since, report: part });
         await nextTurn();
       }
     });
-  }
+    return sending;
+  };
+  const sender = {
+    take,
+    /** @param number  of the question for the report */
+    send: ({ since, number }: { readonly since: 'start' | 'last'; readonly number: number }): Promise<void> =>
+      hasSentLast ? sending : enqueue(since, number),
+    /** Sends the last report, without a question for it; later questions find nothing to report. */
+    sendLast(): Promise<void> {
+      hasSentLast = true;
+      return enqueue('last', undefined);
+    },
+  };
+  return sender;
 }

@@ -9,7 +9,8 @@ import type { DeciderCore } from './core.ts';
 import type { DeciderPart } from './part.ts';
 import type { ServiceObserver } from './reporter.ts';
 
-interface Observed {
+/** A decider's core, and what is notified of its requests. */
+export interface Observed {
   readonly core: DeciderCore;
   readonly serviceObserver: ServiceObserver;
 }

@@ -3,7 +3,7 @@ import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-ser
 import type { SideService } from '../../edge/grpc/side-service.ts';
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
-import { createHealth } from '../../edge/rls/health.ts';
+import { Health } from '../../edge/rls/health.ts';
 import { createHoldsService } from '../../edge/rls/holds.ts';
 import {
   type Caller,
@@ -13,13 +13,13 @@ import {
   type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createStopwatch } from '../../engine/backends/lateness.ts';
+import { awaitReady } from '../../engine/backends/within.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
-import { awaitStore } from '../../engine/open/store.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';
@@ -31,18 +31,13 @@ import type { ProcessContext } from '../parts/process-context.ts';
 import { openParts } from '../parts/start-up.ts';
 import type { DeciderCore } from './core.ts';
 import type { Watch } from './part.ts';
-import { openDeciderParts } from './parts.ts';
+import { type Observed, openDeciderParts } from './parts.ts';
 import type { ServiceObserver } from './reporter.ts';
 import { openCallerServers, type Servers } from './servers.ts';
 import { scratchRules, warmUp } from './warm-up.ts';
 
-interface ObservedCore {
-  readonly core: DeciderCore;
-  readonly serviceObserver: ServiceObserver;
-}
-
 /** Opens everything that answers requests in this process, except the servers. */
-export function openResponder(settings: Settings, { core, serviceObserver }: ObservedCore, context: ProcessContext) {
+export function openResponder(settings: Settings, { core, serviceObserver }: Observed, context: ProcessContext) {
   const { store, extras } = core;
   return openParts(async (add) => {
     const parts = add(await openDeciderParts(settings, { core, serviceObserver }, context));
@@ -63,7 +58,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
     const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
     const running = { observer, isBehind: () => overload.queue.isBehind };
     const service = overload.counting(parts.service(createRlsService(decider, extras, observer, delayed)));
-    const health = createHealth(() => core.readiness.state());
+    const health = new Health(() => core.readiness.state());
     return {
       /** Serves operators. */
       agent,
@@ -73,7 +68,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
       sites: parts.sites,
       /** Opens the servers. @throws CannotStart if an address cannot be bound, or certificates cannot be used */
       async listen(onCallFinished: OnCallFinished): Promise<Servers> {
-        await awaitStore(store);
+        await awaitReady(store.ledger);
         await core.shareHashKey();
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);

@@ -1,6 +1,7 @@
 import type { Worker } from 'node:cluster';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
+import { Later } from '../../base/later.ts';
 import { acceptBy } from '../../h2/listen/listener.ts';
 import { takeUsable, type UsableFiles, usableFiles } from '../../h2/listen/usable-files.ts';
 import { createLogger } from '../../operate/observe/log.ts';
@@ -23,10 +24,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
   const onNeverReached = ({ message }: CannotStart) => void send({ kind: 'cannot_start', message });
   const decider = createDecider(settings, { clock, log, send, onNeverReached });
-  let takeFiles = (_: UsableFiles): void => {};
-  const files = new Promise<UsableFiles>((resolve) => {
-    takeFiles = resolve;
-  });
+  const files = new Later<UsableFiles>();
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closing ??= decider.close().then(() => void self.disconnect());
@@ -39,7 +37,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       case 'close':
         return void close();
       case 'files':
-        return takeFiles(message.usable);
+        return files.resolve(message.usable);
       case 'bound':
         return connections.bound(message);
       case 'connection':

@@ -5,11 +5,11 @@ import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
 import type { AgentQuestion, AgentReply } from '../../operate/admin/agent.ts';
-import type { KeptIncident } from '../../operate/console/incidents.ts';
 import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';
+import type { KeptIncident } from '../../operate/status/incidents.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */

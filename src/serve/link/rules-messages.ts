@@ -1,3 +1,4 @@
+import { Later } from '../../base/later.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import type { PackedDomain, PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
@@ -66,16 +67,13 @@ export function receiveRules(log: Logger, split?: SiteSplit) {
   let candidate: PackedRules | undefined;
   const onCandidate: (() => void)[] = [];
   let last: Promise<void> = Promise.resolve();
-  let arrive = (): void => {};
-  const arrived = new Promise<void>((resolve) => {
-    arrive = resolve;
-  });
+  const arrived = new Later<void>();
   const put = async (packed: PackedRules | undefined): Promise<void> => {
     if (packed && !inForce.has(packed)) {
       const { rules } = inForce.tree ? await inForce.replace(packed) : inForce.replaceAtOnce(packed); // no requests yet
       log.debug(`received ${rules.length} rules from the control process`);
     }
-    arrive();
+    arrived.resolve();
   };
   const book: RuleBook = {
     rules: () => inForce.tree,

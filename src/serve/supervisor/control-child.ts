@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { every } from '../../base/clock.ts';
+import { Later } from '../../base/later.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { About, FromControl, ToControl } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
@@ -27,13 +28,7 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   const closing = new AbortController();
   let child: ChildProcess | undefined;
   let ended = Promise.resolve('');
-  let open = (_: About): void => {};
-  let refuse = (_: CannotStart): void => {};
-  const opened = new Promise<About>((resolve, reject) => {
-    open = resolve;
-    refuse = reject;
-  });
-  opened.catch(() => {}); // the start fails with it
+  const opened = new Later<About>(); // the start fails with it
 
   const silence = watchSilence(log, () => child);
 
@@ -55,11 +50,11 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
       silence.heard(message);
       if (message.kind === 'opened') {
         if (!isFirst) log.warn('the control process was replaced');
-        return open(message.about);
+        return opened.resolve(message.about);
       }
       if (message.kind !== 'failed') return onMessage(message);
       if (!isFirst) log.error(`control process cannot start: ${message.message}`);
-      else refuse(new CannotStart(message.message));
+      else opened.reject(new CannotStart(message.message));
     });
     ended = waitForEnd(started);
     const message = start();
@@ -68,7 +63,9 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     return { ended };
   };
   const first = spawn(true);
-  void first.ended.then((how) => refuse(new CannotStart(`the control process exited before it was open: ${how}`)));
+  void first.ended.then((how) =>
+    opened.reject(new CannotStart(`the control process exited before it was open: ${how}`)),
+  );
   void opened
     .then(() =>
       keepUp({

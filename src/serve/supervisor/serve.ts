@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { pid } from 'node:process';
 import type { Clock } from '../../base/clock.ts';
+import { Later } from '../../base/later.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { createLogger, type Logger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -58,7 +59,7 @@ export async function serve(settings: Settings, options: ServeOptions) {
 }
 
 class Supervisor {
-  readonly failed: Promise<CannotStart>;
+  readonly failed = new Later<CannotStart>();
   readonly #settings: Settings;
   readonly #options: ServeOptions;
   readonly #log: Logger;
@@ -70,15 +71,11 @@ class Supervisor {
   #controls = 0;
   readonly #control: ReturnType<typeof spawnControl>;
   #deciders: DeciderProcesses | undefined;
-  #fail = (_: CannotStart): void => {};
 
   constructor(settings: Settings, options: ServeOptions, log: Logger) {
     this.#settings = settings;
     this.#options = options;
     this.#log = log;
-    this.failed = new Promise((resolve) => {
-      this.#fail = resolve;
-    });
     this.#control = spawnControl({
       log,
       early: options.control,
@@ -95,7 +92,7 @@ class Supervisor {
   async open(): Promise<{ readonly about: About; readonly at: Listening }> {
     const events: DeciderEvents = {
       onListening: (decider) => this.#control.send(this.#deciderMessage(decider, false)),
-      onNeverReached: (reason) => this.#fail(reason),
+      onNeverReached: (reason) => this.failed.resolve(reason),
       onEnded: (id) => this.#control.send({ kind: 'decider_ended', id }),
       onReply: (id, message) => this.#control.send({ kind: 'from', id, message }),
     };

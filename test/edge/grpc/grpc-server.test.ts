@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { credentials, Metadata, status } from '@grpc/grpc-js';
 import type { GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
-import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { Caller } from '../../../src/edge/rls/service.ts';
 import { serverIdentity } from '../../../src/h2/identity/grpc-tls.ts';
@@ -342,7 +342,7 @@ describe('a deadline, on either transport,', () => {
 });
 
 test('a health Watch receives NOT_SERVING before a closing server ends the connection', async () => {
-  const health = createHealth(() => ({ ready: true, reasons: [] }));
+  const health = new Health(() => ({ ready: true, reasons: [] }));
   const stream = (await start({ health })).watch();
   const seen: string[] = [];
   stream.on('data', ({ status: now }) => seen.push(now));
@@ -359,7 +359,7 @@ describe('health', () => {
   let ready: boolean;
   beforeEach(() => {
     ready = true;
-    health = createHealth(() => ({ ready, reasons: [] }));
+    health = new Health(() => ({ ready, reasons: [] }));
   });
   afterEach(() => health.close());
 

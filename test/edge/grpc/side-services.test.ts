@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createReservations } from '../../../src/engine/decide/reservations.ts';
 import { defaultMethodLimits } from '../../../src/h2/grpc/method.ts';
@@ -64,7 +64,7 @@ let health: Health;
 let ready: boolean;
 beforeEach(async () => {
   ready = true;
-  health = createHealth(() => ({ ready, reasons: [] }));
+  health = new Health(() => ({ ready, reasons: [] }));
   server = await startH2({ health, others: [hostKuadrant(async () => kuadrant)] });
   client = await openRaw(server.port);
 });

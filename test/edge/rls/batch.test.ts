@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import { createBatch, type WireBatchResponse } from '../../../src/edge/rls/batch.ts';
-import { createHealth } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { decideBatch, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import {
   type Caller,
@@ -11,9 +11,9 @@ import {
   type Observer,
   type RlsService,
 } from '../../../src/edge/rls/service.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';
@@ -57,7 +57,7 @@ async function start(overload = overloadOf()): Promise<void> {
   server = await startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },
     service: overload.counting(serviceOn()),
-    health: createHealth(() => ({ ready: true, reasons: [] })),
+    health: new Health(() => ({ ready: true, reasons: [] })),
     clock: Date.now,
     overload,
     onCallFinished: (method, code) => finished.push(`${method} ${code}`),

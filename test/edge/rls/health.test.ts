@@ -1,11 +1,11 @@
-import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { heapBytes } from '../../helpers/heap.ts';
 
 let ready: boolean;
 let health: Health;
 beforeEach(() => {
   ready = true;
-  health = createHealth(() => ({ ready, reasons: [] }));
+  health = new Health(() => ({ ready, reasons: [] }));
 });
 afterEach(() => health.close());
 

@@ -2,12 +2,12 @@ import { ledgerOf } from '../../helpers/ledger.ts';
 import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
-import { createHealth, type Health } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { type CallOutcome, createRlsService, type Observer, type RlsService } from '../../../src/edge/rls/service.ts';
+import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';
@@ -61,7 +61,7 @@ function serviceWith(): RlsService {
 
 beforeEach(async () => {
   onDecision = () => {};
-  health = createHealth(() => ({ ready: true, reasons: [] }));
+  health = new Health(() => ({ ready: true, reasons: [] }));
   server = await startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },
     service: serviceWith(),

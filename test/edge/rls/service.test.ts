@@ -4,14 +4,14 @@ import { once } from 'node:events';
 import { type CallOptions, Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import type { Clock } from '../../../src/base/clock.ts';
-import { createHealth, type Health, type Readiness } from '../../../src/edge/rls/health.ts';
+import { Health, type Readiness } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { type CallOutcome, createRlsService, type Observer } from '../../../src/edge/rls/service.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { createStoreBudget } from '../../../src/engine/ledger/store-budget.ts';
-import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';
@@ -55,7 +55,7 @@ const observer: Observer = {
 
 async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
   const decider = deciderOf(rules, { ledger: ledgerOf(memory()), ...changes });
-  health = createHealth(() => readiness);
+  health = new Health(() => readiness);
   const service = createRlsService(decider, noHeaders, observer);
   server = await startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },

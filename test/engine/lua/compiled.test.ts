@@ -1,7 +1,7 @@
 import type { Redis as Connection } from 'ioredis';
 import { rateNames } from '../../../src/engine/algorithms/index.ts';
 import type { Step } from '../../../src/engine/algorithms/limit.ts';
-import { packState } from '../../../src/engine/backends/packed-state.ts';
+import { packNumbers } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { NODE_NUMBERS } from '../../../src/engine/holds/processor-sharing.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
@@ -161,7 +161,7 @@ async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readon
     const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;
     return [nowMs, hits, how, chargedAtMs, numbers.length, ...numbers];
   });
-  const reply = (await connection.callBuffer('EVAL', text, 0, packState(input))) as Buffer; // the script's
+  const reply = (await connection.callBuffer('EVAL', text, 0, packNumbers(input))) as Buffer; // the script's
   let at = 0;
   const read = (count: number): readonly number[] => Array.from({ length: count }, () => reply.readDoubleLE(8 * at++)); // of doubles
   return steps.map(() => {

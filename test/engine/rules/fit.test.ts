@@ -18,19 +18,19 @@ test.each([
     'in memory there is nothing to lease from',
     'consistency: leased',
     { leases: false },
-    'consistency: consistency: leased saves calls to Redis, and the counters are in memcached',
+    'consistency: leased saves calls to Redis, and the counters are in memcached',
   ],
   [
     'a request that spends as a set cannot lease',
     'consistency: leased',
     { spend: 'all_or_nothing' },
-    'consistency: consistency: leased counts each limit separately, and cannot be used with spend: all_or_nothing',
+    'consistency: leased counts each limit separately, and cannot be used with spend: all_or_nothing',
   ],
   [
     'a request that spends as a set may leave a report out',
     'charge: always',
     { spend: 'spare_others' },
-    'charge: charge: always counts refused hits, which spend: spare_others may leave out',
+    'charge: always counts refused hits, which spend: spare_others may leave out',
   ],
 ] as const)('%s', (_, more, traits, message) => {
   const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;

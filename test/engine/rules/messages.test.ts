@@ -12,7 +12,7 @@ const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every 
 /** What is wrong with limits: the message, from the key that it names. */
 const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_counter, alignment: calendar':
-    'alignment: alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }',
+    'alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }',
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 7':
     'buckets: buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
   'unit: minute, requests_per_unit: 5, algorithm: token_bucket, buckets: 6':
@@ -21,7 +21,7 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: year, requests_per_unit: 5, algorithm: token_bucket, burst: 4294967295':
     'burst: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088646656000000; take a smaller limit or window',
   'unit: minute, requests_per_unit: 5, penalty: { grow: 2x up to 1d }':
-    "penalty.block: block must be a time such as 10m or 1h, from 1s to 365d, got ''",
+    'penalty.block: block must be a time such as 10m or 1h, from 1s to 365d, got nothing',
   'unit: minute, requests_per_unit: 5, penalty: { block: 500ms }':
     "penalty.block: block must be a time such as 10m or 1h, from 1s to 365d, got '500ms'",
   'unit: minute, requests_per_unit: 5, penalty: { block: 10m, grow: 2x up to 10m }':
@@ -35,7 +35,7 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, penalty: { block: 10m }, consistency: leased':
     'consistency: consistency and penalty are mutually exclusive: remove one of them',
   'unit: minute, requests_per_unit: 5, penalty: { block: 10m }, on_store_failure: local':
-    'on_store_failure: on_store_failure: local cannot be used with penalty: other processes would not know of a block; use error, allow or deny',
+    'on_store_failure: local cannot be used with penalty: other processes would not know of a block; use error, allow or deny',
   'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, penalty: { block: 10m }':
     'penalty: penalty cannot be used with in_flight, only with fixed_window or sliding_window_log or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'unit: minute, requests_per_unit: 5, algorithm: leaky_bucket, burst: 0': 'burst: burst must be at least 1, got 0',
@@ -48,15 +48,15 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, burst: 10':
     'burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket',
   'window: 1500ms, requests_per_unit: 5, alignment: calendar':
-    'alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × unknown',
+    'alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × unknown',
   'unit: minute, requests_per_unit: 5, alignment: calendar':
-    'alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × minute',
+    'alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × minute',
   'unit: day, unit_multiplier: 2, requests_per_unit: 5, alignment: calendar':
-    'alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 2 × day',
+    'alignment: calendar goes with one unit: hour, day, week, month, year; got 2 × day',
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_log, charge: always':
     'charge: charge cannot be used with sliding_window_log, only with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'unit: minute, requests_per_unit: 5, charge: always, consistency: leased':
-    'charge: charge: always and consistency: leased are mutually exclusive: remove one of them',
+    'charge: always and consistency: leased are mutually exclusive: remove one of them',
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 6, count_denied: true':
     'count_denied: count_denied cannot be used with sliding_window_buckets, only with sliding_window_log',
   'unit: minute, requests_per_unit: -1':
@@ -68,7 +68,7 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: year, requests_per_unit: 4294967295, algorithm: sliding_window_counter':
     'requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088615120000000; take a smaller limit or window',
   'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_store_failure: local':
-    'on_store_failure: on_store_failure: local cannot be used with in_flight: another process may get the release; use error, allow or deny',
+    'on_store_failure: local cannot be used with in_flight: another process may get the release; use error, allow or deny',
   'algorithm: in_flight, requests_per_unit: 5':
     'ttl: in_flight requires a ttl longer than any request lasts: after that time a slot is free again',
   'unit: year, requests_per_unit: 4294967295, algorithm: leaky_bucket':
@@ -165,7 +165,7 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, algorithm: token_bucket, alignment: { anchor: 2026-11-27T00:00 }':
     'alignment: alignment goes with refill: interval: a continuous refill has no windows',
   'unit: day, requests_per_unit: 5, algorithm: sliding_window_counter, alignment: calendar':
-    'alignment: alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }',
+    'alignment: calendar requires fixed_window; use epoch, or { anchor, timezone }',
   'window: 20w, requests_per_unit: 5, timezone: UTC, alignment: { anchor: 2026-11-27T00:00 }':
     'timezone: timezone goes into alignment, beside the anchor: { anchor, timezone }',
   'unit: year, unit_multiplier: 11, requests_per_unit: 5, alignment: { anchor: 2026-11-27T00:00 }':
@@ -212,11 +212,11 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: user, burst: 5, rate_limit: { unit: day, requests_per_unit: 5 } }':
     "descriptors[0].burst: config error, unknown key 'burst'; it goes into rate_limit",
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s } }, descriptors: [{ key: "used*", not_counted: commit }] }':
-    "descriptors[0].descriptors[0].not_counted: not_counted: commit requires a key without '*', got 'used*'",
+    "descriptors[0].descriptors[0].not_counted: commit requires a key without '*', got 'used*'",
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s } }, descriptors: [{ key: used, not_counted: commit, rate_limit: { unit: minute, requests_per_unit: 1 } }] }':
-    'descriptors[0].descriptors[0].not_counted: not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
+    'descriptors[0].descriptors[0].not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000 }, descriptors: [{ key: used, not_counted: commit }] }':
-    'descriptors[0].descriptors[0].not_counted: not_counted: commit requires a limit with reserve on the node directly above',
+    'descriptors[0].descriptors[0].not_counted: commit requires a limit with reserve on the node directly above',
   '{ key: user }, address': 'descriptors[1]: config error, yaml file contains list of type other than map: address',
   '{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 1001, ttl: 30s } }':
     'descriptors[0].rate_limit.requests_per_unit: in_flight with ids has at most 1000 slots (soft ones included), got 1001; without not_counted: hold it may have more',
@@ -227,13 +227,13 @@ const ofNodes: Readonly<Record<string, string>> = {
     'descriptors[0].metadata: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!str `team-a` into map[string]interface {}; expected a mapping',
   '{ value: alice }': 'descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
   '{ key: id, value: "a*", share_threshold: true, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
-    'descriptors[0].not_counted: not_counted: hold and share_threshold are mutually exclusive: remove one of them',
+    'descriptors[0].not_counted: hold and share_threshold are mutually exclusive: remove one of them',
   '{ key: "id*", not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
-    "descriptors[0].not_counted: not_counted: hold requires a key without '*', got 'id*'",
+    "descriptors[0].not_counted: hold requires a key without '*', got 'id*'",
   '{ key: id, value: a, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
-    "descriptors[0].not_counted: not_counted: hold requires a node without a fixed value, since each request has its own id, got 'a'",
+    "descriptors[0].not_counted: hold requires a node without a fixed value, since each request has its own id, got 'a'",
   '{ key: id, not_counted: hold, descriptors: [{ key: other, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }] }':
-    'descriptors[0].descriptors[0].not_counted: not_counted: hold is already set on a node above',
+    'descriptors[0].descriptors[0].not_counted: hold is already set on a node above',
   '{ key: id, not_counted: id, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
     "descriptors[0].not_counted: not_counted must be hold or trace or priority or commit, got 'id'",
   '{ key: user, rate_limit: { unit: day, requests_per_unit: 5 }, rate_limits: [{ unit: minute, requests_per_unit: 5 }] }':
@@ -258,7 +258,7 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s }, consistency: leased }, descriptors: [{ key: used, not_counted: commit }] }':
     'descriptors[0].rate_limit.consistency: consistency and reserve are mutually exclusive: remove one of them',
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s }, on_store_failure: local }, descriptors: [{ key: used, not_counted: commit }] }':
-    'descriptors[0].rate_limit.on_store_failure: on_store_failure: local cannot be used with reserve: another process may get the commit; use error, allow or deny',
+    'descriptors[0].rate_limit.on_store_failure: local cannot be used with reserve: another process may get the commit; use error, allow or deny',
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, algorithm: token_bucket, reserve: { ttl: 60s }, max_delay: 2s }, descriptors: [{ key: used, not_counted: commit }] }':
     'descriptors[0].rate_limit.max_delay: max_delay and reserve are mutually exclusive: remove one of them',
   '{ key: id, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s } } }':
@@ -292,7 +292,7 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: path, value: "/api/*", rate_limit: { unit: minute, requests_per_unit: 100 } }, { key: path, value: "/api/admin/*", rate_limit: { unit: minute, requests_per_unit: 5 } }':
     "warning: descriptors[1]: unreachable: 'path_/api/*' (rules.yaml:2) matches everything that 'path_/api/admin/*' matches, and takes precedence; put this one before it, or remove it",
   '{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_store_failure: allow } }':
-    'warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end',
+    'warning: descriptors[0].rate_limit.on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end',
   '{ key: id, not_counted: hold, rate_limits: [{ unit: minute, requests_per_unit: 100 }, { algorithm: in_flight, requests_per_unit: 5, ttl: 30s }] }':
     'warning: descriptors[0].rate_limits[1].algorithm: a release, even of a refused request, also refunds the other limits of this node; put them on a node that releases do not match',
   '{ key: id, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 30s } }':
@@ -311,15 +311,15 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: user, rate_limits: [{ unit: second, requests_per_unit: 5 }, { unit: hour, requests_per_unit: null }] }': `warning: descriptors[0].rate_limits[1].requests_per_unit: ${NO_REQUESTS}`,
   '{ key: user, rate_limit: { unit: minute } }': `warning: descriptors[0].rate_limit.requests_per_unit: ${NO_REQUESTS}`,
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 5 } }':
-    'warning: descriptors[0].not_counted: not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve',
+    'warning: descriptors[0].not_counted: hold only leaves the value out of counters: no limit here or below has algorithm: in_flight or reserve',
   '{ key: id, not_counted: priority, rate_limit: { unit: minute, requests_per_unit: 5 } }':
-    'warning: descriptors[0].not_counted: not_counted: priority only leaves the value out of counters: no limit here or below has adapt',
+    'warning: descriptors[0].not_counted: priority only leaves the value out of counters: no limit here or below has adapt',
   '{ key: free_plan, rate_limit: { name: free, unit: day, requests_per_unit: 1000 } }, { key: paid_plan, rate_limit: { unit: day, requests_per_unit: 100000, replaces: [{ name: free }, { name: fre }] } }':
     "warning: descriptors[1].rate_limit.replaces[1].name: nothing is replaced: domain 'demo' has no limit named 'fre'",
   '{ key: guest, rate_limit: { name: guests, unlimited: true } }, { key: member, rate_limit: { unit: day, requests_per_unit: 100, replaces: [{ name: guests }] } }':
     "warning: descriptors[1].rate_limit.replaces[0].name: nothing is replaced: domain 'demo' has no limit named 'guests'",
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s }, on_store_failure: allow }, descriptors: [{ key: used, not_counted: commit }] }':
-    'warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow admits requests without a reservation: their use may exceed the limit once the store is back',
+    'warning: descriptors[0].rate_limit.on_store_failure: allow admits requests without a reservation: their use may exceed the limit once the store is back',
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s } }, descriptors: [{ key: used, not_counted: commit }] }, { key: other, rate_limit: { unit: minute, requests_per_unit: 1 } }':
     'warning: descriptors[0].rate_limit.reserve: with spend: each, a request that another limit refuses keeps its reservation here until the ttl expires; use spend: all_or_nothing',
   '{ key: id, not_counted: hold, rate_limit: { unit: minute, requests_per_unit: 1000, reserve: { ttl: 60s } } }':

@@ -38,6 +38,7 @@ test.each([
   ['{ content_type: text/html }', 'without a body, content_type must be of JSON'],
   ['{ headers: { content-length: 5 } }', 'headers cannot set content-length, which proxies set'],
   ['{ headers: { content-type: text/html } }', 'headers cannot set content-type: use content_type'],
+  ['{ headers: { x-e: 1, X-E: 2 } }', 'headers must differ in more than case, got x-e and X-E'],
   ['{ headers: { "a b": c } }', "headers must have names such as Location, got 'a b'"],
   ['{ headers: { a: "é" } }', 'headers must have values of at most 1024 characters of printable ASCII; that of a is'],
   [`{ body: ${'x'.repeat(8_193)} }`, 'body must have at most 8192 characters, got 8193'],

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import { createHealth, Health, type WatchedStatus } from '../../../src/edge/rls/health.ts';
+import { Health, type WatchedStatus } from '../../../src/edge/rls/health.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { FrameType, Setting } from '../../../src/h2/http2/frames.ts';
 import { ProtoWriter } from '../../../src/protobuf/writer.ts';
@@ -33,7 +33,7 @@ let health: Health;
 let ready: boolean;
 beforeEach(async () => {
   ready = true;
-  health = createHealth(() => ({ ready, reasons: [] }));
+  health = new Health(() => ({ ready, reasons: [] }));
   server = await startH2({ health });
   client = await openRaw(server.port);
 });

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { field } from '../../../proof/attack/messages.ts';
 import type { Overload } from '../../../src/edge/overload/overload.ts';
-import { createHealth } from '../../../src/edge/rls/health.ts';
+import { Health } from '../../../src/edge/rls/health.ts';
 import { sideTurns } from '../../../src/h2/http2/side-turns.ts';
 import { allServices } from '../../helpers/all-services.ts';
 import {
@@ -50,7 +50,7 @@ beforeEach(async () => {
     return { ready: true, reasons: [] };
   };
   overload = overloadOf();
-  server = await startH2({ health: createHealth(readiness), overload });
+  server = await startH2({ health: new Health(readiness), overload });
   clients = [];
 });
 afterEach(async () => {

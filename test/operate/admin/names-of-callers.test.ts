@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { NAMED_BY_CALLERS } from '../../../src/operate/console/rule-series.ts';
+import { NAMED_BY_CALLERS } from '../../../src/parts/console/rule-series.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 import { eventually } from '../../helpers/until.ts';
 

@@ -22,7 +22,8 @@ beforeAll(() => {
 /** Every file with shapes imports it. */
 const SHAPE = 'src/base/shape.ts';
 
-const isOfAnswers = (source: string): boolean => source.startsWith('src/operate/answers/');
+const isOfAnswers = (source: string): boolean =>
+  source.startsWith('src/operate/answers/') || /^src\/parts\/[\w-]+\/answers\.ts$/.test(source);
 
 /** The sources of an output and of those that it imports at once. */
 function loadedWith(path: string, seen = new Set<string>()): readonly string[] {

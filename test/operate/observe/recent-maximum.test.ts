@@ -1,4 +1,9 @@
-import { advanceRecentMaxima, RecentMaximum } from '../../../src/operate/observe/rule-counts.ts';
+import { RecentMaximum } from '../../../src/operate/observe/rule-counts.ts';
+
+const SLOT_MS = 15_000;
+
+beforeEach(() => jest.useFakeTimers());
+afterEach(() => jest.useRealTimers());
 
 test('a maximum is kept for four further slots of 15 seconds, and dropped with the next', () => {
   const maximum = new RecentMaximum();
@@ -7,12 +12,12 @@ test('a maximum is kept for four further slots of 15 seconds, and dropped with t
   maximum.note(0.4);
   for (let slots = 0; slots < 4; slots++) {
     expect(maximum.value).toBe(0.9);
-    advanceRecentMaxima();
+    jest.advanceTimersByTime(SLOT_MS);
   }
   maximum.note(0.5);
   expect(maximum.value).toBe(0.9);
-  advanceRecentMaxima();
+  jest.advanceTimersByTime(SLOT_MS);
   expect(maximum.value).toBe(0.5);
-  for (let slots = 0; slots < 7; slots++) advanceRecentMaxima();
+  jest.advanceTimersByTime(7 * SLOT_MS);
   expect(maximum.value).toBe(0);
 });

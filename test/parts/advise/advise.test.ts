@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { AdvisedLimit, RuleAdvice } from '../../../src/operate/answers/advice.ts';
 import { adviseOn } from '../../../src/parts/advise/advise.ts';
+import type { AdvisedLimit, RuleAdvice } from '../../../src/parts/advise/answers.ts';
 import { type Arrival, RuleSketch } from '../../../src/parts/advise/rule-sketch.ts';
 
 const MINUTE_MS = 60_000;

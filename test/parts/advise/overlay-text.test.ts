@@ -1,6 +1,6 @@
 import { load as readYaml } from 'js-yaml';
 import { loadRules } from '../../../src/engine/rules/reload/load.ts';
-import type { AdvisedLimit, Proposal } from '../../../src/operate/answers/advice.ts';
+import type { AdvisedLimit, Proposal } from '../../../src/parts/advise/answers.ts';
 import { overlayText } from '../../../src/parts/advise/render-advice.ts';
 import { advisedRules } from '../../../src/parts/advise/rule-sketches.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

@@ -326,7 +326,7 @@ test('check reports a ttl that is not longer than the timeout of routes', async 
     weirCommand('check', rulesOf('slots'), '--backend', 'memory', '--route-timeout', timeout);
   expect((await check('17s')).stdout).not.toContain('ttl');
   expect((await check('18s')).stdout).toContain(
-    'slots.yaml:6: warning: demo.tenant.request_id: a slot expires after its ttl of 18000 ms, but requests may last 18000 ms: raise the ttl',
+    'slots.yaml:6: warning: demo.tenant.request_id: a slot expires after its ttl of 18,000 ms, but requests may last 18,000 ms: raise the ttl',
   );
   const wrong = await check('soon');
   expect(wrong.stdout).toContain("--route-timeout must be a time such as 15s or 5m, got 'soon'");

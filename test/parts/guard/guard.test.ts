@@ -1,5 +1,5 @@
 import { type AddressBlock, parseAddressBlock } from '../../../src/engine/rules/read/address-block.ts';
-import type { Offender } from '../../../src/operate/answers/views.ts';
+import type { Offender } from '../../../src/parts/guard/answers.ts';
 import { Guard } from '../../../src/parts/guard/guard.ts';
 import { parsePeers } from '../../../src/parts/guard/peers.ts';
 import { refusal, SPECIAL_BLOCKS } from '../../../src/parts/guard/safety.ts';

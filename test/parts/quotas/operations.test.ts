@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import descriptor from 'protobufjs/ext/descriptor/index.js';
-import type { QuotaReport } from '../../../src/operate/answers/quotas.ts';
+import type { QuotaReport } from '../../../src/parts/quotas/answers.ts';
 import { documentOf } from '../../helpers/documented.ts';
 import type { SentAction } from '../../helpers/quota-client.ts';
 import { useQuotaService } from '../../helpers/quota-service.ts';

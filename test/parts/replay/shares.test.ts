@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { ReplayEngine, replay } from '../../../src/parts/replay/engine.ts';
 import { ReplayFigures } from '../../../src/parts/replay/figures.ts';
 import { parseMapping } from '../../../src/parts/replay/mapping/mapping.ts';

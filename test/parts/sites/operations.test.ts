@@ -1,7 +1,11 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { ListedShare, ShareList, SiteList } from '../../../src/operate/answers/sites.ts';
+import type { SiteList } from '../../../src/operate/answers/sites.ts';
+import type { ListedShare, ShareList } from '../../../src/parts/sites/answers.ts';
 import { send } from '../../helpers/console.ts';
 import { documentOf } from '../../helpers/documented.ts';
 import { type LinkedSites, startLinkedSites, untilAnswer } from '../../helpers/linked-sites.ts';
@@ -169,5 +173,33 @@ test('the shares of callers are for clients that may see their values', async ()
     });
   } finally {
     await Promise.all([guarded.close(), alone.stop()]);
+  }
+});
+
+test('a token for one domain lists the shares of that domain, however many others were exchanged', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'domains-'));
+  const limit = '{ unit: day, requests_per_unit: 100, sites: { mode: escrow } }';
+  for (const name of ['other', 'edge'])
+    writeFileSync(
+      join(folder, `${name}.yaml`),
+      `domain: ${name}\ndescriptors: [{ key: tenant, rate_limit: ${limit} }]\n`,
+    );
+  const env = { RULES_PATH: folder, ADMIN_TOKEN: 'all:read:all-secret,edge:read@edge:edge-secret' };
+  const guarded = await startLinkedSites(RULES, { names: ['a', 'b'], env });
+  try {
+    const [first] = guarded.sites as [Weir, Weir]; // two were started
+    const list = async (token: string, count: number): Promise<ShareList> => {
+      const headers = { authorization: `Bearer ${token}` };
+      const url = `http://127.0.0.1:${first.debugPort}/api/v1/sites/limits?count=${count}`;
+      return (await (await fetch(url, { headers })).json()) as ShareList; // as documented
+    };
+    for (const [domain, name] of [['other', 'acme'] as const, ['other', 'apex'] as const, ['edge', 'acme'] as const])
+      for (const hits of [50, 101]) await send(first, domain, [['tenant', name]], hits);
+    await until('three shared limits', async () => (await list('all-secret', 10)).limits.length === 3);
+    const { limits, more } = await list('edge-secret', 1);
+    expect({ domains: limits.map(({ domain }) => domain), more }).toEqual({ domains: ['edge'], more: 0 });
+  } finally {
+    await guarded.close();
+    rmSync(folder, { recursive: true });
   }
 });

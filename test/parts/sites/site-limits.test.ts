@@ -43,7 +43,7 @@ async function listed(
       hash,
     },
     ['east', 'west'],
-    count,
+    { count },
   );
 }
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { UsageAnswer } from '../../../src/operate/answers/usage.ts';
+import type { UsageAnswer } from '../../../src/parts/usage/answers.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { type Postgres, startPostgres } from '../../helpers/postgres.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';

@@ -71,8 +71,12 @@ function readHeaders({ values, place }: Block<'response'>, problems: Problems): 
   const report = (message: string): void => problems.error(place('headers'), message);
   const written = Object.entries(values.headers ?? {});
   if (written.length > MAX_HEADERS) report(`headers may have at most ${MAX_HEADERS} entries, got ${written.length}`);
+  const names = new Map<string, string>();
   return written.map(([key, value]) => {
     const name = key.toLowerCase();
+    const same = names.get(name);
+    if (same !== undefined) report(`headers must differ in more than case, got ${shown(same)} and ${shown(key)}`);
+    names.set(name, key);
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(key)) report(`headers must have names such as Location, got '${shown(key)}'`);
     else if (headersOfProxies.includes(name) || name.startsWith(':'))
       report(`headers cannot set ${name}${name === 'content-type' ? ': use content_type' : ', which proxies set'}`);

@@ -39,16 +39,22 @@ export class Problems {
   }
 
   error(place: Place, message: string): undefined {
-    this.#all.push({ ...place, severity: 'error', message });
+    this.#all.push(problemAt(place, 'error', message));
   }
 
   warn(place: Place, message: string): undefined {
-    this.#all.push({ ...place, severity: 'warning', message });
+    this.#all.push(problemAt(place, 'warning', message));
   }
 
   add(found: Iterable<Problem>): void {
     for (const problem of found) this.#all.push(problem);
   }
+}
+
+/** A message that begins with a key and its value leaves the key out, if the path before it ends with that key. */
+export function problemAt(place: Place, severity: Problem['severity'], message: string): Problem {
+  const key = `${place.path.slice(place.path.lastIndexOf('.') + 1)}: `;
+  return { ...place, severity, message: message.startsWith(key) ? message.slice(key.length) : message };
 }
 
 /** For rules that were checked before: what is reported again is dropped. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { median } from '../../../../proof/tables/figures.ts';
-import { createHealth } from '../../../../src/edge/rls/health.ts';
+import { Health } from '../../../../src/edge/rls/health.ts';
 import { defaultMethodLimits } from '../../../../src/h2/grpc/method.ts';
 import { MAX_SIDE_STREAMS } from '../../../../src/h2/grpc/router.ts';
 import { FrameType } from '../../../../src/h2/http2/frames.ts';
@@ -81,7 +81,7 @@ async function costIn(port: number, open: (id: number) => readonly Buffer[]): Pr
 
 /** Prints what each kind of stream takes and is charged: the median of several rounds. */
 async function measure(): Promise<void> {
-  const health = createHealth(() => ({ ready: true, reasons: [] }));
+  const health = new Health(() => ({ ready: true, reasons: [] }));
   const server = await startH2({ health });
   const costs: Record<string, Cost> = {};
   for (const [kind, open] of Object.entries(kinds)) {

@@ -6,7 +6,6 @@ import { type CounterKey, childKey } from '../../../../src/engine/backends/key.t
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { fullCapacity, isShared, type Limit, limitsInFlight } from '../../../../src/engine/holds/limits.ts';
 import { type Debit, sharedBy } from '../../../../src/engine/ledger/debit.ts';
@@ -172,7 +171,7 @@ async function runRound(seed: number, from: readonly Limit[], leapMs: number) {
   for (let sent = 0; sent < BATCHES; sent++) {
     clock.set(clock() + (below(3) === 0 ? below(leapMs) : below(20)));
     const requests = drawBatch(clock());
-    const batch = encodeBatch(requests, clock(), { foreign: referenceCounters, metersUsage: true });
+    const batch = encodeBatch(requests, clock(), { metersUsage: true });
     const keys = [...batch.keys, 'usage', 'log'];
     const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1', ...batch.usageNames];
     const replies = decodeBatch((await connection.callBuffer('EVALSHA', args)) as Buffer, batch); // it returns bytes

@@ -222,7 +222,8 @@ function forget(hit: ScriptHit): Step {
   if (before !== undefined && hit.limit.algorithm.countsWindow) {
     call('SET', key, '0', 'KEEPTTL'); // see writeCount
     counter.before = [before[0] ?? 0, 0];
-  } else {
+  } else if (!counter.isUnusable) {
+    // what another program keeps under the key stays
     call('DEL', key);
     counter.before = undefined;
     stored[counter.key - 1] = false;

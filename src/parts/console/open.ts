@@ -1,0 +1,14 @@
+import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import { assetRoutes, consoleFolder } from './assets.ts';
+import { Feed } from './feed.ts';
+import { consoleOperations } from './operations.ts';
+
+/** The files of the web console, and what its pages show. */
+export const openConsole: OpenOperatorPart = (options, _settings, { gathered, history }) => {
+  const feed = new Feed(options, gathered);
+  return {
+    pages: assetRoutes(consoleFolder),
+    operations: consoleOperations({ ...options, feed, gathered, history }),
+    refusing: (isFor) => feed.rules.refusingMost(1, isFor, options.clock())[0]?.rule,
+  };
+};
