@@ -1,6 +1,6 @@
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/limits.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { counterSubject } from '../replay/figures.ts';
