@@ -57,13 +57,13 @@ export interface Holds extends HoldList {
 }
 
 export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
-  return openHolds(limit, list, HOLD_SIZE, nowMs);
+  return openHolds(list, HOLD_SIZE, limit.windowMs, nowMs);
 }
 
 /** Prepares a list of holds for steps. */
-export function openHolds(limit: InFlightNumbers, list: number[], size: number, nowMs: number): Holds {
+export function openHolds(list: number[], size: number, ttlMs: number, nowMs: number): Holds {
   const length = list.length;
-  const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
+  const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + ttlMs <= nowMs;
   let live = isForgotten ? length : 0;
   let expired = 0;
   let held = 0;
@@ -108,21 +108,6 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
   const report = reportSlots(limit, holds, HOLD_SIZE, nowMs, before, accepted, requested, expired);
   return { accepted, state: holds, ttlMs: keptMs(limit, holds, HOLD_SIZE, nowMs), report };
 }
-
-/** What other kinds of limits call whose holds are the list: the first call opens it. */
-export const stepSlots = (limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
-  step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
-
-export const refundSlots = (
-  limit: InFlightNumbers,
-  holds: Holds,
-  nowMs: number,
-  hits: number,
-  chargedAtMs: number,
-): Step => refund(limit, openOnce(limit, holds, nowMs), nowMs, hits, chargedAtMs);
-
-const openOnce = (limit: InFlightNumbers, holds: Holds, nowMs: number): Holds =>
-  holds.searches === undefined ? open(limit, holds, nowMs) : holds;
 
 /** The slots of a holder that has an id; else 0. */
 export function slotsOf(holds: Holds, size: number, holder: number): number {

@@ -56,7 +56,7 @@ const numbers = (limit: SharedSlotsLimit, _nowMs: number, claim: Claim | undefin
 });
 
 export function open(limit: SharedSlotNumbers, list: number[], nowMs: number): Holds {
-  return openHolds(limit, list, SHARED_SIZE, nowMs);
+  return openHolds(list, SHARED_SIZE, limit.windowMs, nowMs);
 }
 
 /**
@@ -86,21 +86,6 @@ export function refund(limit: SharedSlotNumbers, holds: Holds, nowMs: number, hi
   takeBack(limit, holds, SHARED_SIZE, hits, chargedAtMs);
   return finishStep(limit, holds, nowMs, before, 1, 0, ACCEPTED);
 }
-
-/** What other kinds of limits call whose holds are the list: the first call opens it. */
-export const stepShared = (limit: SharedSlotNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
-  step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
-
-export const refundShared = (
-  limit: SharedSlotNumbers,
-  holds: Holds,
-  nowMs: number,
-  hits: number,
-  chargedAtMs: number,
-): Step => refund(limit, openOnce(limit, holds, nowMs), nowMs, hits, chargedAtMs);
-
-const openOnce = (limit: SharedSlotNumbers, holds: Holds, nowMs: number): Holds =>
-  holds.searches === undefined ? open(limit, holds, nowMs) : holds;
 
 /** Writes the children on the path into a hold. @param place  its index; -1 for none */
 function nameChildren(limit: SharedSlotNumbers, holds: Holds, place: number): void {
