@@ -14,12 +14,11 @@ import { type Counting, peek } from '../../engine/holds/counting.ts';
 import {
   changeSlots,
   describeSlots,
+  finishSlots,
   type Holds,
-  keptMs,
   mostHolds,
   openHolds,
   ownSlots,
-  reportSlots,
   slotsOf,
   slotted,
   takeBack,
@@ -104,9 +103,10 @@ function finishStep(
   judgement: Judgement,
 ): Step {
   const accepted = judgement[0] === 0;
-  const report = reportSlots(limit, holds, SHARED_SIZE, nowMs, before, accepted, requested, expired);
+  const next: Step = finishSlots(limit, holds, SHARED_SIZE, nowMs, before, accepted, requested, expired);
+  const report = next.report as number[]; // it has one
   reportShare(limit, holds, judgement, report);
-  return { accepted, state: holds, ttlMs: keptMs(limit, holds, SHARED_SIZE, nowMs), report };
+  return { accepted, state: next.state, ttlMs: next.ttlMs, report };
 }
 
 /** Numbers in a report before those of `reportShare`. */
