@@ -93,7 +93,9 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     if (reason !== undefined || reasons.length === 0) problem = reason && withoutPrefixes(reason);
     if (reasons.length > 0 || isOutdated) runSoon();
   };
-  const runSoon = (): void => void (retry ??= setTimeout(run, RETRY_MS).unref());
+  const runSoon = (): void => {
+    retry ??= setTimeout(run, RETRY_MS).unref();
+  };
   redis.on('ready', () => void run());
   return {
     /** Why Redis cannot count; undefined if it can. */
