@@ -3,9 +3,9 @@ const order = {
   // `parts` is above all, and has rules of its own
   src: 'base protobuf h2 engine edge operate settings serve cli',
   'src/h2': 'identity bounds listen http2 grpc',
-  'src/engine': 'lua shares algorithms holds backends ledger rules decide wire open',
+  'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read overlay time match compile reload',
-  'src/edge': 'rls overload grpc http',
+  'src/edge': 'wire rls overload grpc http',
   'src/operate': 'answers sketches observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process check commands',
@@ -18,7 +18,7 @@ const PARTS = '^src/parts/';
 const SHARED = '^src/parts/lab/';
 
 /** Parts that extend another one, and are taken out with it. */
-const extended = { advise: 'replay', simulate: 'replay' };
+const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares' };
 const extending = Object.keys(extended).join('|');
 
 /** A package that only these folders may know. */

@@ -1,11 +1,7 @@
 import type { State } from '../src/engine/algorithms/limit.ts';
-import {
-  type ChildNumbers,
-  type FairShareLimit,
-  fairShare,
-  joinNodes,
-  nodeState,
-} from '../src/engine/holds/fair-share.ts';
+import { joinNodes, nodeState } from '../src/engine/holds/nodes.ts';
+import type { ChildNumbers } from '../src/engine/holds/sharing.ts';
+import { type FairShareLimit, fairShare } from '../src/parts/fair-shares/fair-share.ts';
 
 /** A child in a plot: what it asks for in each second, and its part of the limit. */
 interface PlottedChild {

@@ -14,6 +14,7 @@ const FOLDERS = [
   'src/engine/holds',
   SCRIPTS,
   'src/parts/adaptive',
+  'src/parts/fair-shares',
   'src/parts/sites',
   'src/parts/penalty',
 ].filter((folder) => existsSync(join(PROJECT, folder)));

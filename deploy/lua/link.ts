@@ -22,7 +22,10 @@ export interface Linked {
 const entries = ['open', 'step', 'refund', 'startBefore'];
 
 /** What other parts of a script, or Lua, define: see `outside` and `EXTENSIONS` in to-lua.ts. */
-const foreign = new Set(['rates', 'Rate', 'RateLimit', 'stepSlots', 'refundSlots', 'string', 'LuaMultiReturn']);
+const foreign = new Set([
+  ...['rates', 'Rate', 'RateLimit', 'string', 'LuaMultiReturn'],
+  ...['stepSlots', 'refundSlots', 'stepShared', 'refundShared'],
+]);
 
 /** A source file, with what it declares at its top and imports, by name. */
 interface Source {

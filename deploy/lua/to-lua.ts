@@ -39,8 +39,24 @@ declare namespace string {
 }
 `;
 
+/** The step and the refund of a kind of limits whose holds are the list of another kind. */
+const holdsOf = (lua: string, name: string): Readonly<Record<string, Outside>> => ({
+  [`step${name}`]: [
+    lua,
+    (step) =>
+      `declare function step${name}(limit: readonly number[], holds: State, nowMs: number, hits: number, charge: Charge): ${step};\n`,
+  ],
+  [`refund${name}`]: [
+    `${lua}_refund`,
+    (step) =>
+      `declare function refund${name}(limit: readonly number[], holds: State, nowMs: number, hits: number, at: number): ${step};\n`,
+  ],
+});
+
+type Outside = readonly [lua: string, declare: (step: string) => string];
+
 /** What a step calls that other parts of a script define: its name there, and its declaration. */
-const outside: Readonly<Record<string, readonly [lua: string, declare: (step: string) => string]>> = {
+const outside: Readonly<Record<string, Outside>> = {
   rates: [
     'algorithms',
     (step) => `interface RateLimit { readonly windowMs: number }
@@ -52,16 +68,8 @@ interface Rate {
 declare const rates: readonly Rate[];
 `,
   ],
-  stepSlots: [
-    'in_flight',
-    (step) =>
-      `declare function stepSlots(limit: readonly number[], holds: State, nowMs: number, hits: number, charge: Charge): ${step};\n`,
-  ],
-  refundSlots: [
-    'in_flight_refund',
-    (step) =>
-      `declare function refundSlots(limit: readonly number[], holds: State, nowMs: number, hits: number, chargedAtMs: number): ${step};\n`,
-  ],
+  ...holdsOf('in_flight', 'Slots'),
+  ...holdsOf('shared_slots', 'Shared'),
 };
 
 const outsideOf = (text: string): readonly string[] =>

@@ -8,8 +8,8 @@ import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import type { Limit as LimitNumbers } from '../../src/engine/holds/limits.ts';
 import { createDebit } from '../../src/engine/ledger/debit.ts';
-import { LEASE_IDLE_MS } from '../../src/engine/ledger/lease.ts';
 import { Ledger } from '../../src/engine/ledger/ledger.ts';
+import { leasesWithin } from '../../src/parts/leases/leases.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { startRedis } from '../../test/helpers/redis.ts';
 import { percent } from '../tables/figures.ts';
@@ -112,7 +112,7 @@ const options = {
   clock: Date.now,
   monotonicMs: () => performance.now(),
   denyCacheBytes: 0,
-  leases: { maxLeases: 1, idleMs: LEASE_IDLE_MS },
+  leases: leasesWithin({ maxLeases: 1 }),
   every(intervalMs: number, run: () => void) {
     const timer = setInterval(run, intervalMs);
     return () => clearInterval(timer);

@@ -52,7 +52,7 @@ export interface StormResult {
 /** Runs the clients of the model `retry-storm` against a server of limited capacity, on a simulated clock. */
 export async function simulateStorm({ fetch, cacheMs = 0, isLimited = false }: Manners): Promise<StormResult> {
   const random = new Random(SEED);
-  const polls = [...scenarios['retry-storm'].requests(random)].filter(({ label }) => label === 'allow');
+  const polls = [...scenarios['retry-storm'](random)].filter(({ label }) => label === 'allow');
   const clock = new SimulatedClock();
   const server = new SimulatedServer(clock, isLimited);
   const senders = new Map<string, WeirFetch>();

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import type { WireResponse } from '../../src/engine/wire/wire.ts';
+import type { WireResponse } from '../../src/edge/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { until } from '../../test/helpers/until.ts';
 import { type CallRecord, openCalls } from './log.ts';

@@ -12,7 +12,7 @@ export interface ProtocolMutants {
 export const mutants: readonly ProtocolMutants[] = [
   {
     protocol: 'leases',
-    file: 'src/engine/ledger/lease.ts',
+    file: 'src/parts/leases/leases.ts',
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['lease.left -= hits;', ''],
@@ -50,8 +50,8 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/holds/in-flight.ts',
     changes: [
       ['before - own + requested <= limit.slots', 'before - own <= limit.slots'],
-      ['if (hits < 0) release(holds, size, holder, -hits);', ''],
-      ["(charge === 'regardless' || accepted || holder === ANONYMOUS)", 'true'],
+      ['if (hits < 0) release(holds, size, limit.holder, -hits);', ''],
+      ['(isTaken || limit.holder === ANONYMOUS)', 'true'],
       [
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs;',
         'if (limit.holder !== ANONYMOUS) return nowMs + limit.windowMs / 2;',
@@ -105,7 +105,7 @@ export const mutants: readonly ProtocolMutants[] = [
     file: 'src/engine/backends/redis/invalidations.ts',
     depth: 9,
     changes: [
-      ['if (!wasLive) listener.missed();', ''],
+      ['if (!wasLive) this.#listener.missed();', ''],
       ['this.#beatAtMs < BEAT_LOST_MS', 'this.#beatAtMs < 10 * BEAT_LOST_MS'],
     ],
   },
@@ -131,7 +131,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'shares',
-    file: 'src/engine/shares/shares.ts',
+    file: 'src/parts/quotas/shares.ts',
     changes: [
       ['? Math.max(now, earlier) : now', '? now : now'],
       ['endsAtMs: nowMs + terms.ttlMs + terms.transitMs,', 'endsAtMs: nowMs + terms.ttlMs / 2,'],

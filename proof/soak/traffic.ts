@@ -1,5 +1,5 @@
-import type { WireDescriptor, WireResponse } from '../../src/engine/wire/wire.ts';
-import { codeNumbers } from '../../src/engine/wire/wire.ts';
+import type { WireDescriptor, WireResponse } from '../../src/edge/wire/wire.ts';
+import { codeNumbers } from '../../src/edge/wire/wire.ts';
 import { createClient } from '../../test/helpers/grpc-client.ts';
 
 export const DOMAIN = 'soak';

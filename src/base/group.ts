@@ -9,3 +9,7 @@ export function groupBy<T, K>(all: Iterable<T>, identify: (one: T) => K): Readon
   }
   return groups;
 }
+
+/** The items of a list that are present: a condition leaves one out as `undefined` or `false`. */
+export const present = <T>(items: readonly (T | undefined | false)[]): T[] =>
+  items.flatMap((one) => (one === undefined || one === false ? [] : [one]));

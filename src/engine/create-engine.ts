@@ -3,8 +3,11 @@ import { after } from '../base/later.ts';
 import { count, flag, type OptionKind, required } from '../base/options.ts';
 import { unitMs } from './algorithms/limit.ts';
 import type { BackendHealth } from './backends/backend.ts';
+import { awaitReady } from './backends/within.ts';
 import { type Answer, type Decider, decide, InvalidRequest, type Verdict } from './decide/decide.ts';
 import { Overrides } from './decide/overrides.ts';
+import { createRefusal, type Refusal } from './decide/refusal.ts';
+import { shownDecision } from './decide/shown.ts';
 import { type DescribedSpared, describeWouldRefuse } from './decide/would-refuse.ts';
 import { createEstimates } from './ledger/estimates.ts';
 import type { Ledger } from './ledger/ledger.ts';
@@ -15,11 +18,9 @@ import { checkOptions, counterOptions, rules } from './open/option-shapes.ts';
 import { type CounterOptions, storeTraits } from './open/options.ts';
 import type { RuleOptions } from './open/rule-options.ts';
 import type { CurrentRules } from './open/rules.ts';
-import { awaitStore, type OpenStore, openStore } from './open/store.ts';
+import { type OpenStore, openStore } from './open/store.ts';
 import type { StoreTraits } from './rules/compile/fit.ts';
 import type { RuleTree } from './rules/match/tree.ts';
-import { shownDecision } from './wire/codec.ts';
-import { createRefusal, type Refusal } from './wire/refusal.ts';
 
 /** The options of an engine. Only `rules` is required. */
 export interface EngineOptions extends CounterOptions {
@@ -111,7 +112,7 @@ export async function createEngine(given: EngineOptions): Promise<Engine> {
   const store = await openStore(options);
   try {
     const rules = await openRules(options.rules, traits);
-    await awaitStore(store, options.startWaitMs);
+    await awaitReady(store.ledger, options.startWaitMs); // decisions are also possible without it
     return createEngineFrom(options, { store, rules, traits });
   } catch (error) {
     await store.close();

@@ -12,6 +12,7 @@ export type {
 export { createEngine } from './create-engine.ts';
 export type { Answer, Verdict } from './decide/decide.ts';
 export { CountersUnavailable, InvalidRequest, RulesNotLoaded } from './decide/decide.ts';
+export type { Refusal } from './decide/refusal.ts';
 export type {
   CounterOptions,
   KeyOptions,
@@ -26,4 +27,3 @@ export { InvalidOptions } from './open/options.ts';
 export type { RuleFiles, RuleOptions, RulesLoaded, RuleTexts } from './open/rule-options.ts';
 export { InvalidRules } from './open/rule-options.ts';
 export type { Problem } from './rules/read/problem.ts';
-export type { Refusal } from './wire/refusal.ts';

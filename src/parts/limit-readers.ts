@@ -3,6 +3,7 @@ import type { Limit } from '../engine/holds/limits.ts';
 import type { Block } from '../engine/rules/read/block.ts';
 import type { Problems } from '../engine/rules/read/problem.ts';
 import { readAdapt } from './adaptive/read-adapt.ts';
+import { readShare } from './fair-shares/read-share.ts';
 import { readPenalty } from './penalty/read-penalty.ts';
 import { readSites } from './sites/read-sites.ts';
 
@@ -22,6 +23,7 @@ type Reader = (block: Block<'rate_limit'>, reading: Reading, problems: Problems)
  * limit as it is; if the key is invalid, it returns undefined, and `problems` has the reason.
  */
 export const limitReaders: Readonly<Record<string, Reader>> = {
+  'fair-shares': readShare,
   adaptive: readAdapt,
   sites: readSites,
   penalty: readPenalty,

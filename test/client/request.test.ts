@@ -1,6 +1,6 @@
 import { createGuard } from '../../client/src/middleware/guard.ts';
 import { createRequest } from '../../client/src/request.ts';
-import { maximumRequest } from '../../src/engine/wire/wire.ts';
+import { maximumRequest } from '../../src/edge/wire/wire.ts';
 import { closeAll, openClient, RULES, startService } from './service.ts';
 
 afterAll(closeAll);

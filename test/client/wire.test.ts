@@ -6,8 +6,8 @@ import { commitOutcomes, type LimitRequest, type Reply, replyCodes, units } from
 import type { Json } from '../../src/base/json.ts';
 import { holdAnswerToJson } from '../../src/edge/rls/holds.ts';
 import { decideBatch, holdsService, shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import { requestFromJson, responseToJson, holdFromJson as serviceReadsHold } from '../../src/engine/wire/json.ts';
-import type { WireResponse } from '../../src/engine/wire/wire.ts';
+import { requestFromJson, responseToJson, holdFromJson as serviceReadsHold } from '../../src/edge/wire/json.ts';
+import type { WireResponse } from '../../src/edge/wire/wire.ts';
 import { toStruct } from '../../src/protobuf/struct.ts';
 import fc from '../helpers/property.ts';
 

@@ -7,7 +7,8 @@ export interface Fault {
   readonly change: Change;
 }
 
-const codec = 'src/engine/wire/codec.ts';
+const codec = 'src/edge/wire/codec.ts';
+const shown = 'src/engine/decide/shown.ts';
 const match = 'src/engine/rules/match/match.ts';
 const decide = 'src/engine/decide/decide.ts';
 const stats = 'src/operate/observe/stats.ts';
@@ -45,7 +46,7 @@ export const faults: readonly Fault[] = [
     file: codec,
     change: ['limit_remaining: MAX_UINT32', 'limit_remaining: 0'],
   },
-  { what: 'resets are too early', file: codec, change: ['Math.ceil(ms / 1000)', 'Math.floor(ms / 2000)'] },
+  { what: 'resets are too early', file: shown, change: ['Math.ceil(ms / 1000)', 'Math.floor(ms / 2000)'] },
   { what: 'exact values are ignored', file: match, change: ['if (exact) return exact;', ''] },
   {
     what: 'the key alone takes precedence over wildcards',

@@ -4,7 +4,6 @@ import type { Redis as Connection } from 'ioredis';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import { connect } from '../../src/engine/backends/redis/connect.ts';
-import { referenceCounters } from '../../src/engine/backends/redis/reference/counters.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady, ordinary } from '../helpers/connection.ts';
 import { onStillClock } from '../helpers/lasting-counters.ts';
@@ -49,8 +48,7 @@ const stores = {
     deviations: processDeviations,
     async open(clock) {
       await operator.flushall();
-      const options = { ...onStillClock, foreign: referenceCounters };
-      return { backend: new RedisBackend(await openReady(redis), clock, options), redis: operator };
+      return { backend: new RedisBackend(await openReady(redis), clock, onStillClock), redis: operator };
     },
   },
   'a Cluster': {

@@ -1,15 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
 import type { Decision } from '../../client/src/index.ts';
+import { codeNumbers, MAX_UINT32, unitNumbers, type WireRequest, type WireResponse } from '../../src/edge/wire/wire.ts';
 import type { Unit } from '../../src/engine/algorithms/limit.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
-import {
-  codeNumbers,
-  MAX_UINT32,
-  unitNumbers,
-  type WireRequest,
-  type WireResponse,
-} from '../../src/engine/wire/wire.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 
 /** The recorded cases, which `rls-conformance` publishes. */

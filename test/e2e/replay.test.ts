@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { createClient } from '../helpers/grpc-client.ts';
 import { start } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';

@@ -1,8 +1,8 @@
 import { apiRoutes } from '../../src/edge/http/api.ts';
 import { startHttpServer } from '../../src/edge/http/server.ts';
-import { requestFromJson } from '../../src/engine/wire/json.ts';
-import { InvalidJson } from '../../src/engine/wire/json-reader.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
+import { requestFromJson } from '../../src/edge/wire/json.ts';
+import { InvalidJson } from '../../src/edge/wire/json-reader.ts';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { overloadOf } from '../helpers/overload.ts';
 import fc from '../helpers/property.ts';

@@ -4,12 +4,12 @@ import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts
 import { createReservations } from '../../src/engine/decide/reservations.ts';
 import { createSlots } from '../../src/engine/decide/slots.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
-import { MemoryShares } from '../../src/engine/shares/share-store.ts';
 import { createKuadrantLimits } from '../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../src/parts/kuadrant/service.ts';
 import { quotasService } from '../../src/parts/quotas/method.ts';
 import { QuotaService, shareTerms } from '../../src/parts/quotas/quota-service.ts';
+import { MemoryShares } from '../../src/parts/quotas/share-store.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';
 import { ledgerOf } from './ledger.ts';

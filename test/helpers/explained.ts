@@ -1,11 +1,11 @@
 import fc from 'fast-check';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { type LimitPolicy, spends } from '../../src/engine/algorithms/limit.ts';
 import { finish } from '../../src/engine/rules/compile/steps.ts';
 import { LevelBuilder } from '../../src/engine/rules/match/level-builder.ts';
 import type { Domain, Level, Node, RuleLimit, RuleTree } from '../../src/engine/rules/match/tree.ts';
 import type { Requirement } from '../../src/engine/rules/read/node-source.ts';
 import { MISSING, missingName } from '../../src/engine/rules/read/requirement.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { anyLimit, fixedWindowOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 import { childOf, fairShareOf } from './shares.ts';

@@ -9,7 +9,7 @@ import {
 import type { MethodDefinition } from '@grpc/proto-loader';
 import type { WireBatchResponse } from '../../src/edge/rls/batch.ts';
 import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../src/edge/wire/wire.ts';
 import { serverIdentity } from '../../src/h2/identity/grpc-tls.ts';
 import { healthMethods } from './health-methods.ts';
 

@@ -2,7 +2,7 @@ import { startH2Server } from '../../src/edge/grpc/grpc-h2.ts';
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { Health } from '../../src/edge/rls/health.ts';
 import type { RlsService } from '../../src/edge/rls/service.ts';
-import type { WireResponse } from '../../src/engine/wire/wire.ts';
+import type { WireResponse } from '../../src/edge/wire/wire.ts';
 import type { GrpcServer } from '../../src/h2/server.ts';
 import { offerReflection } from '../../src/parts/reflection/offer.ts';
 import type { StartTimer } from '../../src/parts/reflection/reflection.ts';

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { type ErrorCode, errorNames } from '../../src/h2/http2/errors.ts';
 import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE } from '../../src/h2/http2/frames.ts';
 import { HpackDecoder } from '../../src/h2/http2/hpack/decoder.ts';

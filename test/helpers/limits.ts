@@ -525,8 +525,10 @@ export const anyLimitOf = {
   allocation: anyAllocation,
   penalty: anyPenalty,
 } as const satisfies {
-  // shared limits have several counters: see test/engine/backends/fair-share.test.ts
-  readonly [N in Exclude<Limit['algorithm'], 'fair_share'>]: fc.Arbitrary<Extract<Limit, { algorithm: N }>>;
+  // shared limits have several counters: see test/parts/fair-shares
+  readonly [N in Exclude<Limit['algorithm'], 'fair_share' | 'shared_slots'>]: fc.Arbitrary<
+    Extract<Limit, { algorithm: N }>
+  >;
 };
 
 /** Any limit of any algorithm. */

@@ -1,11 +1,11 @@
 import { RequestWork } from '../../src/base/request-work.ts';
 import { type Caller, createRlsService } from '../../src/edge/rls/service.ts';
+import type { WireDescriptor } from '../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { findCounter } from '../../src/engine/decide/counter-key.ts';
 import { InvalidRequest } from '../../src/engine/decide/decide.ts';
-import type { WireDescriptor } from '../../src/engine/wire/wire.ts';
 import { Evidence } from '../../src/parts/findings/evidence.ts';
-import { Findings } from '../../src/parts/findings/findings.ts';
+import { createFindings } from '../../src/parts/findings/findings.ts';
 import { fakeClock } from './clock.ts';
 import { deciderOf } from './decider.ts';
 import { extrasOf } from './extras.ts';
@@ -48,12 +48,8 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
     const counter = findCounter(tree, lapse.key, plain);
     if (counter) processes[0]?.evidence.lapsed(counter, lapse);
   });
-  const findings = new Findings({
-    collect: async () => processes.map(({ evidence }) => structuredClone(evidence.report())),
-    clock,
-    every: () => () => {},
-    state: { run: async () => {} },
-  });
+  const collect = async () => processes.map(({ evidence }) => structuredClone(evidence.report()));
+  const findings = createFindings(collect, clock);
   const connections = new Map<string, Caller['connection']>();
   const connectionOf = (host: string, at: number): Caller['connection'] => {
     const known = connections.get(`${host} ${at}`) ?? { address: { host, port: 50_000 + at } };

@@ -7,7 +7,7 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import { rateLimitService } from '../../src/edge/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../src/engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../src/edge/wire/wire.ts';
 import { runEnvoy } from './envoy.ts';
 import { freePort } from './process.ts';
 import { until } from './until.ts';

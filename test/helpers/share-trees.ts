@@ -1,9 +1,9 @@
 import type { Backend, Operation } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
-import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
-import { type FluidChild, fluidRates } from '../engine/holds/fluid.ts';
-import { inFlightOf } from './limits.ts';
-import { childOf, type Leaf, randomsOf, slotOf, spendOf } from './shares.ts';
+import type { ChildNumbers } from '../../src/engine/holds/sharing.ts';
+import type { FairShareLimit } from '../../src/parts/fair-shares/fair-share.ts';
+import { type FluidChild, fluidRates } from '../parts/fair-shares/fluid.ts';
+import { childOf, type Leaf, randomsOf, sharedSlotsOf, slotOf, spendOf } from './shares.ts';
 
 /** A shared limit, and what its children ask for. */
 export interface ShareTree {
@@ -140,7 +140,7 @@ const RETRY_MS = 20;
 async function playSlots(tree: ShareTree, stage: Stage): Promise<Omit<Played, 'asked'>> {
   const { stores, clock, key, warmMs, measuredMs, seed } = stage;
   const random = randomsOf(seed);
-  const [leaves, whole] = [leavesOf(tree), inFlightOf(tree.rate, 5_000, { by: 'tenant', path: [] })];
+  const [leaves, whole] = [leavesOf(tree), sharedSlotsOf(tree.rate, 5_000, { by: 'tenant' })];
   const held = leaves.map((): { readonly holder: number; readonly untilMs: number }[] => []);
   const sums = leaves.map(() => 0);
   let [turn, holders, most] = [0, 1_000, 0];

@@ -1,10 +1,11 @@
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import type { ChildNumbers, FairShareLimit } from '../../src/engine/holds/fair-share.ts';
-import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
+import type { ChildNumbers } from '../../src/engine/holds/sharing.ts';
 import { createDebit, heldBy, sharedBy } from '../../src/engine/ledger/debit.ts';
 import type { AdaptiveLimit } from '../../src/parts/adaptive/estimate.ts';
+import type { FairShareLimit } from '../../src/parts/fair-shares/fair-share.ts';
+import type { SharedSlotsLimit } from '../../src/parts/fair-shares/shared-slots.ts';
 import { fakeClock } from './clock.ts';
 
 /** A limit that children share. By default 1,000 per second, and a bucket of as many. */
@@ -16,6 +17,21 @@ export const fairShareOf = (requestsPerUnit = 1_000, more: Partial<FairShareLimi
   windowMs: 1_000,
   burst: requestsPerUnit,
   by: 'tenant',
+  path: [],
+  ...more,
+});
+
+/** Slots that children share, for at most a minute each by default. */
+export const sharedSlotsOf = (
+  slots: number,
+  ttlMs = 60_000,
+  more: Partial<SharedSlotsLimit> = {},
+): SharedSlotsLimit => ({
+  algorithm: 'shared_slots',
+  counter: 'in_flight|share',
+  requestsPerUnit: slots,
+  soft: 0,
+  windowMs: ttlMs,
   path: [],
   ...more,
 });
@@ -50,7 +66,7 @@ export type SlotLeaf = Omit<Leaf, 'demand'>;
 /** The hits of a leaf on shared slots: 1 takes a slot, -1 releases it. */
 export const slotOf = (
   key: CounterKey,
-  whole: InFlightLimit | AdaptiveLimit,
+  whole: SharedSlotsLimit | AdaptiveLimit,
   { children, path, threshold }: SlotLeaf,
   { holder, hits = 1 }: { readonly holder: number; readonly hits?: number },
 ) => {

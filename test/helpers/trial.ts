@@ -1,4 +1,5 @@
 import { createRlsService, type RlsService } from '../../src/edge/rls/service.ts';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import type { Backend } from '../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
@@ -6,7 +7,6 @@ import type { Answer, Decider } from '../../src/engine/decide/decide.ts';
 import type { Overrides } from '../../src/engine/decide/overrides.ts';
 import { createEstimates } from '../../src/engine/ledger/estimates.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import type { TriedRequest } from '../../src/parts/candidate/comparison.ts';
 import { Trial } from '../../src/parts/candidate/trial.ts';
 import { callerWith } from './caller.ts';

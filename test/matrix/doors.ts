@@ -1,7 +1,7 @@
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
+import type { WireRequest } from '../../src/edge/wire/wire.ts';
 import { createEngine, type Engine } from '../../src/engine/index.ts';
-import type { WireRequest } from '../../src/engine/wire/wire.ts';
 import { kuadrantService } from '../../src/parts/kuadrant/service.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import type { Weir } from '../helpers/weir.ts';

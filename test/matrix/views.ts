@@ -1,5 +1,5 @@
+import { responseToJson } from '../../src/edge/wire/json.ts';
 import { unitMs } from '../../src/engine/algorithms/limit.ts';
-import { responseToJson } from '../../src/engine/wire/json.ts';
 import type { GrpcClient } from '../helpers/grpc-client.ts';
 import { type Ask, jsonOf, wireOf } from './doors.ts';
 import { DOMAIN, hasId, type Kind, pathOf } from './kinds.ts';

@@ -23,7 +23,7 @@ export function applyChange(text: string, [from, to]: Change): string {
 
 const twins = 'test/engine/backends/redis/requests';
 const windowCounts = 'test/engine/backends/redis/window-counts';
-const sharedTwins = 'test/engine/backends/fair-share';
+const sharedTwins = 'test/parts/fair-shares/stores';
 const operations = 'test/engine/backends/redis/operations';
 const decide = 'test/engine/decide/decide';
 
@@ -94,7 +94,7 @@ const steps: readonly Mutants[] = [
     ['hits < 0 || requested <= own', 'hits < 0'],
     ['Math.max(untilMs, holds[place + 2] ?? 0)', 'untilMs'],
   ]),
-  ...compiled('holds/processor-sharing', 'a shared rate', [
+  ...compiled('parts/fair-shares/processor-sharing', 'a shared rate', [
     ['lastMs >= startMs - limit.windowMs ? node[CLAIMS] : 0', 'node[CLAIMS]'],
     ['if (node[CLAIMED_IN] === window - 1) parent', 'parent'],
     ['nodes !== undefined && isKept ? nodes', 'nodes !== undefined ? nodes'],
@@ -107,7 +107,7 @@ const steps: readonly Mutants[] = [
   ...compiled('holds/hold-list', 'requests in flight', [
     ['place > holds.live && (holds[place - size + 2] ?? 0) > untilMs', 'place < 0'],
   ]),
-  ...compiled('holds/slot-share', 'shared slots', [
+  ...compiled('parts/fair-shares/slot-share', 'shared slots', [
     ['holds[mark + 3] === parent.id && ', ''],
     ['reason === CEILING ? 1 : 0', '0'],
   ]),
@@ -152,8 +152,8 @@ const scripts: readonly Mutants[] = [
     changes: [['else low = middle + 1;', 'else low = end;']],
   },
   {
-    file: 'src/engine/holds/slot-share.ts',
-    tests: ['test/engine/holds/slot-share'],
+    file: 'src/parts/fair-shares/slot-share.ts',
+    tests: ['test/parts/fair-shares/slot-share'],
     changes: [
       ['(waiting.count > 0 || room < wanted) &&', ''],
       ['borrowed * (level.weight + waiting.weights) >= level.weight * whole', 'false'],
@@ -180,7 +180,7 @@ const scripts: readonly Mutants[] = [
   },
   {
     file: 'src/engine/ledger/failure-policies.ts',
-    tests: ['test/engine/rules/share'],
+    tests: ['test/parts/fair-shares/read-share'],
     only: 'give back',
     changes: [[' && !debit.share', '']],
   },
@@ -198,7 +198,7 @@ const scripts: readonly Mutants[] = [
     changes: [['!own && unspent > 0', 'unspent > 0']],
   },
   {
-    file: 'src/engine/holds/fair-share.ts',
+    file: 'src/parts/fair-shares/fair-share.ts',
     tests: ['test/parts/candidate/trial'],
     only: 'changed share',
     changes: [['refillMs: rememberedMs,', '']],
@@ -266,8 +266,8 @@ const scripts: readonly Mutants[] = [
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
   },
   {
-    file: 'src/engine/backends/redis/shares.ts',
-    tests: ['test/engine/shares/share-store'],
+    file: 'src/parts/quotas/redis-shares.ts',
+    tests: ['test/parts/quotas/share-store'],
     changes: [
       ['if pool ~= ARGV[1] then', 'if not ARGV[1] then'],
       ['[state, ttlMs] = [step.state, step.ttlMs];', '[state, ttlMs] = [state, step.ttlMs];'],
@@ -280,8 +280,8 @@ const stores: readonly Mutants[] = [
     file: 'src/engine/backends/redis/batch.ts',
     tests: ['test/engine/backends/redis/batch'],
     changes: [
-      ['      runs.close(key);\n', ''],
-      ['run.limit !== operation.limit || run.hits !== operation.hits', 'run.limit !== operation.limit'],
+      ['    this.#spent[key] = CLOSED;\n', ''],
+      ['  spend.hits === operation.hits &&\n', ''],
     ],
   },
   {
@@ -289,7 +289,7 @@ const stores: readonly Mutants[] = [
     tests: [operations],
     only: 'of token_bucket|a receipt has',
     changes: [
-      ["operation.kind === 'charge' ? 'regardless' : charged", 'charged'],
+      ["kind === 'charge' ? 'regardless' : charged", 'charged'],
       ['receipts ? own.map((reply) => withTime(reply, nowMs)) : own', 'own'],
     ],
   },
@@ -301,7 +301,7 @@ const stores: readonly Mutants[] = [
       ['(hits > MAX_HITS ||', '(hits > 2 * MAX_HITS ||'],
       ['if (stoodMs < waitedMs * LATE_SHARE) return', 'return'],
       ['!isAnswer(error) && !isUnsent(error)', '!isAnswer(error)'],
-      ['this.#giveUp(request, reason, isSent)', 'this.#giveUp(request, reason)'],
+      ['unavailable(reason), isSent)', 'unavailable(reason))'],
     ],
   },
   {
@@ -369,13 +369,13 @@ const ledger: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/ledger/lease.ts',
-    tests: ['test/engine/ledger/lease', 'test/engine/ledger/ledger'],
+    file: 'src/parts/leases/leases.ts',
+    tests: ['test/parts/leases/leases', 'test/engine/ledger/ledger'],
     changes: [
       ['lease.expiresAtMs <= nowMs || lease.left < hits', 'lease.left < hits'],
       ['Math.min(perMs * LEASE_MS, rest * SHARE_OF_REST)', 'rest * SHARE_OF_REST'],
       ['if (left > 0) this.#refund(debit, left, chargedAtMs);', ''],
-      ['this.#options.isLive() && !lease.isEnded ?', '!lease.isEnded ?'],
+      ['this.#context.isLive() && !lease.isEnded ?', '!lease.isEnded ?'],
     ],
   },
   {
@@ -487,12 +487,14 @@ const decisions: readonly Mutants[] = [
     changes: [["if (waiter.outcome === 'not_taken' && isTaken) await turn.drop();\n      else if", 'if']],
   },
   {
-    file: 'src/engine/wire/codec.ts',
-    tests: ['test/engine/wire/codec'],
-    changes: [
-      ['is_negative_hits ? 0 - hits : hits', 'hits'],
-      ['Math.ceil(ms / 1000)', 'Math.floor(ms / 1000)'],
-    ],
+    file: 'src/edge/wire/codec.ts',
+    tests: ['test/edge/wire/codec'],
+    changes: [['is_negative_hits ? 0 - hits : hits', 'hits']],
+  },
+  {
+    file: 'src/engine/decide/shown.ts',
+    tests: ['test/edge/wire/codec'],
+    changes: [['Math.ceil(ms / 1000)', 'Math.floor(ms / 1000)']],
   },
 ];
 
@@ -600,7 +602,7 @@ const server: readonly Mutants[] = [
   {
     file: 'src/h2/http2/hpack/huffman.ts',
     tests: ['test/h2/http2/hpack'],
-    changes: [['ones <= 7', 'ones <= 8']],
+    changes: [['{0,7}', '{0,8}']],
   },
 ];
 
@@ -709,7 +711,7 @@ const budgets: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/wire/codec.ts',
+    file: 'src/edge/wire/codec.ts',
     tests: [budget],
     only: 'what callers see',
     changes: [['asInteger(limit, count, MAX_UINT32)', 'Math.min(count, MAX_UINT32)']],

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,6 +63,19 @@ function run(command: string, ...args: readonly string[]): void {
   }
 }
 
+/** A key that stays in the format, by its part, and what is said of it without the part. */
+const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
+  'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
+};
+
+function expectRefused(key: string, message: string): void {
+  const path = join(copy, 'refused.yaml');
+  const limit = `{ unit: second, requests_per_unit: 1, algorithm: token_bucket, ${key} }`;
+  writeFileSync(path, `domain: demo\ndescriptors: [{ key: shop, rate_limit: ${limit} }]\n`);
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(copy, 'dist/main.js'), 'check', path]);
+  expect([status, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining(message)]);
+}
+
 test.each(parts)('the service compiles, starts, decides and serves operators without the part %s', async (name) => {
   for (const one of [name, ...extending(name)]) takeOut(one);
   run('tsc', '-p', 'without.json');
@@ -84,4 +97,6 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
   } finally {
     await weir.stop();
   }
+  const [key, message] = refused[name] ?? [];
+  if (key !== undefined && message !== undefined) expectRefused(key, message);
 });

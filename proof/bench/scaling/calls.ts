@@ -1,4 +1,4 @@
-import { LEASE_MS, SHARE_OF_REST } from '../../../src/engine/ledger/lease.ts';
+import { LEASE_MS, SHARE_OF_REST } from '../../../src/parts/leases/leases.ts';
 
 /**
  * Calls per request if the requests of a group, which arrive at random times, share a call: (1 − e^−x) / x for x

@@ -1,4 +1,4 @@
-import { MAX_HOLDERS } from '../../../src/engine/shares/shares.ts';
+import { MAX_HOLDERS } from '../../../src/parts/quotas/shares.ts';
 import { groupedCalls, leasedCalls } from './calls.ts';
 import type { Costs } from './costs.ts';
 import type { Planning, ScaledLoad, Switches } from './load.ts';

@@ -2,8 +2,8 @@ import type { Operation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
-import { LEASE_IDLE_MS, Leases } from '../../../src/engine/ledger/lease.ts';
 import { Refusals } from '../../../src/engine/ledger/refusals.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { Random } from '../../../src/parts/simulate/random.ts';
 import { fakeClock } from '../../../test/helpers/clock.ts';
 import { fixedWindowOf, type PolicedLimit } from '../../../test/helpers/limits.ts';
@@ -59,8 +59,9 @@ export async function simulateLeases(traffic: SimulatedTraffic): Promise<number>
     const [reply] = await memory.run([operation], how);
     return reply ?? { code: 'UNAVAILABLE' as const, reason: 'no reply' };
   };
-  const terms = { monotonicMs: clock, maxLeases: traffic.keys, idleMs: LEASE_IDLE_MS, run, isLive: () => true };
-  const instances = Array.from({ length: traffic.instances }, () => new Leases(terms));
+  const context = { monotonicMs: clock, run, isLive: () => true, every: () => () => {} };
+  const open = leasesWithin({ maxLeases: traffic.keys });
+  const instances = Array.from({ length: traffic.instances }, () => open(context));
   for (const { atMs, instance, debit } of generateRequests(traffic, limit)) {
     clock.set(atMs);
     const leases = instances[instance];

@@ -1,5 +1,5 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
-import { type InFlightLimit, ownSlots } from '../../../src/engine/holds/in-flight.ts';
+import { HOLD_SIZE, type InFlightLimit, ownSlots } from '../../../src/engine/holds/in-flight.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
@@ -123,10 +123,10 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
 
   #step(from: number, { kind, holder, askedMs }: Body): void {
     const nowMs = this.#storeMs;
-    const had = ownSlots(limit, holder, this.state.slots, nowMs);
+    const had = ownSlots(holder, this.state.slots, nowMs, HOLD_SIZE);
     const step = row.step(limit, this.state.slots, nowMs, kind === 'acquire' ? 1 : -1, true, { holder });
     this.state.slots = step.ttlMs > 0 ? step.state : [];
-    const has = ownSlots(limit, holder, this.state.slots, nowMs);
+    const has = ownSlots(holder, this.state.slots, nowMs, HOLD_SIZE);
     if (kind === 'release') {
       if (has > 0) throw new Violation('a released slot is still held');
       return;
@@ -174,7 +174,7 @@ class HoldsWorld extends DataWorld<Body, HoldsState> {
     const { callers, slots, nowMs } = this.state;
     const holding = callers.filter(({ phase, untilMs }) => phase === 'holding' && untilMs > nowMs);
     if (holding.length > limit.requestsPerUnit) return `${holding.length} callers use ${limit.requestsPerUnit} slot`;
-    const lost = holding.find(({ holder }) => ownSlots(limit, holder, slots, this.#storeMs) === 0);
+    const lost = holding.find(({ holder }) => ownSlots(holder, slots, this.#storeMs, HOLD_SIZE) === 0);
     return lost && `the slot of ${lost.holder} was granted, and is gone before its ttl`;
   }
 

@@ -1,4 +1,5 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import type { Hasher } from '../hasher.ts';
 import { KEY, LedgerWorld, type Process } from '../ledger-world.ts';
 import type { Protocol, Step } from '../world.ts';
@@ -24,7 +25,7 @@ class LeasesWorld extends LedgerWorld {
   constructor(parties: readonly string[]) {
     super({
       ...{ parties, limit, policy: { consistency: 'leased' } },
-      ledger: { leases: { maxLeases: 10, idleMs: 250 } },
+      ledger: { leases: leasesWithin({ maxLeases: 10, idleMs: 250 }) },
       ...{ startMs: 3 * WINDOW_MS - 3_000, faults: 1, ticks: 2, tickMs: [300, 2_900], cuts: false, crashes: true },
     });
     this.begin();
@@ -85,7 +86,7 @@ class LeasesWorld extends LedgerWorld {
 
 export const leases: Protocol = {
   name: 'leases',
-  code: 'engine/ledger/lease.ts, engine/ledger/ledger.ts',
+  code: 'parts/leases/leases.ts, engine/ledger/ledger.ts',
   parties: ['store', 'A', 'B'],
   invariants: [
     'never more admitted than the limit',

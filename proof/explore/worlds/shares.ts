@@ -1,5 +1,5 @@
-import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/engine/shares/shares.ts';
 import { toShareReport } from '../../../src/parts/quotas/buckets.ts';
+import { type Share, type ShareState, type ShareTerms, stepShares } from '../../../src/parts/quotas/shares.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import type { Protocol, Step } from '../world.ts';
@@ -199,7 +199,7 @@ class SharesWorld extends DataWorld<Body, SharesState> {
 
 export const shares: Protocol = {
   name: 'quota shares',
-  code: 'engine/shares/shares.ts, parts/quotas/buckets.ts',
+  code: 'parts/quotas/shares.ts, parts/quotas/buckets.ts',
   parties: ['service', 'A', 'B'],
   invariants: [
     'the shares in force add up to at most the rate',

@@ -1,6 +1,6 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import type { Pipeline } from '../../../src/engine/backends/redis/pipeline.ts';
+import type { Pipeline } from '../../../src/engine/backends/redis/commands.ts';
 import { WindowCounts } from '../../../src/engine/backends/redis/window-counts.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { EVERYTHING } from '../data-world.ts';
@@ -254,7 +254,7 @@ const REDIS = 1 << 8;
 
 /** The commands of a pipeline, each a name and its arguments. */
 function read(commands: Pipeline): (readonly string[])[] {
-  const { _text: text } = commands as unknown as { readonly _text: string };
+  const { _octets: text } = commands as unknown as { readonly _octets: string };
   const lines = text.split('\r\n').slice(0, -1);
   const read: string[][] = [];
   for (let at = 0; at < lines.length; ) {

@@ -1,4 +1,3 @@
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { PREFIX_BYTES } from '../../h2/grpc/message-reader.ts';
 import { Router } from '../../h2/grpc/router.ts';
 import type { UnaryCall } from '../../h2/grpc/unary-call.ts';
@@ -16,6 +15,7 @@ import { requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome, Outcome } from '../rls/service.ts';
+import type { WireRequest } from '../wire/wire.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
 import { sideServices } from './side-services.ts';

@@ -3,8 +3,6 @@ import { NearestTexts } from '../../base/nearest.ts';
 import { RequestWork } from '../../base/request-work.ts';
 import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 import { QUESTION_UNITS } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
@@ -14,6 +12,8 @@ import { hostedCost } from '../rls/cost.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import { type FindResponse, holdsService, rulesService } from '../rls/proto.ts';
 import { type Outcome, toStatus } from '../rls/service.ts';
+import { decodeRequest } from '../wire/codec.ts';
+import type { WireRequest } from '../wire/wire.ts';
 
 /** Services whose messages are read and written by `@grpc/proto-loader`, and whose calls take turns with decisions. */
 

@@ -1,8 +1,5 @@
 import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { holdFromJson, requestFromJson, responseToJson } from '../../engine/wire/json.ts';
-import { InvalidJson } from '../../engine/wire/json-reader.ts';
-import { codeNumbers, type WireRequest } from '../../engine/wire/wire.ts';
 import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
@@ -13,6 +10,9 @@ import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
 import { type HoldsService, holdAnswerToJson, holdMethods } from '../rls/holds.ts';
 import type { Caller, CallOutcome, Outcome, RlsService } from '../rls/service.ts';
+import { holdFromJson, requestFromJson, responseToJson } from '../wire/json.ts';
+import { InvalidJson } from '../wire/json-reader.ts';
+import { codeNumbers, type WireRequest } from '../wire/wire.ts';
 import { crossSiteReason } from './cross-site.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
 import { isVerbose, json, type Page, plain, type Route } from './server.ts';

@@ -1,8 +1,8 @@
 import { monotonicMs } from '../../base/clock.ts';
-import { maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { ProtoReader, WireType } from '../../protobuf/reader.ts';
+import { maximumRequest, type WireRequest, type WireResponse } from '../wire/wire.ts';
 import { requestCost } from './cost.ts';
 import { type EncodedMessage, readRateLimitRequest, responseWriter, writeResponse } from './messages.ts';
 import type { Caller, CallOutcome, GrpcStatus, Outcome, RlsService } from './service.ts';

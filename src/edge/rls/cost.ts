@@ -1,5 +1,5 @@
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
+import type { WireRequest } from '../wire/wire.ts';
 
 /** Memory of objects and counter keys without their strings. */
 const BYTES_PER_CALL = 1_024;

@@ -2,8 +2,8 @@ import type { Decider } from '../../engine/decide/decide.ts';
 import { requestDebits } from '../../engine/decide/plan.ts';
 import { fullCapacity, isRateLimit } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import { decodeRequest } from '../wire/codec.ts';
+import type { WireRequest } from '../wire/wire.ts';
 
 /** Timeout of the store, for which no caller waits. */
 const TIMEOUT_MS = 1_000;

@@ -1,9 +1,9 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { shownRemaining, shownResetMs } from '../../engine/decide/shown.ts';
 import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
-import { shownRemaining, shownResetMs } from '../../engine/wire/codec.ts';
 import { toStruct, type WireStruct, type WireValue } from '../../protobuf/struct.ts';
 
 /** Header with which callers request the detail of each answer, by the value `1`. */

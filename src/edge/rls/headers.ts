@@ -1,11 +1,11 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/decide/shown.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { type Limit, unitOf } from '../../engine/holds/limits.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/wire/codec.ts';
-import { MAX_UINT32, type WireHeader } from '../../engine/wire/wire.ts';
+import { MAX_UINT32, type WireHeader } from '../wire/wire.ts';
 import type { Extras } from './service.ts';
 
 /** Names of the headers to send, empty if not. Without `limits` and `retryAfter`, only the last two are ever sent. */

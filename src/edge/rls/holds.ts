@@ -3,10 +3,10 @@ import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decid
 import { CallerGone } from '../../engine/decide/queues.ts';
 import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/decide/reservations.ts';
 import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/decide/slots.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { HoldAnswerJson } from '../../engine/wire/shapes.ts';
-import type { WireDuration, WireRequest } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import { decodeRequest } from '../wire/codec.ts';
+import type { HoldAnswerJson } from '../wire/shapes.ts';
+import type { WireDuration, WireRequest } from '../wire/wire.ts';
 import { type Outcome, toStatus } from './service.ts';
 
 /** Maximum time that a caller may wait for slots. */

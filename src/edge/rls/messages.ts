@@ -1,4 +1,8 @@
 import { appended } from '../../engine/decide/appended.ts';
+import { createInterner } from '../../protobuf/interner.ts';
+import { ProtoReader, WireType } from '../../protobuf/reader.ts';
+import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
+import { ProtoWriter } from '../../protobuf/writer.ts';
 import {
   maximumRequest,
   type WireDescriptor,
@@ -7,11 +11,7 @@ import {
   type WireRequestLimit,
   type WireResponse,
   type WireStatus,
-} from '../../engine/wire/wire.ts';
-import { createInterner } from '../../protobuf/interner.ts';
-import { ProtoReader, WireType } from '../../protobuf/reader.ts';
-import type { WireStruct, WireValue } from '../../protobuf/struct.ts';
-import { ProtoWriter } from '../../protobuf/writer.ts';
+} from '../wire/wire.ts';
 
 /**
  * Hand-written codec of RateLimitRequest and RateLimitResponse, with the results of protobufjs and fewer allocations.

@@ -3,10 +3,10 @@ import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
 import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { unitOf } from '../../engine/holds/limits.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
-import { findName, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
+import { findName, requestUnitNumbers, type WireDescriptor, type WireRequest } from '../wire/wire.ts';
 import { primaryVerdict } from './headers.ts';
 import type { Extras } from './service.ts';
 

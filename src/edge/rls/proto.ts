@@ -1,6 +1,6 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
-import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
 import { loadProtos } from '../../protobuf/load.ts';
+import type { WireRequest, WireResponse } from '../wire/wire.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch.ts';
 
 const definitions = loadProtos(

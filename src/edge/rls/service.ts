@@ -11,13 +11,13 @@ import {
   InvalidRequest,
   RulesNotLoaded,
 } from '../../engine/decide/decide.ts';
-import { decodeRequest, encodeAnswer } from '../../engine/wire/codec.ts';
-import { createRefusal, type Refusal } from '../../engine/wire/refusal.ts';
-import type { WireHeader, WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import { createRefusal, type Refusal } from '../../engine/decide/refusal.ts';
 import type { Failure } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
 import type { WireStruct } from '../../protobuf/struct.ts';
+import { decodeRequest, encodeAnswer } from '../wire/codec.ts';
+import type { WireHeader, WireRequest, WireResponse } from '../wire/wire.ts';
 import { createDetail } from './detail.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */

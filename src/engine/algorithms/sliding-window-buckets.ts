@@ -1,19 +1,17 @@
 import { compiled } from '../lua/compiled.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  hitsToFit,
-  MAX_COUNT,
-  NEVER_MS,
-  repeatWait,
-  type State,
-  type Step,
-  takenBy,
-} from './limit.ts';
+import { type Algorithm, type AnyLimit, type Charge, hitsToFit, MAX_COUNT, type State, type Step } from './limit.ts';
 import { showCount } from './money.ts';
 import { type Opened, steppedOpen } from './stepped.ts';
-import { listAnchor, type MayBeAnchored, readPhase, sliding, windowSize, windowStart, writeAnchor } from './window.ts';
+import {
+  describeHits,
+  listAnchor,
+  type MayBeAnchored,
+  readPhase,
+  sliding,
+  windowSize,
+  windowStart,
+  writeAnchor,
+} from './window.ts';
 
 /** Bounds of the number of parts of a window. */
 export const parts = { minimum: 1, maximum: 100 } as const;
@@ -175,19 +173,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   write: (limit) => [`buckets: ${limit.buckets}`, ...writeAnchor(limit)],
   list: (limit) => ({ buckets: limit.buckets, ...listAnchor(limit) }),
   ...steppedOpen({ compiled: compiled.sliding_window_buckets, numbers, open, step, refund }),
-  describe(limit, [hitsBefore = 0, used = 0, emptyMs = 0, fitsMs = 0], nowMs, outcome) {
-    const { accepted } = outcome;
-    return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore,
-      limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
-      durationUntilResetMs: Math.max(emptyMs - nowMs, 0),
-      retryAfterMs: accepted ? 0 : fitsMs > 0 ? fitsMs - nowMs : NEVER_MS,
-      repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
-      delayMs: 0,
-      soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
-    };
-  },
+  describe: describeHits,
   account(limit, state, nowMs) {
     const counts = readCounts(limit, state, nowMs);
     const used = counts.reduce((sum, count) => sum + count, 0);

@@ -1,18 +1,8 @@
 import { compiled } from '../lua/compiled.ts';
 import { removeAt } from '../lua/lists.ts';
-import {
-  type Algorithm,
-  type AnyLimit,
-  type Charge,
-  hitsToFit,
-  NEVER_MS,
-  repeatWait,
-  type Step,
-  singleHitRefusalMs,
-  takenBy,
-} from './limit.ts';
+import { type Algorithm, type AnyLimit, type Charge, hitsToFit, type Step, singleHitRefusalMs } from './limit.ts';
 import { type Opened, steppedOpen } from './stepped.ts';
-import { sliding, windowSize } from './window.ts';
+import { describeHits, sliding, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
@@ -170,20 +160,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
   list: ({ countDenied }) => ({ count_denied: countDenied }),
   ...steppedOpen({ compiled: compiled.sliding_window_log, numbers, open, step, refund }),
-  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
-    const { hits, accepted } = outcome;
-    const capacity = windowSize(limit);
-    return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore,
-      limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
-      durationUntilResetMs: emptyAtMs - nowMs,
-      retryAfterMs: accepted ? 0 : hitsToFit(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
-      repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
-      delayMs: 0,
-      soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
-    };
-  },
+  describe: describeHits,
   // each refusal extends the wait
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
   draw(limit, state, nowMs) {

@@ -1,10 +1,14 @@
 import {
+  type Algorithm,
   type Anchored,
   type AnyLimit,
   type HeldAt,
   type LimitNumbers,
   type LimitSource,
+  NEVER_MS,
+  repeatWait,
   singleHitRefusalMs,
+  takenBy,
 } from './limit.ts';
 
 /** Hits that fit into an unused window, including the soft ones. */
@@ -32,6 +36,26 @@ export const sliding = {
   ...windowed,
   bucketBurst: ({ requestsPerUnit }: AnyLimit): number => Math.max(Math.floor(requestsPerUnit / SLIDING_BURST_PART), 1),
   refusalHoldsMs: singleHitRefusalMs,
+};
+
+/** Describes a report of the hits before and after a step, when the last of them leaves the window, and when the hits fit. */
+export const describeHits: Algorithm['describe'] = (
+  limit,
+  [before = 0, used = 0, emptyAtMs = 0, fitsMs = 0],
+  nowMs,
+  outcome,
+) => {
+  const { accepted } = outcome;
+  return {
+    code: accepted ? 'OK' : 'OVER_LIMIT',
+    hitsBefore: before,
+    limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
+    durationUntilResetMs: Math.max(emptyAtMs - nowMs, 0),
+    retryAfterMs: accepted ? 0 : fitsMs > 0 ? fitsMs - nowMs : NEVER_MS,
+    repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
+    delayMs: 0,
+    soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
+  };
 };
 
 /** The part of a limit that determines where its windows begin. */

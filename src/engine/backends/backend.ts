@@ -1,5 +1,5 @@
 import type { Eventual } from '../../base/later.ts';
-import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import type { Decision, Outcome, Spend, State } from '../algorithms/limit.ts';
 import type { Claim } from '../holds/claim.ts';
 import { algorithmFor, canBlock, type Limit } from '../holds/limits.ts';
 import type { Reports } from '../holds/reports.ts';
@@ -80,7 +80,22 @@ export function triedHits(operations: readonly Operation[]): readonly TriedHits[
   });
 }
 
-/** Decides an operation that was only tried, on the count that the earlier hits would have made. */
+/** The decision about an operation that was run. @param tried  set if its request only tried it */
+export function describeRun(
+  operation: Operation,
+  report: State,
+  nowMs: number,
+  done: Pick<Outcome, 'accepted' | 'charged'>,
+  tried?: TriedHits,
+): CounterDecision {
+  const { limit, kind } = operation;
+  const isTakenBack = kind === 'refund' || kind === 'forget';
+  const outcome = { ...done, hits: isTakenBack ? 0 : (tried?.cumulative ?? signedHits(operation)) };
+  const decision = algorithmFor(limit).describe(limit, report, nowMs, outcome, operation);
+  return tried ? afterEarlierHits(decision, tried) : decision;
+}
+
+/** The same on the count that the earlier hits would have made. */
 export function afterEarlierHits<D extends Decision>(decision: D, { added, least }: TriedHits): D {
   const hitsBefore = Math.max(decision.hitsBefore + added, least);
   return hitsBefore === decision.hitsBefore ? decision : { ...decision, hitsBefore };

@@ -28,7 +28,7 @@ export function forkFrom(snapshots: ReadonlyMap<number, Snapshot>, { original, p
   const copies = new Map(
     Array.from(snapshots, ([part, { nowMs, states }]) => [
       part,
-      createMemoryBackend(() => nowMs, createBounds(states), { states }),
+      createMemoryBackend(() => nowMs, { maxCounters: states.size + MORE_COUNTERS }, { states }),
     ]),
   );
   const findFailure = (key: CounterKey): string | undefined => {
@@ -75,6 +75,5 @@ export const failedSnapshot = (nowMs: number, keys: readonly CounterKey[], reaso
   failures: new Map(keys.map((key) => [key, reason])),
 });
 
-/** Bounds for the counters of a request. */
-const createBounds = (states: ReadonlyMap<CounterKey, State>) => ({ maxCounters: states.size + MORE_COUNTERS });
+/** Room for the other counters of a request. */
 const MORE_COUNTERS = 256 * 16;

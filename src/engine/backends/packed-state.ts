@@ -1,14 +1,19 @@
 import { MAX_COUNT, type State } from '../algorithms/limit.ts';
 
-const BYTES = 8; // a double
+/** The octets of a number. */
+export const DOUBLE_BYTES = 8;
 
 /** The numbers of a state that are checked: another program's value shows at its beginning. */
 export const CHECKED_NUMBERS = 16;
 
-/** A counter's state as little-endian doubles. */
-export function packState(state: State): Buffer {
-  const packed = Buffer.allocUnsafe(state.length * BYTES);
-  for (const [at, number] of state.entries()) packed.writeDoubleLE(number, at * BYTES);
+/** V8 compiles the methods of a view to single instructions, unlike those of `Buffer`. */
+export const dataView = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** Numbers as little-endian doubles: a counter's state, or the numbers of a script's call. */
+export function packNumbers(numbers: readonly number[]): Buffer {
+  const packed = Buffer.allocUnsafe(numbers.length * DOUBLE_BYTES);
+  const view = dataView(packed);
+  for (let at = 0; at < numbers.length; at++) view.setFloat64(at * DOUBLE_BYTES, numbers[at] as number, true); // in range
   return packed;
 }
 
@@ -17,8 +22,11 @@ export function packState(state: State): Buffer {
  * the one in redis/scripts/counters.ts.
  */
 export function unpackState(packed: Buffer): State | undefined {
-  if (packed.length === 0 || packed.length % BYTES !== 0) return undefined;
-  const state = Array.from({ length: packed.length / BYTES }, (_, at) => packed.readDoubleLE(at * BYTES));
+  if (packed.length === 0 || packed.length % DOUBLE_BYTES !== 0) return undefined;
+  const view = dataView(packed);
+  const state = Array.from({ length: packed.length / DOUBLE_BYTES }, (_, at) =>
+    view.getFloat64(at * DOUBLE_BYTES, true),
+  );
   return state.slice(0, CHECKED_NUMBERS).every(isPlausible) ? state : undefined;
 }
 

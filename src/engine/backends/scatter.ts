@@ -1,3 +1,4 @@
+import { groupBy } from '../../base/group.ts';
 import { type Eventual, isPending } from '../../base/later.ts';
 import type { Operation, Replies, Reply, Unavailable } from './backend.ts';
 
@@ -18,13 +19,7 @@ export function scatter<O extends Operation, P>(
 ): Eventual<Replies> {
   const [only] = operations;
   if (only && operations.length === 1) return run(partOf(only, 0), operations, FIRST);
-  const parts = new Map<P, number[]>();
-  for (const [at, operation] of operations.entries()) {
-    const part = partOf(operation, at);
-    const known = parts.get(part);
-    if (known) known.push(at);
-    else parts.set(part, [at]);
-  }
+  const parts = groupBy(operations.keys(), (at) => partOf(operations[at] as O, at)); // in range
   const gathered = new Array<Reply>(operations.length).fill(noReply);
   const gather = (places: readonly number[], replies: Replies): void => {
     for (const [at, place] of places.entries()) gathered[place] = replies[at] ?? noReply;

@@ -1,9 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { epochCounter } from '../algorithms/fixed-window.ts';
-import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
+import { unitMs } from '../algorithms/limit.ts';
 import type { Limit } from '../holds/limits.ts';
-import { algorithmFor } from '../holds/limits.ts';
-import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
+import type { CounterEntry, CounterKey, CounterKeys, Counters } from './key.ts';
 
 interface SharedCountersOptions {
   /** Precedes every key. */
@@ -44,20 +43,4 @@ const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map(epoch
 /** Whether envoyproxy/ratelimit has such limits: with windows from the epoch, without a soft part, one per node. */
 function isShared(limit: Limit): boolean {
   return limit.soft === 0 && sharedNames.has(limit.counter);
-}
-
-/**
- * The decision of a shared counter's fixed window for the count after a hit.
- *
- * @param nowMs  this process's clock; it may have passed the window's end since the counter was named
- */
-export function describeShared(
-  limit: Limit,
-  { windowStartMs }: SharedWindow,
-  [count = 0]: readonly number[],
-  nowMs: number,
-  outcome: Outcome,
-): Decision {
-  const withinMs = Math.min(nowMs, windowStartMs + limit.windowMs - 1);
-  return algorithmFor(limit).describe(limit, [windowStartMs, count], withinMs, outcome);
 }

@@ -1,8 +1,8 @@
 import type { Charge, Decision, Spend, State, Step } from '../algorithms/limit.ts';
-import { joinNodes, nodeState } from '../holds/fair-share.ts';
 import { algorithmFor, isReservation } from '../holds/limits.ts';
+import { joinNodes, nodeState } from '../holds/nodes.ts';
 import {
-  afterEarlierHits,
+  describeRun,
   marksRefusal,
   type Operation,
   signedHits,
@@ -71,19 +71,10 @@ export function runOperations(
     restore: () => trial.clear(),
     spared: () => {},
     meter: ({ operation }, hits) => counters.meter?.(operation, hits),
-    answer({ operation, at, hits }, accepted, charged, report) {
-      const { limit, kind } = operation;
-      const isTakenBack = kind === 'refund' || kind === 'forget';
-      const { describe } = algorithmFor(limit);
-      if (charged !== false || spend === 'each') {
-        const outcome = { hits: isTakenBack ? 0 : hits, accepted, charged };
-        decisions[at] = describe(limit, report, nowMs, outcome, operation);
-        return;
-      }
-      tried ??= triedHits(operations);
-      const own = tried[at] as TriedHits; // in range
-      const outcome = { hits: own.cumulative, accepted, charged };
-      decisions[at] = afterEarlierHits(describe(limit, report, nowMs, outcome, operation), own);
+    answer({ operation, at }, accepted, charged, report) {
+      const isTried = charged === false && spend !== 'each';
+      if (isTried) tried ??= triedHits(operations);
+      decisions[at] = describeRun(operation, report, nowMs, { accepted, charged }, isTried ? tried?.[at] : undefined);
     },
   };
   runRequest(store, listHits(operations, spend, counters), spend);
@@ -120,6 +111,16 @@ export function readNodes(
 ): State | undefined {
   const own = read(counter.key);
   return counter.share ? joinNodes([own, ...childKeys(counter).map(read)]) : own;
+}
+
+/** The step of a spend from a state, with the decision about it. */
+export function stepOne(spend: Operation, state: State | undefined, nowMs: number) {
+  const { limit, hits } = spend;
+  const { step, describe } = algorithmFor(limit);
+  const next = step(limit, state, nowMs, hits, true, spend);
+  const outcome = { hits, accepted: next.accepted, charged: true };
+  const { state: after, ttlMs } = next;
+  return { state: after, ttlMs, decision: describe(limit, next.report ?? after, nowMs, outcome, spend) };
 }
 
 interface StepTimes {

@@ -1,3 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BackendHealth } from './backend.ts';
+
 /** The result of a call with a time limit. */
 type Timed<T> = { readonly value: T } | { readonly reason: string };
 
@@ -20,4 +23,13 @@ export function within<T>(timeoutMs: number, reply: Promise<T>): Promise<Timed<T
       (error: unknown) => settle({ reason: error instanceof Error ? error.message : String(error) }),
     );
   });
+}
+
+/** How long a start waits for the store, so that the first answers are not failures. */
+const START_WAIT_MS = 1_000;
+const POLL_MS = 5;
+
+/** Waits briefly until the store can be reached. */
+export async function awaitReady(store: { health(): BackendHealth }, maxMs = START_WAIT_MS): Promise<void> {
+  for (let waitedMs = 0; !store.health().ready && waitedMs < maxMs; waitedMs += POLL_MS) await sleep(POLL_MS);
 }

@@ -20,7 +20,6 @@ import {
 } from './plan.ts';
 import { addedTo, amountUnder } from './priced.ts';
 import { endInTime, retryAfterMs } from './retry.ts';
-import { goesBefore } from './tightest.ts';
 import type { Unmet } from './unmet.ts';
 
 export {
@@ -146,34 +145,30 @@ export function decideFor(request: RateLimitRequest, decider: Decider, arrival: 
   const plan = planRequest(request, decider, arrival);
   const how = storeCall(plan.spend, decider.storeBudget, arrival.callerTimeoutMs);
   const entries = plan.debits ? decider.ledger.debit(plan.debits, how) : [];
-  if (plan.unmet) return after(entries, buildUnmetAnswer, { request, plan, decider, unmet: plan.unmet });
-  return after(entries, buildAnswer, { plan, decider });
+  return after(entries, buildAnswer, { plan, decider, asked: request.descriptors.length });
 }
 
 /** Decides a request that is known to be refused, without the store; undefined if it is not. Throws as `decide`. @internal */
 export function decideKnown(request: RateLimitRequest, decider: Decider, work: RequestWork): Answer | undefined {
   const plan = planRequest(request, decider, { callerTimeoutMs: 0, work, door: ASKS });
   const entries = plan.debits && !plan.unmet && decider.ledger.recall?.(plan.debits, plan.spend);
-  return entries ? buildAnswer(entries, { plan, decider }) : undefined;
+  return entries ? combine(plan, available(entries, plan), decider) : undefined;
 }
 
 /** The planned debits, and the context of their decision. */
 interface OpenDecision {
   readonly plan: Plan;
   readonly decider: Decider;
+  /** The number of descriptors of the request, before those of requirements that it does not meet. */
+  readonly asked: number;
 }
 
-const buildAnswer = (known: Entries, { plan, decider }: OpenDecision): Answer =>
-  combine(plan, available(known, plan), decider);
-
-interface UnmetDecision extends OpenDecision {
-  readonly request: RateLimitRequest;
-  readonly unmet: Unmet;
+function buildAnswer(known: Entries, { plan, decider, asked }: OpenDecision): Answer {
+  const answer = combine(plan, available(known, plan), decider);
+  return plan.unmet ? withUnmet(answer, plan.unmet, asked) : answer;
 }
 
-function buildUnmetAnswer(known: Entries, { request, unmet, ...open }: UnmetDecision): Answer {
-  const { length } = request.descriptors;
-  const answer = buildAnswer(known, open);
+function withUnmet(answer: Answer, unmet: Unmet, length: number): Answer {
   const [verdicts, counted] = [answer.verdicts.slice(0, length), unmet.descriptors.slice(0, length)];
   for (let at = length; at < answer.verdicts.length; at++) {
     const added = answer.verdicts[at] as Verdict; // in range
@@ -254,6 +249,26 @@ export function combine(
     delayMs: refused || shadowMode ? 0 : delayMs,
     retryAfterMs: refused && !shadowMode ? retryAfterMs({ matched, decisions, repeated, quotaMode, clock }) : undefined,
   };
+}
+
+/**
+ * Limits that may refuse come before those in shadow mode, and a rule's own before those of other rules; of two
+ * refusals, an ordinary limit's before a quota's; then the tighter limit.
+ */
+function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
+  if (policy.shadow !== other.shadow) return other.shadow === true;
+  if (policy.watches !== other.watches && decision.code === ofOther.code) return other.watches === true;
+  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
+  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
+  return isTighter(decision, ofOther);
+}
+
+/** Refused before passed, then the longer wait, then soft before not, then fewer hits left. */
+function isTighter(one: Decision, other: Decision): boolean {
+  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
+  if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
+  if (one.soft !== other.soft) return one.soft;
+  return one.limitRemaining < other.limitRemaining;
 }
 
 // the ledger returns one decision per debit

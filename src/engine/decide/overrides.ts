@@ -130,11 +130,6 @@ export class Overrides {
     this.#listeners.push(listener);
   }
 
-  /** The override of a descriptor; undefined if there is none, or it has expired. */
-  find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
-    return this.#find(domain, entries)?.override;
-  }
-
   /** The override of exactly this descriptor, else the longest whose wildcards it fits. */
   #find(domain: string, entries: readonly Entry[]): Followed | undefined {
     const nowMs = this.#clock();
@@ -148,13 +143,9 @@ export class Overrides {
 
   /**
    * The override of a matched descriptor: its own, else that of its counter, whose entries have no ids and have shared
-   * values.
+   * values. With it come the limit and the entries that it applies to.
    */
-  of(found: Match, domain: string, entries: readonly Entry[]): StandingOverride | undefined {
-    return this.#of(found, domain, entries)?.override;
-  }
-
-  #of(found: Match, domain: string, entries: readonly Entry[]) {
+  of(found: Match, domain: string, entries: readonly Entry[]) {
     const own = this.#find(domain, entries);
     if (own || !('rule' in found)) return own && { ...own, entries };
     const counted = found.kind === 'limited' ? found.entries : countedEntries(found.rule, entries);
@@ -166,7 +157,7 @@ export class Overrides {
   apply(found: Match, domain: string, entries: readonly Entry[]): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
     if (found.kind === 'limited' && found.commits) return found; // usage is charged to the counter with its reservation
-    const applied = this.#of(found, domain, entries);
+    const applied = this.of(found, domain, entries);
     if (!applied) return found;
     const { rule } = found;
     if (applied.override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };

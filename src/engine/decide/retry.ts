@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
+import { groupBy } from '../../base/group.ts';
 import { type Decision, peekedHits } from '../algorithms/limit.ts';
-import type { CounterKey } from '../backends/key.ts';
 import { ANONYMOUS } from '../holds/claim.ts';
 import { algorithmFor, capDelay, fullCapacity, type Limit, waitForMoreMs } from '../holds/limits.ts';
 import type { Debit, LedgerEntry } from '../ledger/debit.ts';
@@ -63,13 +63,8 @@ export interface RepeatedCounters {
 /** The peeks of a request; undefined if it uses each counter once. Requests with an id hold or reserve hits once. */
 export function repeatedCounters(debits: readonly Debit[], quotaMode: boolean): RepeatedCounters | undefined {
   if (haveOwnCounters(debits)) return undefined;
-  const byKey = new Map<CounterKey, number[]>();
-  for (const [at, { key, holder = ANONYMOUS }] of debits.entries())
-    if (holder === ANONYMOUS) {
-      const group = byKey.get(key);
-      if (group) group.push(at);
-      else byKey.set(key, [at]);
-    }
+  const own = [...debits.keys()].filter((at) => (debits[at]?.holder ?? ANONYMOUS) === ANONYMOUS);
+  const byKey = groupBy(own, (at) => debits[at]?.key);
   const peeks: Debit[] = [];
   const places = new Map<number, number>();
   for (const group of byKey.values()) {

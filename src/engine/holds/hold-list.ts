@@ -1,4 +1,3 @@
-import type { State } from '../algorithms/limit.ts';
 import type { Opened } from '../algorithms/stepped.ts';
 import { removeAt } from '../lua/lists.ts';
 
@@ -59,17 +58,4 @@ export function insertHold(holds: HoldList, size: number, holder: number, hits: 
   holds[place + 2] = untilMs;
   if (holds.seen !== undefined) holds.seen[holder] = true;
   return place;
-}
-
-/** The index of the first hold that expires after a time. @param first  index of the first hold */
-export function firstAfter(atMs: number, holds: State, size: number, first = 0): number {
-  let at = first;
-  while (at < holds.length && (holds[at + 2] ?? 0) <= atMs) at += size;
-  return at;
-}
-
-/** The index of the first hold of a holder; undefined if it has none. @param first  index of the first hold */
-export function findHold(holder: number, holds: State, size: number, first = 0): number | undefined {
-  for (let at = first; at < holds.length; at += size) if (holds[at] === holder) return at;
-  return undefined;
 }

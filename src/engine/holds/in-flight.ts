@@ -1,9 +1,11 @@
 import {
   type AnyLimit,
   type Charge,
+  type Decision,
   hitsToFit,
   MAX_COUNT,
   NEVER_MS,
+  type Outcome,
   repeatWait,
   type State,
   type Step,
@@ -12,27 +14,13 @@ import {
 import { steppedOpen } from '../algorithms/stepped.ts';
 import { windowed, windowSize } from '../algorithms/window.ts';
 import { compiled } from '../lua/compiled.ts';
-import { ACCEPTED, type Judgement, judge } from './admission.ts';
 import { ANONYMOUS, type Claim } from './claim.ts';
-import { type NamedCounting, peek } from './counting.ts';
-import { listSharing, type Sharing, writeSharing } from './fair-share.ts';
-import { findHold, firstAfter, type HoldList, insertHold, removeHold, searchHold } from './hold-list.ts';
-import { shareReasons } from './reports.ts';
-import {
-  hasMark,
-  MAX_WAITING,
-  markCall,
-  NOT_SHARED,
-  openSlots,
-  type PathNumbers,
-  reportShare,
-  SHARED_SIZE,
-  sharingArgs,
-  stopWaiting,
-} from './slot-share.ts';
+import { type Counting, type NamedCounting, peek } from './counting.ts';
+import { type HoldList, insertHold, removeHold, searchHold } from './hold-list.ts';
+import type { Reports } from './reports.ts';
 
-/** `windowMs` is the ttl, after which a slot that is not released becomes free. Children share a limit with a path. */
-export interface InFlightLimit extends AnyLimit, Partial<Sharing> {
+/** `windowMs` is the ttl, after which a slot that is not released becomes free. */
+export interface InFlightLimit extends AnyLimit {
   readonly algorithm: 'in_flight';
 }
 
@@ -47,35 +35,33 @@ export const MAX_HELD_SLOTS = 1_000;
  */
 const PARTS = 64;
 
-/** Numbers in a hold: holder, slots, time of expiry; more in those of a shared limit. */
-const holdSize = ({ path }: Partial<Sharing>): number => (path ? SHARED_SIZE : 3);
+/** Numbers in a hold: holder, slots, time of expiry. Other kinds of limits add some: the functions below take a size. */
+export const HOLD_SIZE = 3;
 
-export interface InFlightNumbers extends PathNumbers {
+export interface InFlightNumbers {
   readonly slots: number;
   readonly windowMs: number;
   /** `ANONYMOUS` for none. */
   readonly holder: number;
-  readonly threshold: number;
-  readonly depth: number;
-  readonly spare: number;
-  readonly children: number[];
 }
 
-function numbers(limit: InFlightLimit, _nowMs: number, claim: Claim | undefined): InFlightNumbers {
-  const [threshold = NOT_SHARED, depth = 0, spare = 0, ...children] = sharingArgs(limit, claim ?? {});
-  const holder = claimHolder(claim);
-  return { slots: windowSize(limit), windowMs: limit.windowMs, holder, threshold, depth, spare, children };
-}
+const numbers = (limit: InFlightLimit, _nowMs: number, claim: Claim | undefined): InFlightNumbers => ({
+  slots: windowSize(limit),
+  windowMs: limit.windowMs,
+  holder: claimHolder(claim),
+});
 
 export interface Holds extends HoldList {
   /** The sum of the slots that have expired since the last step that took or released some. */
   expired: number;
 }
 
-const sizeOf = (limit: InFlightNumbers): number => (limit.threshold === NOT_SHARED ? 3 : SHARED_SIZE);
-
 export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
-  const size = sizeOf(limit);
+  return openHolds(limit, list, HOLD_SIZE, nowMs);
+}
+
+/** Prepares a list of holds for steps. */
+export function openHolds(limit: InFlightNumbers, list: number[], size: number, nowMs: number): Holds {
   const length = list.length;
   const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
   let live = isForgotten ? length : 0;
@@ -98,8 +84,7 @@ export function open(limit: InFlightNumbers, list: number[], nowMs: number): Hol
 
 /**
  * Requests in flight: slots that are taken until they are released or their ttl is over.
- * State: for each hold its holder, its number of slots, and when it expires (ms since the epoch); sorted by expiry. If
- * children share the slots, also the children of its request: see slot-share.ts.
+ * State: for each hold its holder, its number of slots, and when it expires (ms since the epoch); sorted by expiry.
  * Report: slots held before and after the step, when the last of them expires, when the requested slots will be free at
  * the latest, the number of slots that have expired since the last step that took or released some, when the first of
  * them expires.
@@ -114,27 +99,14 @@ export function open(limit: InFlightNumbers, list: number[], nowMs: number): Hol
  * @param charge  false to leave the counter unchanged and only return the outcome
  */
 export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step {
-  const size = sizeOf(limit);
-  const holder = limit.holder;
   const before = holds.held;
   const expired = holds.expired;
-  const place = holder === ANONYMOUS ? -1 : searchHold(holds, size, holder);
-  const own = place < 0 ? 0 : (holds[place + 1] ?? 0);
+  const own = slotsOf(holds, HOLD_SIZE, limit.holder);
   const requested = hitsToFit(hits);
-  const isHeld = hits < 0 || requested <= own;
-  const isShared = limit.threshold !== NOT_SHARED;
-  const judgement = isShared && !isHeld ? judgeSlots(limit, holds, requested - own) : ACCEPTED;
-  const accepted = isHeld || (isShared ? judgement[0] === 0 : before - own + requested <= limit.slots);
-  if (charge && hits !== 0) {
-    holds.dropped = holds.live;
-    holds.expired = 0;
-    if (hits < 0) release(holds, size, holder, -hits);
-    const slots = Math.min(hits, MAX_COUNT - (before - own));
-    if (slots > 0 && (charge === 'regardless' || accepted || holder === ANONYMOUS)) take(limit, holds, nowMs, slots);
-    if (isShared) markCall(limit, holds, judgement, nowMs);
-    if (isShared && accepted && !isHeld) stopWaiting(limit, holds);
-  }
-  return finishStep(limit, holds, nowMs, before, accepted, requested, expired, judgement);
+  const accepted = hits < 0 || requested <= own || before - own + requested <= limit.slots;
+  if (charge && hits !== 0) changeSlots(limit, holds, HOLD_SIZE, nowMs, hits, own, charge === 'regardless' || accepted);
+  const report = reportSlots(limit, holds, HOLD_SIZE, nowMs, before, accepted, requested, expired);
+  return { accepted, state: holds, ttlMs: keptMs(limit, holds, HOLD_SIZE, nowMs), report };
 }
 
 /** What other kinds of limits call whose holds are the list: the first call opens it. */
@@ -152,15 +124,44 @@ export const refundSlots = (
 const openOnce = (limit: InFlightNumbers, holds: Holds, nowMs: number): Holds =>
   holds.searches === undefined ? open(limit, holds, nowMs) : holds;
 
-function judgeSlots(limit: InFlightNumbers, holds: Holds, wanted: number): Judgement {
-  const shared = openSlots(limit, holds, wanted);
-  return judge(shared.levels, wanted, shared.floor);
+/** The slots of a holder that has an id; else 0. */
+export function slotsOf(holds: Holds, size: number, holder: number): number {
+  const place = holder === ANONYMOUS ? -1 : searchHold(holds, size, holder);
+  return place < 0 ? 0 : (holds[place + 1] ?? 0);
+}
+
+/**
+ * Takes or releases slots.
+ *
+ * @param own      slots that the holder has
+ * @param isTaken  slots are taken; without a holder they always are
+ * @returns the index of the hold, whose further numbers are to be set; -1 if it is none, or has them
+ */
+export function changeSlots(
+  limit: InFlightNumbers,
+  holds: Holds,
+  size: number,
+  nowMs: number,
+  hits: number,
+  own: number,
+  isTaken: boolean,
+): number {
+  const slots = Math.min(hits, MAX_COUNT - (holds.held - own));
+  holds.dropped = holds.live;
+  holds.expired = 0;
+  if (hits < 0) release(holds, size, limit.holder, -hits);
+  return slots > 0 && (isTaken || limit.holder === ANONYMOUS) ? take(limit, holds, size, nowMs, slots) : -1;
 }
 
 /** Only slots that were taken at exactly that time, and not renewed since, come back. */
 export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
-  const size = sizeOf(limit);
   const before = holds.held;
+  takeBack(limit, holds, HOLD_SIZE, hits, chargedAtMs);
+  const report = reportSlots(limit, holds, HOLD_SIZE, nowMs, before, true, 1, 0);
+  return { accepted: true, state: holds, ttlMs: keptMs(limit, holds, HOLD_SIZE, nowMs), report };
+}
+
+export function takeBack(limit: InFlightNumbers, holds: Holds, size: number, hits: number, chargedAtMs: number): void {
   const length = holds.length;
   const untilMs = expiresAtMs(limit, chargedAtMs);
   holds.dropped = holds.live;
@@ -168,26 +169,25 @@ export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits
   for (let at = holds.live; at < length; at += size) {
     const held = holds[at + 1] ?? 0;
     if (holds[at] === limit.holder && holds[at + 2] === untilMs && held > 0) {
-      holds.held = before - Math.min(held, hits);
+      holds.held -= Math.min(held, hits);
       if (held > hits) holds[at + 1] = held - hits;
       else removeHold(holds, size, at);
       break;
     }
   }
-  return finishStep(limit, holds, nowMs, before, true, 1, 0, ACCEPTED);
 }
 
-function finishStep(
+/** The report of a step: see `step`. @param before  slots held before it. @param expired  before it */
+export function reportSlots(
   limit: InFlightNumbers,
   holds: Holds,
+  size: number,
   nowMs: number,
   before: number,
   accepted: boolean,
   requested: number,
   expired: number,
-  judgement: Judgement,
-): Step {
-  const size = sizeOf(limit);
+): number[] {
   const live = holds.live;
   const held = holds.held;
   let first = live; // of those with slots
@@ -195,13 +195,14 @@ function finishStep(
   while (holds[first + 1] === 0) first += size;
   while (last >= live && holds[last + 1] === 0) last -= size;
   const lastMs = last >= live ? (holds[last + 2] ?? 0) : nowMs;
-  // one ttl beyond the last hold, so that expired holds are reported
-  const isEmpty = holds.length <= holds.dropped;
-  const ttlMs = isEmpty ? 0 : (holds[holds.length - size + 2] ?? 0) + limit.windowMs - nowMs;
-  const excess = Math.max(held + requested - limit.slots, judgement[0] === 0 ? 0 : 1);
-  const report = [before, held, lastMs, freeAtMs(holds, size, excess), expired, holds[first + 2] ?? 0];
-  if (limit.threshold !== NOT_SHARED) reportShare(limit, holds, judgement, report);
-  return { accepted, state: holds, ttlMs, report };
+  const excess = Math.max(held + requested - limit.slots, accepted ? 0 : 1);
+  return [before, held, lastMs, freeAtMs(holds, size, excess), expired, holds[first + 2] ?? 0];
+}
+
+/** How long the list is kept: a ttl beyond the last hold, so that expired holds are reported; 0 if it is empty. */
+export function keptMs(limit: InFlightNumbers, holds: Holds, size: number, nowMs: number): number {
+  if (holds.length <= holds.dropped) return 0;
+  return (holds[holds.length - size + 2] ?? 0) + limit.windowMs - nowMs;
 }
 
 /** When slots that are taken now expire unless they are released. */
@@ -211,12 +212,11 @@ function expiresAtMs(limit: InFlightNumbers, nowMs: number): number {
   return Math.ceil((nowMs + limit.windowMs) / partMs) * partMs;
 }
 
-/** A holder has the number of slots that it requested last. */
-function take(limit: InFlightNumbers, holds: Holds, nowMs: number, slots: number): void {
-  const size = sizeOf(limit);
+/** A holder has the number of slots that it requested last. @returns the index of the hold; -1 if they joined one */
+function take(limit: InFlightNumbers, holds: Holds, size: number, nowMs: number, slots: number): number {
   const holder = limit.holder;
   let untilMs = expiresAtMs(limit, nowMs);
-  if (holder === ANONYMOUS && joinLast(holds, size, untilMs, slots)) return;
+  if (holder === ANONYMOUS && joinLast(holds, size, untilMs, slots)) return -1;
   if (holder !== ANONYMOUS) {
     const place = searchHold(holds, size, holder);
     if (place >= 0) {
@@ -225,9 +225,8 @@ function take(limit: InFlightNumbers, holds: Holds, nowMs: number, slots: number
       removeHold(holds, size, place);
     }
   }
-  const place = insertHold(holds, size, holder, slots, untilMs);
-  for (let at = 3; at < size; at++) holds[place + at] = at - 3 < limit.depth ? (limit.children[4 * (at - 3)] ?? 0) : 0;
   holds.held += slots;
+  return insertHold(holds, size, holder, slots, untilMs);
 }
 
 /**
@@ -275,28 +274,58 @@ function freeAtMs(holds: Holds, size: number, excess: number): number {
   return 0;
 }
 
-/** Slots of a holder that has an id. */
-function countSlots(holds: State, holder: number, size: number): number {
-  const at = findHold(holder, holds, size);
-  return at === undefined ? 0 : (holds[at + 1] ?? 0);
+/** Slots of a holder that has an id, among the holds of a state. */
+export function ownSlots(holder: number, holds: State | undefined, nowMs: number, size: number): number {
+  if (holder === ANONYMOUS || !holds) return 0;
+  const at = holds.findIndex((one, at) => at % size === 0 && one === holder && (holds[at + 2] ?? 0) > nowMs);
+  return at < 0 ? 0 : (holds[at + 1] ?? 0);
 }
 
-/** Slots of a holder. @param limit  whose counter has these holds */
-export const ownSlots = (limit: Partial<Sharing>, holder: number, holds: State | undefined, nowMs: number): number => {
-  const size = holdSize(limit);
-  return holder === ANONYMOUS || !holds ? 0 : countSlots(holds.slice(firstAfter(nowMs, holds, size)), holder, size);
-};
+/** What all limits on requests in flight answer. */
+export const slotted = {
+  counts: 'slots',
+  notARate: 'in_flight limits requests in flight, not a rate',
+  words: ({ requestsPerUnit, windowMs }) =>
+    `${requestsPerUnit} in flight for up to ${windowMs % 1_000 === 0 ? `${windowMs / 1_000} s` : `${windowMs} ms`}`,
+  hasHolders: true,
+  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
+  standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
+} as const satisfies Partial<Counting>;
 
-export const NOT_A_RATE = 'in_flight limits requests in flight, not a rate';
+/** The decision of a step, from its report. @param most  slots that a request can have */
+export function describeSlots(
+  limit: AnyLimit,
+  [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0]: State,
+  nowMs: number,
+  outcome: Outcome,
+  { claim, most = windowSize(limit) }: { readonly claim: Claim | undefined; readonly most?: number },
+): Decision & Pick<Reports, 'holds'> {
+  const { hits, accepted } = outcome;
+  const fits = hitsToFit(hits) <= most;
+  return {
+    code: accepted ? 'OK' : 'OVER_LIMIT',
+    hitsBefore,
+    limitRemaining: Math.max(limit.requestsPerUnit - held, 0),
+    durationUntilResetMs: Math.max(lastMs - nowMs, 0),
+    retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
+    repeatAfterMs: claimHolder(claim) === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
+    delayMs: 0,
+    soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
+    holds: {
+      held,
+      oldestMs: held > 0 ? Math.max(nowMs - (firstMs - limit.windowMs), 0) : 0,
+      expired: outcome.charged && hits !== 0 ? expired : 0,
+    },
+  };
+}
 
-export const inFlightWords = ({ requestsPerUnit, windowMs }: AnyLimit): string =>
-  `${requestsPerUnit} in flight for up to ${windowMs % 1_000 === 0 ? `${windowMs / 1_000} s` : `${windowMs} ms`}`;
+/** Maximum number of holds in a state. */
+export const mostHolds = (limit: AnyLimit, claim: Claim | undefined): number =>
+  claimHolder(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS);
 
 /** The row of requests in flight. */
 export const inFlight: NamedCounting<InFlightLimit> = {
-  counts: 'slots',
-  notARate: NOT_A_RATE,
-  words: inFlightWords,
+  ...slotted,
   keys: ['ttl', 'share'],
   parse(numbers, { hasId, report }) {
     const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight' } as const; // another ttl, the same slots
@@ -307,50 +336,19 @@ export const inFlight: NamedCounting<InFlightLimit> = {
       `in_flight with ids has at most ${MAX_HELD_SLOTS} slots (soft ones included), got ${slots}; without not_counted: hold it may have more`,
     );
   },
-  write: (limit) => [`ttl: ${limit.windowMs}ms`, ...writeSharing(limit)],
-  list: (limit) => ({ ttl_ms: limit.windowMs, ...listSharing(limit) }),
+  write: (limit) => [`ttl: ${limit.windowMs}ms`],
+  list: (limit) => ({ ttl_ms: limit.windowMs }),
   capacity: windowed.capacity,
   longestMemoryMs: windowed.longestMemoryMs,
-  hasHolders: true,
-  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
   account(limit, state, nowMs, claim) {
     const { hitsBefore } = peek(inFlight, limit, state, nowMs, claim);
-    const used = hitsBefore - ownSlots(limit, claimHolder(claim), state, nowMs); // own slots are not counted twice
+    const used = hitsBefore - ownSlots(claimHolder(claim), state, nowMs, HOLD_SIZE); // own slots are not counted twice
     return { terms: [String(used)], used };
   },
-  isActiveChild: (state, nowMs, child) => hasMark(state ?? [], child, nowMs),
-  standsAlone: (_limit, hits, claim) => hits < 0 || claimHolder(claim) === ANONYMOUS,
   ...steppedOpen({ compiled: compiled.in_flight, numbers, open, step, refund }),
-  describe(limit, report, nowMs, outcome, claim) {
-    const [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0, ...share] = report;
-    const [reason = 0, level = 0, used = 0, borrowed = 0, left = 0, heldForOthers = 0, room = 0] = share;
-    const { hits, accepted } = outcome;
-    const ceilings = limit.path?.map(({ ceiling }) => ceiling || windowSize(limit)) ?? [];
-    const fits = hitsToFit(hits) <= Math.min(windowSize(limit), ...ceilings);
-    return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore,
-      limitRemaining: limit.path ? room : Math.max(limit.requestsPerUnit - held, 0),
-      durationUntilResetMs: Math.max(lastMs - nowMs, 0),
-      retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
-      repeatAfterMs: claimHolder(claim) === ANONYMOUS ? repeatWait(outcome, freeMs - nowMs) : undefined,
-      delayMs: 0,
-      soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
-      holds: {
-        held,
-        oldestMs: held > 0 ? Math.max(nowMs - (firstMs - limit.windowMs), 0) : 0,
-        expired: outcome.charged && hits !== 0 ? expired : 0,
-      },
-      ...(limit.path && {
-        share: { reason: shareReasons[reason] ?? 'passed', level, used, borrowed, unspent: left, held: heldForOthers },
-      }),
-    };
-  },
+  describe: (limit, report, nowMs, outcome, claim) => describeSlots(limit, report, nowMs, outcome, { claim }),
   state: {
-    longest: (limit, claim) => {
-      const holds = claimHolder(claim) === ANONYMOUS ? PARTS + 1 : Math.min(windowSize(limit), MAX_HELD_SLOTS);
-      return holdSize(limit) * (limit.path ? holds + MAX_WAITING : holds);
-    },
+    longest: (limit, claim) => HOLD_SIZE * mostHolds(limit, claim),
     keepsEntries: true,
   },
 };

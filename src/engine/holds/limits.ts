@@ -4,10 +4,10 @@ import type { AnyLimit, State } from '../algorithms/limit.ts';
 import { allocation } from './allocation.ts';
 import type { Claim } from './claim.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
-import { type FairShareLimit, fairShare, type Sharing } from './fair-share.ts';
 import { inFlight } from './in-flight.ts';
 import type { Reports } from './reports.ts';
 import { type ReservationLimit, reservation } from './reservation.ts';
+import type { Sharing } from './sharing.ts';
 
 /** The rows that rules name; another key of a rule selects each of the others. */
 const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Readonly<Record<string, NamedCounting>>;
@@ -16,7 +16,6 @@ const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Reado
 const rows = {
   ...named,
   reservation,
-  fair_share: fairShare,
   ...otherKinds,
 } satisfies Readonly<Record<string, Counting>>;
 
@@ -73,12 +72,10 @@ export function unitOfNamed(written: string | undefined): ReturnType<typeof unit
 }
 
 /** Whether the limit is on requests in flight: a number of slots, or an estimated one. */
-export const limitsInFlight = (limit: Limit): limit is Exclude<Shareable, FairShareLimit> => unitOf(limit) === 'slots';
-
-type Shareable = Extract<Limit, Partial<Sharing>>;
+export const limitsInFlight = (limit: Limit): boolean => unitOf(limit) === 'slots';
 
 /** A limit on a rate or on slots that children share. */
-export type SharedLimit = Shareable & Sharing;
+export type SharedLimit = Limit & Sharing;
 
 export const isShared = (limit: Limit): limit is SharedLimit => 'path' in limit;
 

@@ -182,7 +182,7 @@ export function step(limit: ReservationNumbers, list: Reservations, nowMs: numbe
   const own = lapse(limit, list, nowMs, charge);
   const next: Step = stepInner(limit, own.inner, nowMs, hits, charge);
   keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
-  return finishStep(limit, own, nowMs, charge, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, own, nowMs, charge, true, GIVEN_BACK, 0, 0, 0, 0, 0);
 }
 
 /** Takes back a commit's hits, or a reservation. What has lapsed is left to the next step. */
@@ -203,7 +203,7 @@ export function refund(
     const next: Step = stepInner(limit, list.inner, nowMs, 0, false);
     keepInner(limit, list, next.state, next.ttlMs, next.report ?? next.state);
   }
-  return finishStep(limit, list, nowMs, false, true, [GIVEN_BACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, list, nowMs, false, true, GIVEN_BACK, 0, 0, 0, 0, 0);
 }
 
 function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
@@ -221,13 +221,12 @@ function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, h
     const alone: Step = stepInner(limit, inner, nowMs, Math.min(required, MAX_COUNT), false);
     if (!alone.accepted) {
       keepInner(limit, own, alone.state, alone.ttlMs, alone.report ?? alone.state);
-      return finishStep(limit, own, nowMs, charge, false, [REFUSED_ALONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+      return finishStep(limit, own, nowMs, charge, false, REFUSED_ALONE, 0, 0, 0, 0, 0);
     }
     let freeMs = freeAtMs(limit, own, inner, nowMs, required, place, ownHits);
     if (isFull) freeMs = Math.max(freeMs, own[own.live + 2] ?? 0); // the first to expire
     keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
-    const refused = isFull ? FULL : REFUSED;
-    return finishStep(limit, own, nowMs, charge, false, [refused, 0, 0, 0, 0, 0, 0, 0, freeMs, 0, 0, 0]);
+    return finishStep(limit, own, nowMs, charge, false, isFull ? FULL : REFUSED, 0, 0, 0, freeMs, 0);
   }
   keepInner(limit, own, now.state, now.ttlMs, now.report ?? now.state);
   const event = hits === 0 ? PEEKED : RESERVED;
@@ -236,7 +235,7 @@ function reserve(limit: ReservationNumbers, list: Reservations, nowMs: number, h
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, hits, untilMs, Math.max(nowMs, startMs), nowMs);
   }
-  return finishStep(limit, own, nowMs, charge, true, [event, hits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  return finishStep(limit, own, nowMs, charge, true, event, hits, 0, 0, 0, 0);
 }
 
 function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hits: number, charge: Charge): Step {
@@ -260,21 +259,8 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, 0, nowMs, nowMs, nowMs);
   }
-  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0; // counted as used when it lapsed
-  return finishStep(limit, own, nowMs, charge, true, [
-    event,
-    reserved,
-    charged,
-    overrun,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    -corrected,
-  ]);
+  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0;
+  return finishStep(limit, own, nowMs, charge, true, event, reserved, charged, overrun, 0, corrected);
 }
 
 /** Whether a reservation that lapsed at this time counts in the counter. */
@@ -350,25 +336,29 @@ function keepInner(limit: ReservationNumbers, list: Reservations, state: State, 
   list.startMs = windowStartIn(limit, state);
 }
 
-/** @param report  event, hits reserved, charged and overrun; when hits become free; the usage besides those charged */
+/** @param freeMs  when the hits can be reserved. @param corrected  hits that were counted as used when they lapsed */
 function finishStep(
   limit: ReservationNumbers,
   list: Reservations,
   nowMs: number,
   charge: Charge,
   accepted: boolean,
-  report: number[],
+  event: number,
+  reserved: number,
+  charged: number,
+  overrun: number,
+  freeMs: number,
+  corrected: number,
 ): Step {
   sumHolds(list, nowMs, list.startMs);
   if (list.lastMs === UNKNOWN_MS) findEnds(list, nowMs, list.startMs);
-  report[4] = list.held;
-  report[5] = list.count;
-  report[6] = list.firstMadeMs;
-  report[7] = list.lastMs;
-  const usage = (report[2] ?? 0) + (report[11] ?? 0) + (limit.chargesLapsed === 1 ? list.lapsed : 0);
-  report[9] = charge ? list.lapsed : 0;
-  report[10] = charge ? list.lapses : 0;
-  report[11] = charge ? usage : 0;
+  const madeMs = list.firstMadeMs;
+  const report = [event, reserved, charged, overrun, list.held, list.count, madeMs, list.lastMs, freeMs, 0, 0, 0];
+  if (charge) {
+    report[9] = list.lapsed;
+    report[10] = list.lapses;
+    report[11] = charged - corrected + (limit.chargesLapsed === 1 ? list.lapsed : 0);
+  }
   const inner = list.innerReport;
   const count = inner.length;
   for (let at = 0; at < count; at++) report[OWN_NUMBERS + at] = inner[at] ?? 0;

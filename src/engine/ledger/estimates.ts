@@ -44,10 +44,8 @@ export function createEstimates(): Estimates {
       known.delete(key);
       known.set(key, samples);
       if (known.size <= MAX_COUNTERS) return;
-      for (const oldest of known.keys()) {
-        known.delete(oldest);
-        break;
-      }
+      const [oldest = key] = known.keys();
+      known.delete(oldest);
     },
   };
 }

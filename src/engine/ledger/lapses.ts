@@ -1,4 +1,4 @@
-import type { Monotonic } from '../../base/clock.ts';
+import type { every, Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
 import type { Operation, Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece } from '../backends/key.ts';
@@ -22,8 +22,7 @@ export interface Lapse {
 interface LapsesOptions {
   readonly monotonicMs: Monotonic;
   readonly run: (operations: readonly Operation[], how: RunOptions) => Eventual<Replies>;
-  /** Calls the function repeatedly, until the returned function is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly every: typeof every;
 }
 
 interface OpenCounter {

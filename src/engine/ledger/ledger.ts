@@ -1,4 +1,4 @@
-import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Clock, every, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
 import type { LimitPolicy, Spend, State } from '../algorithms/limit.ts';
 import {
@@ -19,7 +19,7 @@ import { createDebit, type Debit, type Entries, type KeptForCounters, type Ledge
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
 import { Lapses } from './lapses.ts';
-import { isLeased, Leases, type LeasesOptions } from './lease.ts';
+import { isLeased, type Leases, type OpenLeases } from './leases.ts';
 import { type Backends, LedgerBackends } from './ledger-backends.ts';
 import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
@@ -33,12 +33,11 @@ interface LedgerOptions {
   readonly denyCacheBytes: number;
   /** Whether known refusals hold while the backends do not answer, whatever the policies of limits. Default: true. */
   readonly keepsRefusals?: boolean | undefined;
-  /** Bounds of leases; absent if nothing is leased. */
-  readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
+  /** Opens leases; absent if nothing is leased. */
+  readonly leases?: OpenLeases | undefined;
   /** Bounds of local counts; absent if hits that the backends cannot count get no answer. */
   readonly local?: Pick<DebtsOptions, 'maxCounters' | 'maxBytes' | 'instances'> | undefined;
-  /** Calls the function repeatedly, until the returned function is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
+  readonly every: typeof every;
 }
 
 /** Runs a backend call under observation. */
@@ -52,18 +51,9 @@ export interface StoreMeter {
   end(operations: readonly Operation[], stop: () => number): void;
 }
 
-/** What a ledger owns. */
-interface Parts {
-  readonly remembered: Refusals | undefined;
-  readonly leases: Leases | undefined;
-  readonly debts: Debts | undefined;
-  readonly pendingCommits: PendingCommits | undefined;
-}
-
-/** The initial parts of a copy, in place of those that the options describe. */
+/** What a copy remembers, in place of what the options describe. */
 interface Copied {
   readonly refusals: Refusals | undefined;
-  leases(run: LeasesOptions['run']): Leases | undefined;
   debts(backendOf: DebtsOptions['backendOf']): Debts | undefined;
 }
 
@@ -114,62 +104,41 @@ export class Ledger {
   readonly #keepsRefusals: boolean;
   /** Everything that must be dropped when a counter is reset. */
   readonly #kept: readonly KeptForCounters[];
-  readonly #stops: (() => void)[] = [];
+  #stop: (() => void) | undefined;
   #trace: Trace | undefined;
   #meter: StoreMeter | undefined;
 
   constructor(backends: Backends, options: LedgerOptions, copied?: Copied) {
     this.#backends = new LedgerBackends(backends);
     this.#options = options;
-    const { denyCacheBytes, keepsRefusals = true } = options;
-    this.#keepsRefusals = keepsRefusals;
-    const { remembered, leases, debts, pendingCommits } = copied ? this.#copies(copied) : this.#fresh();
-    this.#remembered = remembered;
-    this.refusals = denyCacheBytes > 0 ? remembered : undefined;
-    this.leases = leases;
-    this.#debts = debts;
-    this.pendingCommits = pendingCommits;
-    this.#policies = debts && new FailurePolicies({ debts, remembered, keepsRefusals });
-    this.lapses = copied ? undefined : new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
-    this.#kept = [leases, remembered, debts, pendingCommits, this.lapses].filter((one) => one !== undefined);
-    if (copied) return;
-    if (this.refusals || leases) this.#listen();
-    if (keepsRefusals && this.#policies) this.#backends.recallWith(this.#recallQueued);
-    this.#startTimers();
-  }
-
-  #fresh(): Parts {
-    const { monotonicMs, denyCacheBytes, leases, local } = this.#options;
+    const { monotonicMs, every, denyCacheBytes, keepsRefusals = true, local } = options;
     const isLive = (): boolean => this.#backends.isLive();
-    const isLocalCache = denyCacheBytes > 0;
-    const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
-    return {
-      remembered: isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined,
-      leases: leases && new Leases({ monotonicMs, ...leases, run: this.#runOne, isLive }),
-      debts: local && new Debts({ ...this.#options, ...local, backendOf: this.#backendOf }),
-      pendingCommits:
-        local && new PendingCommits({ monotonicMs, run: (commits, how) => this.#backends.run(commits, how) }),
-    };
+    const backendOf = (debit: Pick<Debit, 'limit'>): Backend => this.#backends.of(debit);
+    this.#keepsRefusals = keepsRefusals;
+    this.leases = options.leases?.({ monotonicMs, every, run: this.#runOne, isLive });
+    this.#remembered = copied ? copied.refusals : createRefusals(options, isLive);
+    this.refusals = denyCacheBytes > 0 ? this.#remembered : undefined;
+    const debts = copied ? copied.debts(backendOf) : local && new Debts({ ...options, ...local, backendOf });
+    this.#debts = debts;
+    this.#policies = debts && new FailurePolicies({ debts, remembered: this.#remembered, keepsRefusals });
+    if (!copied) {
+      this.lapses = new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
+      if (local)
+        this.pendingCommits = new PendingCommits({ monotonicMs, run: (all, how) => this.#backends.run(all, how) });
+      if (this.refusals || this.leases) this.#listen();
+      if (local) this.#serveOutages();
+    }
+    const kept = [this.leases, this.#remembered, this.#debts, this.pendingCommits, this.lapses];
+    this.#kept = kept.filter((one) => one !== undefined);
   }
 
-  #copies({ refusals, leases, debts }: Copied): Parts {
-    return {
-      remembered: refusals,
-      leases: leases(this.#runOne),
-      debts: debts(this.#backendOf),
-      pendingCommits: undefined,
-    };
-  }
-
-  #startTimers(): void {
-    const { every, leases: leased, local } = this.#options;
-    if (leased) this.#stops.push(every(leased.idleMs, () => this.leases?.giveBackIdle()));
-    if (!local) return;
-    const settle = (): void => {
+  /** Recalls refusals of requests that wait for a silent backend, and settles what it could not count. */
+  #serveOutages(): void {
+    if (this.#keepsRefusals) this.#backends.recallWith(this.#recallQueued);
+    this.#stop = this.#options.every(SETTLE_INTERVAL_MS, () => {
       void this.#debts?.settle();
       void this.pendingCommits?.send();
-    };
-    this.#stops.push(every(SETTLE_INTERVAL_MS, settle));
+    });
   }
 
   /** The scope of an atomic step. */
@@ -245,10 +214,12 @@ export class Ledger {
     const keys = request.map(({ key }) => key);
     const copied: Copied = {
       refusals: this.#remembered?.copyCounters(keys),
-      leases: (run) => this.leases?.copyCounters(keys, run),
       debts: (backendOf) => this.#debts?.copyCounters(request, backendOf),
     };
-    const ledger = new Ledger({ main: ofMain.backend, perSecond: ofPerSecond?.backend }, this.#options, copied);
+    const { leases } = this;
+    const copyLeases: OpenLeases | undefined = leases && (({ run }) => leases.copyCounters(keys, run));
+    const backends = { main: ofMain.backend, perSecond: ofPerSecond?.backend };
+    const ledger = new Ledger(backends, { ...this.#options, leases: copyLeases }, copied);
     const forkFor = (debit: Pick<Debit, 'limit'>) =>
       this.#backends.of(debit) === main ? ofMain : (ofPerSecond ?? ofMain);
     return {
@@ -279,7 +250,7 @@ export class Ledger {
   }
 
   async close(): Promise<void> {
-    for (const stop of this.#stops) stop();
+    this.#stop?.();
     this.lapses?.close();
     await Promise.all([this.leases?.close(), this.#debts?.close(), this.pendingCommits?.close()]);
     await this.#backends.close();
@@ -300,13 +271,17 @@ export class Ledger {
     let known: (LedgerEntry | undefined)[] | undefined;
     for (let at = 0; at < request.length; at++) {
       const debit = request[at] as Debit; // in range
-      const mayLease = how.spend === 'each' && isLeased(debit) && this.leases !== undefined;
-      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.#findRefusal(debit, how);
-      if (!mayLease && decision === undefined) continue;
+      const leases = this.#leasesFor(debit, how);
+      const decision = leases?.spend(debit) ?? this.#findRefusal(debit, how);
+      if (!leases && decision === undefined) continue;
       known ??= new Array<LedgerEntry | undefined>(request.length).fill(undefined);
       known[at] = decision;
     }
     return known;
+  }
+
+  #leasesFor(debit: Debit, { spend }: RunOptions): Leases | undefined {
+    return spend === 'each' && isLeased(debit) ? this.leases : undefined;
   }
 
   /**
@@ -345,18 +320,16 @@ export class Ledger {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const requested = isRefused ? request.map(asPeek) : request;
     const chooseSource = (debit: Debit, at: number) =>
-      known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
+      known[at] ? 'memory' : (this.#leasesFor(debit, how) ?? 'backends');
     return scatter(requested, chooseSource, (source, debits, at): Eventual<Entries> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
-      return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
+      return Promise.all(debits.map((debit) => source.answer(debit, how.timeoutMs)));
     });
   }
 
   readonly #runOne = (operation: Operation, how: RunOptions): Eventual<Reply> =>
     after(this.#ask([operation], how), ([reply = noReply]) => reply);
-
-  readonly #backendOf = (debit: Pick<Debit, 'limit'>): Backend => this.#backends.of(debit);
 
   /**
    * Runs operations on the backends of their counters. Holders of cached refusals are notified of changes that may have
@@ -417,6 +390,15 @@ export class Ledger {
   }
 }
 
+function createRefusals(
+  { monotonicMs, denyCacheBytes, local }: LedgerOptions,
+  isLive: () => boolean,
+): Refusals | undefined {
+  const isLocalCache = denyCacheBytes > 0;
+  const maxBytes = isLocalCache ? denyCacheBytes : RECALLED_BYTES;
+  return isLocalCache || local ? new Refusals({ monotonicMs, maxBytes, isLive, isLocalCache }) : undefined;
+}
+
 /** Whether a remembered refusal may be outdated afterwards. */
 const mayMakeRoom = ({ kind, limit }: Operation): boolean =>
   (kind === 'give_back' || kind === 'refund') && !hasHolders(limit); // else none is remembered
@@ -433,7 +415,6 @@ const noTime: Unavailable = {
 const silence: Unavailable = { code: 'UNAVAILABLE', reason: 'the store has been silent for longer than usual' };
 const inSilence = (): Unavailable => silence;
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
-const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
 
 const isDefined = (entry: LedgerEntry | undefined): entry is LedgerEntry => entry !== undefined;
 

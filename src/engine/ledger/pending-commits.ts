@@ -103,7 +103,7 @@ export class PendingCommits implements KeptForCounters {
   async #sendAll(): Promise<void> {
     for (;;) {
       this.#expire();
-      const slice = this.#first(SLICE);
+      const slice = [...this.#line].slice(0, SLICE);
       if (slice.length === 0) return;
       const replies = await this.#options.run(
         slice.map(({ debit }) => debit),
@@ -123,15 +123,6 @@ export class PendingCommits implements KeptForCounters {
       }
       if (!isWhole) return;
     }
-  }
-
-  #first(count: number): readonly PendingCommit[] {
-    const first: PendingCommit[] = [];
-    for (const commit of this.#line) {
-      if (first.length === count) break;
-      first.push(commit);
-    }
-    return first;
   }
 
   #expire(): void {

@@ -228,7 +228,7 @@ export class Refusals implements KeptForCounters {
 }
 
 /** The limit of a counter, without the rule that watches its blocks. */
-const counted = (limit: Limit): Limit => ({ ...limit, above: 0 });
+const counted = ({ above: _, ...limit }: Limit): Limit => limit as Limit; // one of the same kind
 
 const refusalBytes = (key: CounterKey): number => ENTRY_BYTES + key.length;
 

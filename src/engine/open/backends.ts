@@ -26,8 +26,6 @@ export async function openBackends(options: CounterOptions, context: BackendCont
       memory: main,
       usage: usage && [usage],
       description: `in memory, at most ${bounds.maxCounters}`,
-      openShares: async (terms, maxBytes) =>
-        new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),
     };
   }
   if ('redis' in store) {

@@ -1,15 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
-import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { watchLateness } from '../backends/lateness.ts';
+import { awaitReady } from '../backends/within.ts';
+import { LedgerBackends } from '../ledger/ledger-backends.ts';
 import type { StoreLimitation } from '../rules/compile/fit.ts';
 import { openBackends } from './backends.ts';
 import type { CounterOptions } from './options.ts';
-
-/** How long rules wait for the store. */
-const MAX_WAIT_MS = 1_000;
-const POLL_MS = 5;
 
 type TimedOptions = CounterOptions & { readonly clock: Clock };
 
@@ -39,15 +35,14 @@ async function ask(options: TimedOptions): Promise<{ readonly reason: string | u
   const { clock, monotonicMs = processMonotonicMs } = options;
   const lateness = watchLateness(monotonicMs);
   const context = { clock, monotonicMs, breakers: new Breakers(monotonicMs), lateness, onStoreEvent: () => {} };
-  const all: Backend[] = [];
+  let backends: LedgerBackends | undefined;
   try {
-    const { backends } = await openBackends({ ...options, usage: false }, context);
-    all.push(backends.main, ...(backends.perSecond ? [backends.perSecond] : []));
-    const areReady = (): boolean => all.every((backend) => backend.health().ready);
-    for (let waitedMs = 0; !areReady() && waitedMs < MAX_WAIT_MS; waitedMs += POLL_MS) await sleep(POLL_MS);
-    return areReady() ? { reason: all.flatMap((backend) => backend.limitation?.() ?? [])[0] } : undefined;
+    backends = new LedgerBackends((await openBackends({ ...options, usage: false }, context)).backends);
+    await awaitReady(backends);
+    const [reason] = backends.all.flatMap((backend) => backend.limitation?.() ?? []);
+    return backends.health().ready ? { reason } : undefined;
   } finally {
     lateness.close();
-    for (const backend of all) await backend.close();
+    await backends?.close();
   }
 }

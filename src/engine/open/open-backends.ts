@@ -3,10 +3,9 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { watchLateness } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
+import type { RedisConnection } from '../backends/redis/connect.ts';
 import type { UsageSource } from '../backends/usage.ts';
 import type { Backends } from '../ledger/ledger-backends.ts';
-import type { ShareStore } from '../shares/share-store.ts';
-import type { ShareTerms } from '../shares/shares.ts';
 import type { StoreEvent } from './options.ts';
 
 /** The dependencies of backends. */
@@ -31,6 +30,6 @@ export interface OpenBackends {
   readonly records?: Records;
   /** The usage of the counters in each store; absent if none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
-  /** Opens the storage of shares, with a limit for this process's memory; undefined if the store has none. */
-  readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
+  /** The connection to the Redis of the counters, which is closed with its backend. */
+  readonly redis?: RedisConnection;
 }

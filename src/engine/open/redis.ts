@@ -3,10 +3,9 @@ import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../backends/redis/connect.ts';
-import { isLate, isRefusal } from '../backends/redis/probe.ts';
+import { isLate, isOfScripts, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
-import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import { RedisUsage } from '../backends/redis/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import {
@@ -19,8 +18,6 @@ import {
   redisOptions,
 } from './options.ts';
 
-/** No request waits for shares. */
-const MIN_SHARES_TIMEOUT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
 
@@ -54,7 +51,7 @@ function openRedis(
   { option, written }: { readonly option: string; readonly written: string | RedisOptions },
   options: CounterOptions,
   { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
-): Required<Pick<OpenBackends, 'description' | 'records' | 'openShares' | 'usage'>> & { readonly backend: Backend } {
+): Required<Pick<OpenBackends, 'description' | 'records' | 'redis' | 'usage'>> & { readonly backend: Backend } {
   const own = redisOptions(written, option);
   const keys = keyOptions(options);
   const server = describeAddress(own.address);
@@ -76,11 +73,11 @@ function openRedis(
     name: server,
     prefix: keys.prefix,
     atomic: atomicOfRedis(own.address, keys),
-    ...(keys.kind === 'reference' && { foreign: referenceCounters }),
     usage,
     probe: {
       keys: createCounterKeys(keys.prefix, keys),
       onProblem(reason) {
+        if (isOfScripts(reason)) return onUnavailable(reason);
         const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },
@@ -88,14 +85,10 @@ function openRedis(
       onLimited: (reason) => onStoreEvent({ kind: 'counts_windows_only', server, reason }),
     },
   });
-  const openShares: OpenBackends['openShares'] = async (terms) => {
-    const { RedisShares } = await import('../backends/redis/shares.ts');
-    return new RedisShares(redis, { terms, timeoutMs: Math.max(options.storeTimeoutMs ?? 0, MIN_SHARES_TIMEOUT_MS) });
-  };
   return {
     backend,
     description: server,
-    openShares,
+    redis,
     records: new RedisRecords(redis, keys.prefix),
     usage: usage && [usage],
   };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, every, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
+import { besideRedis } from '../../parts/stores.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { countInstances } from '../backends/instances.ts';
 import { createCounterKeys } from '../backends/key.ts';
@@ -8,14 +8,13 @@ import { createStopwatch, type Lateness, watchLateness } from '../backends/laten
 import { memoryRecords, type Records } from '../backends/records.ts';
 import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
 import { hashHolder } from '../holds/claim.ts';
-import { LEASE_IDLE_MS } from '../ledger/lease.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { openBackends } from './backends.ts';
 import type { OpenBackends } from './open-backends.ts';
 import { type CounterOptions, keyOptions, memoryBounds } from './options.ts';
 
 /** The ledger, with the store in which it counts. */
-export interface OpenStore extends Pick<OpenBackends, 'memory' | 'description' | 'openShares' | 'usage'> {
+export interface OpenStore extends Pick<OpenBackends, 'memory' | 'redis' | 'description' | 'usage'> {
   readonly ledger: Ledger;
   /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;
@@ -27,17 +26,15 @@ export interface OpenStore extends Pick<OpenBackends, 'memory' | 'description' |
   close(): Promise<void>;
 }
 
-const MAX_LEASES = 100_000;
-
 /** @throws InvalidOptions */
 export async function openStore(options: CounterOptions & { readonly clock: Clock }): Promise<OpenStore> {
   const { store = 'memory', clock, monotonicMs = processMonotonicMs, onStoreEvent = () => {} } = options;
-  const { refusalCacheBytes = 0, maxLeases = MAX_LEASES } = options;
   const breakers = new Breakers(monotonicMs);
   const lateness = watchLateness(monotonicMs);
   const context = { clock, monotonicMs, breakers, lateness, onStoreEvent };
   const { backends, records = memoryRecords(), ...opened } = await openBackends(options, context);
   const isRemote = store !== 'memory';
+  const openLeases = isRemote && 'redis' in store ? await besideRedis.leases?.() : undefined;
   const { prefix, hashTag } = keyOptions(options);
   const keys = createCounterKeys(prefix, { hashTag });
   const instance = randomUUID();
@@ -48,9 +45,9 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
     monotonicMs,
     every,
     instance,
-    denyCacheBytes: refusalCacheBytes,
+    denyCacheBytes: options.refusalCacheBytes ?? 0,
     keepsRefusals: options.keepRefusals,
-    leases: isRemote && 'redis' in store ? { maxLeases, idleMs: LEASE_IDLE_MS } : undefined,
+    leases: openLeases?.(options),
     local: instances && { ...memoryBounds(options), instances: instances.count },
   });
   const watched = [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])];
@@ -75,14 +72,4 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
       return closing;
     },
   };
-}
-
-/** How long a start waits for the store, so that the first answers are not failures. */
-const START_WAIT_MS = 1_000;
-const START_POLL_MS = 5;
-
-/** Waits briefly until the store can be reached; decisions are also possible without it. */
-export async function awaitStore({ ledger }: Pick<OpenStore, 'ledger'>, maxMs = START_WAIT_MS): Promise<void> {
-  for (let waitedMs = 0; !ledger.health().ready && waitedMs < maxMs; waitedMs += START_POLL_MS)
-    await sleep(START_POLL_MS);
 }

@@ -32,24 +32,7 @@ export interface Cost {
 }
 
 /** A queue of calls that have not been decoded. */
-export interface CallQueue {
-  readonly length: number;
-  /** Whether more calls are queued than fit in one turn. */
-  readonly isBehind: boolean;
-  /**
-   * Whether a call may run immediately, because no call is ahead of it and this turn has work left.
-   *
-   * @param estimate  upper bound for the call's work, in units
-   */
-  mayRun(estimate: number): boolean;
-  /** Whether a call queued now would run before it expires; one that would not is counted as expired. */
-  canWait(call: Pick<PendingCall, 'connection' | 'expiresAtMs'>): boolean;
-  /** Records the work of a call that ran without being queued, or further work of a running call. */
-  spend(units: number): void;
-  /** @param estimate  upper bound for the call's work, by which costly calls run after cheap ones */
-  add(call: PendingCall, estimate: number): void;
-  close(): void;
-}
+export type CallQueue = ReturnType<typeof createCallQueue>;
 
 /**
  * Work per turn of the event loop, between which the process reads its sockets and sends answers. A unit is 3 to 7 µs,
@@ -80,7 +63,7 @@ export const EXPIRY_UNITS = 1 / 4;
  * @param late   counts calls that have expired
  * @param nowMs  a monotonic clock
  */
-export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs): CallQueue {
+export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs) {
   const cheap = new FairQueue();
   const costly = new Fifo<PendingCall>();
   /** Run last, so that they do not delay costly calls. */
@@ -119,30 +102,39 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   };
 
   return {
-    get length() {
+    get length(): number {
       return length();
     },
-    get isBehind() {
+    /** Whether more calls are queued than fit in one turn. */
+    get isBehind(): boolean {
       return cheap.length >= SLICE_UNITS;
     },
-    mayRun(estimate) {
+    /**
+     * Whether a call may run immediately, because no call is ahead of it and this turn has work left.
+     *
+     * @param estimate  upper bound for the call's work, in units
+     */
+    mayRun(estimate: number): boolean {
       if (unitsLeft <= 0 || cheap.length > 0) return false;
       return estimate <= COSTLY_UNITS || (costly.length === 0 && (estimate < QUESTION_UNITS || questions.length === 0));
     },
-    canWait({ connection, expiresAtMs }) {
+    /** Whether a call queued now would run before it expires; one that would not is counted as expired. */
+    canWait({ connection, expiresAtMs }: Pick<PendingCall, 'connection' | 'expiresAtMs'>): boolean {
       const isInTime = cheap.callsBefore(connection) * pace.msPerCall <= expiresAtMs - nowMs();
       if (!isInTime && !connection.hasMuchInput) expired++;
       return isInTime;
     },
-    spend(units) {
+    /** Records the work of a call that ran without being queued, or further work of a running call. */
+    spend(units: number): void {
       unitsLeft -= units;
       awaitTurn();
     },
-    add(call, estimate) {
+    /** @param estimate  upper bound for the call's work, by which costly calls run after cheap ones */
+    add(call: PendingCall, estimate: number): void {
       (estimate <= COSTLY_UNITS ? cheap : estimate < QUESTION_UNITS ? costly : questions).add(call);
       awaitTurn();
     },
-    close() {
+    close(): void {
       isClosed = true;
       clearImmediate(turn);
     },

@@ -46,24 +46,16 @@ export function refusalHead(refusal: Failure): Buffer {
 const acceptedEncodings = ({ code }: Failure) =>
   code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];
 
-const plainFields = (problem: NotGrpc | 431) =>
-  [
-    [':status', String(problem)],
-    ['content-type', 'text/plain'],
-  ] as const;
+const plainAnswer = (problem: NotGrpc | 431, text: string, more: readonly (readonly [string, string])[] = []) => ({
+  head: encodeFields([[':status', String(problem)], ['content-type', 'text/plain'], ...more]),
+  body: ownCopy(Buffer.from(`${text}\n`)),
+});
 
-/** The heads of the plain HTTP answers to requests that are not gRPC. */
-export const plainHeads: Readonly<Record<NotGrpc | 431, Buffer>> = {
-  405: encodeFields([...plainFields(405), ['allow', 'POST']]),
-  415: encodeFields(plainFields(415)),
-  431: encodeFields(plainFields(431)),
-};
-
-/** Shared bodies, so that unread answers do not multiply their memory. */
-export const plainBodies: Readonly<Record<NotGrpc | 431, Uint8Array>> = {
-  405: ownCopy(Buffer.from('gRPC calls are POST requests\n')),
-  415: ownCopy(Buffer.from('expected content-type application/grpc\n')),
-  431: ownCopy(Buffer.from('the header fields are too large\n')),
+/** The plain HTTP answers to requests that are not gRPC; shared, so that unread ones do not multiply their memory. */
+export const plainAnswers: Readonly<Record<NotGrpc | 431, ReturnType<typeof plainAnswer>>> = {
+  405: plainAnswer(405, 'gRPC calls are POST requests', [['allow', 'POST']]),
+  415: plainAnswer(415, 'expected content-type application/grpc'),
+  431: plainAnswer(431, 'the header fields are too large'),
 };
 
 const MAX_ECHOED_CHARACTERS = 100;

@@ -2,7 +2,7 @@ import { ownCopy } from '../bounds/own-copy.ts';
 import { ErrorCode } from '../http2/errors.ts';
 import type { RequestHead } from '../http2/request-head.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
-import { echoed, type Failure, failureHead, plainBodies, plainHeads, refusalHead } from './answers.ts';
+import { echoed, type Failure, failureHead, plainAnswers, refusalHead } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { status } from './grpc-status.ts';
@@ -149,8 +149,9 @@ const refusedCall = (stream: Stream, refusal: Failure): Receiver =>
   new Refusal(() => stream.headOnly(refusalHead(refusal)));
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
-  stream.head(plainHeads[problem]);
-  stream.data(plainBodies[problem]);
+  const { head, body } = plainAnswers[problem];
+  stream.head(head);
+  stream.data(body);
   stream.end();
 }
 

@@ -1,5 +1,5 @@
 import { ownCopy } from '../bounds/own-copy.ts';
-import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
+import { JoinedParts } from '../bounds/spare-buffers.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts';
 import { uint32 } from './octets.ts';
@@ -20,15 +20,8 @@ export interface FrameReceiver {
 export class FrameReader {
   readonly #receiver: FrameReceiver;
   #prefaceLeft = PREFACE.length;
-  /** Header octets of a frame whose header is incomplete; otherwise empty. */
-  #header = NO_BYTES;
-  #headerLength = 0;
-  /** Buffer of an incomplete frame. */
-  #frame: Buffer | undefined;
-  /** Length of the frame, including its header. */
-  #frameBytes = 0;
-  /** Octets of the frame that have arrived. */
-  #frameLength = 0;
+  /** An incomplete frame, with its header. */
+  #frame: JoinedParts | undefined;
   #incompleteSinceMs: number | undefined;
   /** Input that arrived after `pause`. */
   #rest: Buffer | undefined;
@@ -41,7 +34,7 @@ export class FrameReader {
 
   /** Memory of input that has not been passed on. */
   get heldBytes(): number {
-    return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
+    return (this.#frame?.bytes.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
   }
 
   /** Start of the incomplete frame on the monotonic clock; undefined without one. */
@@ -53,7 +46,7 @@ export class FrameReader {
   release(): void {
     this.#isReleased = true;
     this.#rest = undefined;
-    if (this.#frame) giveBack(this.#frame);
+    this.#frame?.release();
     this.#frame = undefined;
     this.#incompleteSinceMs = undefined;
   }
@@ -107,30 +100,20 @@ export class FrameReader {
    * @returns the position of the next frame in the chunk
    */
   #complete(chunk: Buffer, start: number): number {
-    let at = start;
     this.#incompleteSinceMs ??= performance.now();
-    if (!this.#frame) {
-      if (this.#headerLength === 0) this.#header = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
-      const count = chunk.copy(this.#header, this.#headerLength, at, at + FRAME_HEADER_BYTES - this.#headerLength);
-      this.#headerLength += count;
-      at += count;
-      if (this.#headerLength < FRAME_HEADER_BYTES) return at;
-      this.#frameBytes = FRAME_HEADER_BYTES + payloadLengthAt(this.#header, 0);
-      this.#frame = takeBuffer(this.#frameBytes);
-      this.#frameLength = this.#header.copy(this.#frame);
-      this.#header = NO_BYTES;
-      this.#headerLength = 0;
-    }
+    this.#frame ??= new JoinedParts(FRAME_HEADER_BYTES + DEFAULT_MAX_FRAME_SIZE);
     const frame = this.#frame;
-    const count = chunk.copy(frame, this.#frameLength, at, at + this.#frameBytes - this.#frameLength);
-    this.#frameLength += count;
-    if (this.#frameLength === this.#frameBytes) {
-      this.#frame = undefined;
-      this.#incompleteSinceMs = undefined;
-      this.#deliver(frame, 0, this.#frameBytes);
-      giveBack(frame);
-    }
-    return at + count;
+    let at = start;
+    if (frame.length < FRAME_HEADER_BYTES) at = frame.add(chunk, at, chunk.length, FRAME_HEADER_BYTES);
+    if (frame.length < FRAME_HEADER_BYTES) return at;
+    const length = FRAME_HEADER_BYTES + payloadLengthAt(frame.bytes, 0);
+    at = frame.add(chunk, at, chunk.length, length);
+    if (frame.length < length) return at;
+    this.#frame = undefined;
+    this.#incompleteSinceMs = undefined;
+    this.#deliver(frame.bytes, 0, length);
+    frame.release();
+    return at;
   }
 
   #deliver(bytes: Buffer, at: number, to: number): void {

@@ -85,16 +85,7 @@ export const acceptBy = (other: Acceptor): void => {
   acceptor = other;
 };
 
-export interface Listener {
-  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
-  readonly target: string;
-  /** TCP port; 0 for a unix socket. */
-  readonly port: number;
-  /** Stops accepting; resolves when the last connection has ended. */
-  close(): Promise<void>;
-  /** Ends every connection, including those in a handshake. */
-  destroyAll(): void;
-}
+export type Listener = Awaited<ReturnType<typeof listen>>;
 
 /**
  * Accepts connections on one address. Every port of the service uses it, so sockets are counted from their first
@@ -103,23 +94,23 @@ export interface Listener {
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */
-export async function listen(
-  address: Address,
-  tls: TlsOptions | undefined,
-  options: ListenerOptions,
-): Promise<Listener> {
+export async function listen(address: Address, tls: TlsOptions | undefined, options: ListenerOptions) {
   const accounts = createAccounts(options, tls !== undefined);
   const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts, options.takeSocket);
   const door = await bind(server, address);
   return {
+    /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/service.sock`. */
     target: 'path' in address ? `unix:${address.path}` : formatTarget(address.host, door.port),
+    /** TCP port; 0 for a unix socket. */
     port: door.port,
-    async close() {
+    /** Stops accepting; resolves when the last connection has ended. */
+    async close(): Promise<void> {
       door.close?.();
       await new Promise<void>((resolve) => server.close(() => resolve()));
       await accounts.closed();
     },
-    destroyAll() {
+    /** Ends every connection, including those in a handshake. */
+    destroyAll(): void {
       for (const socket of accounts.sockets()) socket.destroy();
     },
   };

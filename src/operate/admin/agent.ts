@@ -1,7 +1,7 @@
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { TopKind } from '../answers/views.ts';
 import { SLOT_MS } from '../sketches/rotating-top.ts';
 import { type Finding, settle } from './problem.ts';

@@ -9,7 +9,7 @@ import {
   rateLimitResponse,
   releaseAnswer,
   reserveAnswer,
-} from '../../engine/wire/shapes.ts';
+} from '../../edge/wire/shapes.ts';
 import { answers } from '../answers/all.ts';
 import { type ApiOperation, operationsByPath } from './api.ts';
 

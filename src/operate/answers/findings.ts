@@ -2,7 +2,7 @@ import { fields, listOf, oneOf, text, time, type ValueOf } from '../../base/shap
 import { entries } from '../../engine/rules/match/shapes.ts';
 
 /** What may be wrong with the configuration of a proxy. */
-const findingKind = oneOf(
+export const findingKinds = [
   'call_without_descriptors',
   'check_without_charge',
   'release_without_acquire',
@@ -13,13 +13,13 @@ const findingKind = oneOf(
   'many_new_children',
   'reservations_lapsed',
   'undecided',
-);
-export type FindingKind = ValueOf<typeof findingKind>;
+] as const;
+export type FindingKind = (typeof findingKinds)[number];
 
 /** A likely mistake in the configuration of a proxy. */
 const finding = fields(
   {
-    kind: findingKind,
+    kind: oneOf(...findingKinds),
     since: time,
     confirmed: time,
     /** Name of the proxy: a header that it sends, or its address. */

@@ -48,9 +48,11 @@ export const ruleRows = {
   softLimit: counter('weir_hits_soft_limit_total', 'Hits of requests that passed on the soft part of a limit.', {
     reference: ofRule('soft_limit'),
   }),
-  notified: counter('weir_limit_shares_passed_total', 'Shares of limits that counters have passed (notify).', {
-    reference: ofRule('notified'),
-  }),
+  notified: counter(
+    'weir_limit_shares_passed_total',
+    'Events of notify: shares of limits that counters have passed, without those that were dropped.',
+    { reference: ofRule('notified') },
+  ),
   answeredOk: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OK'] }),
   answeredOver: counter('weir_rule_answers_total', ANSWERED, { only: ['code', 'OVER_LIMIT'] }),
   storeOperations: counter(

@@ -73,7 +73,7 @@ export const failingText = ({ sinceMs, reason }: Failing): string => `since ${rf
 /** The background work of a process. */
 export class Background {
   readonly #options: Pick<WorkOptions, 'clock' | 'log'>;
-  readonly #states: { readonly work: Omit<WorkReport, 'failing'>; readonly state: WorkState }[] = [];
+  #states: readonly { readonly work: Omit<WorkReport, 'failing'>; readonly state: WorkState }[] = [];
 
   constructor(options: Pick<WorkOptions, 'clock' | 'log'>) {
     this.#options = options;
@@ -82,8 +82,13 @@ export class Background {
   /** The state of further work. */
   add(name: WorkName, does: string, startMs?: number): WorkState {
     const state = new WorkState({ ...this.#options, does, startMs });
-    this.#states.push({ work: { name, does }, state });
+    this.#states = [...this.#states, { work: { name, does }, state }];
     return state;
+  }
+
+  /** Ends the work of a state. */
+  remove(ended: WorkState): void {
+    this.#states = this.#states.filter(({ state }) => state !== ended);
   }
 
   report(): readonly WorkReport[] {

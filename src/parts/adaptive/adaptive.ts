@@ -1,32 +1,34 @@
 import { type Charge, MAX_COUNT, type State, type Step } from '../../engine/algorithms/limit.ts';
 import { steppedOpen } from '../../engine/algorithms/stepped.ts';
-import { CEILING } from '../../engine/holds/admission.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
 import { type Counting, peek } from '../../engine/holds/counting.ts';
-import { listSharing, writeSharing } from '../../engine/holds/fair-share.ts';
 import {
+  describeSlots,
+  HOLD_SIZE,
   type Holds,
-  type InFlightLimit,
   type InFlightNumbers,
   inFlight,
-  inFlightWords,
-  NOT_A_RATE,
+  mostHolds,
   ownSlots,
   refundSlots,
+  slotted,
   stepSlots,
 } from '../../engine/holds/in-flight.ts';
 import { type AdaptedReport, moves, moveTexts } from '../../engine/holds/reports.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
+import { listSharing, writeSharing } from '../fair-shares/fair-share.ts';
+import { describeShared, longestShared, refundShared, sharedSlots, stepShared } from '../fair-shares/shared-slots.ts';
 import {
+  CEILING,
   CHILD_NUMBERS,
   hasMark,
-  NOT_SHARED,
+  pathNumbers,
   SHARED_SIZE,
+  type SharedSlotNumbers,
   scalePart,
   scalePath,
-  sharingArgs,
   thresholdSlots,
-} from '../../engine/holds/slot-share.ts';
-import { compiled } from '../../engine/lua/compiled.ts';
+} from '../fair-shares/slot-share.ts';
 import {
   type AdaptiveLimit,
   type AdaptiveNumbers,
@@ -50,22 +52,16 @@ const ALL = 100;
 const allowedSlots = (slots: number, claim: Claim | undefined): number =>
   thresholdSlots(slots, claim?.threshold ?? ALL);
 
-/** The limit that counts, with a number of slots, for its description. */
-const describedLimit = (limit: AdaptiveLimit, slots: number, claim?: Claim): InFlightLimit => ({
-  algorithm: 'in_flight',
-  counter: limit.counter,
-  requestsPerUnit: limit.path ? slots : allowedSlots(slots, claim),
-  soft: 0,
-  windowMs: limit.windowMs,
-  ...(limit.path && { path: scalePath(limit.path, slots, limit.requestsPerUnit) }),
-});
+/** The threshold of a path that no children share. */
+const NOT_SHARED = -1;
 
 function numbers(limit: AdaptiveLimit, _nowMs: number, claim: Claim | undefined): AdaptiveNumbers {
-  const { windowMs, min, requestsPerUnit: max, adaptMs, target } = limit;
+  const { windowMs, min, requestsPerUnit: max, adaptMs, target, path } = limit;
   const { holder = ANONYMOUS, threshold = ALL, status = 0 } = claim ?? {};
-  const [share = NOT_SHARED, depth = 0, spare = 0, ...children] = sharingArgs(limit, claim ?? {});
-  const isAimd = target === 'aimd' ? 1 : 0;
-  return { windowMs, holder, min, max, adaptMs, isAimd, threshold, status, share, depth, spare, children };
+  const own = { windowMs, holder, min, max, adaptMs, isAimd: target === 'aimd' ? 1 : 0, threshold, status };
+  if (!path) return { ...own, share: NOT_SHARED, depth: 0, spare: 0, children: [] };
+  const { threshold: share, ...ofPath } = pathNumbers({ ...limit, path }, claim);
+  return { ...own, share, ...ofPath };
 }
 
 /** The holds of a state. */
@@ -80,7 +76,7 @@ export function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slo
   for (let at = ESTIMATE_SIZE; at < length; at++) holds[at - ESTIMATE_SIZE] = list[at] ?? 0;
   const slots = holds as Slots; // it becomes one here, and by the first step of in-flight.ts
   slots.isNew = length === 0;
-  const estimate: EstimateNumbers = readEstimate(length === 0 ? newEstimate(limit, nowMs) : list);
+  const estimate: EstimateNumbers = length === 0 ? newEstimate(limit, nowMs) : readEstimate(list);
   keep(slots, Object.values(estimate));
   return slots;
 }
@@ -108,7 +104,7 @@ export function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: 
   const isWhole = limit.status > 0 && hits < 0;
   const asked = isWhole ? (limit.holder === ANONYMOUS ? -1 : -MAX_COUNT) : hits;
   const whole = Math.floor(estimate.limit / MILLI);
-  const next: Step = stepSlots(innerLimit(limit, whole), slots, nowMs, asked, charge);
+  const next: Step = stepInner(limit, whole, slots, nowMs, asked, charge);
   const report = next.report ?? next.state;
   if (charge && hits !== 0) {
     if (hits < 0) noteRelease(limit, estimate, nowMs, takenMs);
@@ -128,8 +124,7 @@ export function step(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: 
 
 export function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits: number, chargedAtMs: number): Step {
   const estimate: EstimateNumbers = currentEstimate(limit, slots, nowMs);
-  const inner = innerLimit(limit, Math.floor(estimate.limit / MILLI));
-  const next: Step = refundSlots(inner, slots, nowMs, hits, chargedAtMs);
+  const next: Step = refundInner(limit, Math.floor(estimate.limit / MILLI), slots, nowMs, hits, chargedAtMs);
   const report = reportOf(estimate, next.report ?? next.state);
   keep(slots, Object.values(estimate));
   return { accepted: next.accepted, state: slots, ttlMs: Math.max(next.ttlMs, forgetMs(limit)), report };
@@ -141,7 +136,7 @@ function currentEstimate(limit: AdaptiveNumbers, slots: Slots, nowMs: number): E
   const lastMs = length > (slots.dropped ?? 0) ? (slots[length - sizeOf(limit) + 2] ?? 0) : 0;
   const known: EstimateNumbers = readEstimate(slots.estimate);
   const isForgotten = known.lastMs + forgetMs(limit) <= nowMs && lastMs + limit.windowMs <= nowMs;
-  const estimate: EstimateNumbers = isForgotten ? readEstimate(newEstimate(limit, nowMs)) : known;
+  const estimate: EstimateNumbers = isForgotten ? newEstimate(limit, nowMs) : known;
   advance(limit, estimate, nowMs, lastMs <= nowMs);
   return estimate;
 }
@@ -157,12 +152,46 @@ function takenAtMs(limit: AdaptiveNumbers, slots: Slots, nowMs: number): number 
   return -1;
 }
 
-const sizeOf = (limit: AdaptiveNumbers): number => (limit.share === NOT_SHARED ? 3 : SHARED_SIZE);
+const sizeOf = (limit: AdaptiveNumbers): number => (limit.share === NOT_SHARED ? HOLD_SIZE : SHARED_SIZE);
+
+function stepInner(
+  limit: AdaptiveNumbers,
+  count: number,
+  slots: Slots,
+  nowMs: number,
+  hits: number,
+  charge: Charge,
+): Step {
+  if (limit.share === NOT_SHARED) return stepSlots(innerLimit(limit, count), slots, nowMs, hits, charge);
+  return stepShared(sharedLimit(limit, count), slots, nowMs, hits, charge);
+}
+
+function refundInner(
+  limit: AdaptiveNumbers,
+  count: number,
+  slots: Slots,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step {
+  if (limit.share === NOT_SHARED) return refundSlots(innerLimit(limit, count), slots, nowMs, hits, chargedAtMs);
+  return refundShared(sharedLimit(limit, count), slots, nowMs, hits, chargedAtMs);
+}
 
 /** The limit that counts, with a number of slots. */
-function innerLimit(limit: AdaptiveNumbers, slots: number): InFlightNumbers {
+function innerLimit(limit: AdaptiveNumbers, count: number): InFlightNumbers {
   const inner: InFlightNumbers = {
-    slots: limit.share === NOT_SHARED ? thresholdSlots(slots, limit.threshold) : slots,
+    slots: thresholdSlots(count, limit.threshold),
+    windowMs: limit.windowMs,
+    holder: limit.holder,
+  };
+  return inner;
+}
+
+/** The same, if children share it. */
+function sharedLimit(limit: AdaptiveNumbers, count: number): SharedSlotNumbers {
+  const shared: SharedSlotNumbers = {
+    slots: count,
     windowMs: limit.windowMs,
     holder: limit.holder,
     threshold: limit.share,
@@ -172,12 +201,12 @@ function innerLimit(limit: AdaptiveNumbers, slots: number): InFlightNumbers {
   };
   const end = CHILD_NUMBERS * limit.depth;
   for (let at = 0; at < end; at += CHILD_NUMBERS) {
-    inner.children[at] = limit.children[at] ?? 0;
-    inner.children[at + 1] = scalePart(limit.children[at + 1] ?? 0, slots, limit.max);
-    inner.children[at + 2] = limit.children[at + 2] ?? 0;
-    inner.children[at + 3] = scalePart(limit.children[at + 3] ?? 0, slots, limit.max);
+    shared.children[at] = limit.children[at] ?? 0;
+    shared.children[at + 1] = scalePart(limit.children[at + 1] ?? 0, count, limit.max);
+    shared.children[at + 2] = limit.children[at + 2] ?? 0;
+    shared.children[at + 3] = scalePart(limit.children[at + 3] ?? 0, count, limit.max);
   }
-  return inner;
+  return shared;
 }
 
 function reportOf(estimate: EstimateNumbers, slots: State): number[] {
@@ -200,10 +229,9 @@ function adaptedText({ limit, move, holdMs, baselineMs }: AdaptedReport, { thres
 
 /** The row of requests in flight with `adapt`. */
 export const adaptive: Counting<AdaptiveLimit> = {
-  counts: 'slots',
-  notARate: NOT_A_RATE,
+  ...slotted,
   named: () => 'in_flight',
-  words: (limit) => `${limit.min} to ${inFlightWords(limit)}, adaptive`,
+  words: (limit) => `${limit.min} to ${slotted.words(limit)}, adaptive`,
   write: ({ windowMs, min, requestsPerUnit, adaptMs, target, ...limit }) => [
     `ttl: ${windowMs}ms`,
     `adapt: { target: ${target}, min: ${min}, max: ${requestsPerUnit}, window: ${adaptMs}ms }`,
@@ -216,16 +244,14 @@ export const adaptive: Counting<AdaptiveLimit> = {
   }),
   capacity: ({ requestsPerUnit }) => requestsPerUnit,
   longestMemoryMs: (limit) => Math.max(2 * limit.windowMs, forgetMs(limit)),
-  hasHolders: true,
-  draw: ({ windowMs }) => ({ kind: 'slots', ttlMs: windowMs }),
   account(limit, state, nowMs, claim) {
     const { hitsBefore, holds } = peek(adaptive, limit, state, nowMs, claim);
-    const used = hitsBefore - ownSlots(limit, claim.holder ?? ANONYMOUS, holdsIn(state), nowMs);
+    const size = limit.path ? SHARED_SIZE : HOLD_SIZE;
+    const used = hitsBefore - ownSlots(claim.holder ?? ANONYMOUS, holdsIn(state), nowMs, size);
     return { terms: [String(used)], used, note: holds?.adapted && adaptedText(holds.adapted, claim) };
   },
   isActiveChild: (state, nowMs, child) => hasMark(holdsIn(state), child, nowMs),
   measures: true,
-  standsAlone: (_limit, hits, { holder = ANONYMOUS }) => hits < 0 || holder === ANONYMOUS,
   ...steppedOpen<AdaptiveLimit, AdaptiveNumbers, Slots, Claim>({
     compiled: compiled.adaptive,
     numbers,
@@ -235,8 +261,12 @@ export const adaptive: Counting<AdaptiveLimit> = {
   }),
   describe(limit, report, nowMs, outcome, claim) {
     const [slots = 0, baselineUs = 0, latencyUs = 0, move = 0] = report;
-    const inner = describedLimit(limit, slots, claim);
-    const { holds, ...decision } = inFlight.describe(inner, report.slice(REPORT_SIZE), nowMs, outcome, claim);
+    const { path } = limit;
+    const inner = { ...limit, requestsPerUnit: path ? slots : allowedSlots(slots, claim) };
+    const own = report.slice(REPORT_SIZE);
+    const { holds, ...decision } = path
+      ? describeShared({ ...inner, path: scalePath(path, slots, limit.requestsPerUnit) }, own, nowMs, outcome, claim)
+      : describeSlots(inner, own, nowMs, outcome, { claim });
     const adapted = {
       limit: slots,
       move: moves[move] ?? 'new',
@@ -247,8 +277,8 @@ export const adaptive: Counting<AdaptiveLimit> = {
   },
   state: {
     longest: (limit, claim) =>
-      ESTIMATE_SIZE + (inFlight.state.longest?.(describedLimit(limit, limit.requestsPerUnit), claim) ?? 0),
+      ESTIMATE_SIZE + (limit.path ? longestShared(limit, claim) : HOLD_SIZE * mostHolds(limit, claim)),
     keepsEntries: true,
   },
-  includes: [inFlight.script],
+  includes: [inFlight.script, sharedSlots.script],
 };

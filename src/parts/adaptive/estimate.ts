@@ -1,6 +1,6 @@
 import type { AnyLimit } from '../../engine/algorithms/limit.ts';
-import type { Sharing } from '../../engine/holds/fair-share.ts';
 import { moves } from '../../engine/holds/reports.ts';
+import type { Sharing } from '../../engine/holds/sharing.ts';
 
 /** What lowers the limit: queueing, seen in hold times, and failures; or failures alone. */
 export const adaptTargets = ['gradient', 'aimd'] as const;
@@ -114,24 +114,14 @@ const IDLE = moves.indexOf('idle');
 export const ESTIMATE_SIZE = 16;
 
 /** The estimate of a new counter. */
-export const newEstimate = (limit: AdaptiveNumbers, nowMs: number): number[] => [
-  limit.min * MILLI,
-  0,
-  nowMs,
-  nowMs,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-  1,
-  0,
-];
+export function newEstimate(limit: AdaptiveNumbers, nowMs: number): EstimateNumbers {
+  const estimate: EstimateNumbers = readEstimate([]);
+  estimate.limit = limit.min * MILLI;
+  estimate.startMs = nowMs;
+  estimate.lastMs = nowMs;
+  estimate.starting = 1;
+  return estimate;
+}
 
 /** The estimate at the beginning of a state. */
 export function readEstimate(list: number[]): EstimateNumbers {

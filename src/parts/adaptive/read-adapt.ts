@@ -1,6 +1,6 @@
 import { durationMs, unitMs } from '../../engine/algorithms/limit.ts';
 import { MAX_HELD_SLOTS } from '../../engine/holds/in-flight.ts';
-import { type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
+import { isShared, type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
 import type { Problems } from '../../engine/rules/read/problem.ts';
 import { type AdaptiveLimit, adaptTargets } from './estimate.ts';
@@ -37,14 +37,16 @@ export function readAdapt(
   const adaptMs = durationMs(window);
   if (adaptMs === undefined || adaptMs < MIN_WINDOW_MS || adaptMs > MAX_WINDOW_MS)
     return report('window', `window must be a time such as 500ms or 1s, from 100ms to 1m, got '${window}'`);
+  const shared = isShared(fixed) ? fixed : undefined;
   return {
     algorithm: 'adaptive',
-    counter: `adaptive|${fixed.windowMs}`, // holds are timed by their ttl
+    counter: `adaptive|${fixed.windowMs}${shared ? '|share' : ''}`, // holds are timed by their ttl
     requestsPerUnit: max,
     soft: 0,
     windowMs: fixed.windowMs,
     min,
     target,
     adaptMs,
+    ...(shared && { by: shared.by, path: shared.path, spare: shared.spare }),
   } satisfies AdaptiveLimit;
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries } from '../../engine/rules/match/match.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { counterSubject } from '../replay/figures.ts';
 import { identifyClients, isSampled } from './key-sample.ts';
 import type { RuleArrival } from './rule-sketches.ts';

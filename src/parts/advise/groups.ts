@@ -9,30 +9,14 @@ const MANY_CLIENTS = 10;
 const HITS_PER_CLIENT = 3;
 
 /** The keys of a limit, grouped by their demand. */
-export interface KeyGroups {
-  /** Keys with a normal demand. */
-  readonly others: readonly FollowedKey[];
-  /** Outliers, which need far more. */
-  readonly apart: readonly FollowedKey[];
-  /** Keys that need far more in total but not per client, since many clients share each. */
-  readonly shared: readonly FollowedKey[];
-  /** Gap between normal keys and outliers; undefined without outliers. */
-  readonly gap: Gap | undefined;
-}
+export type KeyGroups = Readonly<ReturnType<typeof groupKeys>>;
 
 /**
  * @param demand    returns the limit that a key needs
  * @param accepted  fraction of the normal keys that may need more than the limit
  */
-export function groupKeys(
-  followed: readonly FollowedKey[],
-  demand: (key: FollowedKey) => number,
-  accepted: number,
-): KeyGroups {
-  const gap = findGap(
-    new WeightedValues(followed.map((one) => ({ value: demand(one), weight: one.weight }))),
-    1 - accepted,
-  );
+export function groupKeys(followed: readonly FollowedKey[], demand: (key: FollowedKey) => number, accepted: number) {
+  const gap = findGap(collectValues(followed, demand), 1 - accepted);
   if (!gap) return { others: followed, apart: [], shared: [], gap };
   const beyond = followed.filter((one) => demand(one) >= gap.above);
   const isShared = (one: FollowedKey): boolean => {
@@ -41,12 +25,19 @@ export function groupKeys(
     return clients >= MANY_CLIENTS && isReturning && demand(one) / clients <= gap.below;
   };
   return {
+    /** Keys with a normal demand. */
     others: followed.filter((one) => demand(one) < gap.above),
+    /** Outliers, which need far more. */
     apart: beyond.filter((one) => !isShared(one)),
+    /** Keys that need far more in total but not per client, since many clients share each. */
     shared: beyond.filter(isShared),
+    /** Gap between normal keys and outliers; undefined without outliers. */
     gap,
   };
 }
+
+export const collectValues = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number): WeightedValues =>
+  new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight })));
 
 /** Approximate number of clients behind a key; 0 if unknown. */
 export const clientsBehind = ({ arrivals }: FollowedKey): number => arrivals.clients?.estimate ?? 0;

@@ -3,11 +3,11 @@ import { take } from '../../base/slices.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import { readableKey } from '../replay/report.ts';
-import type { Advice, AdvisedLimit } from './answers.ts';
+import type { Advice } from './answers.ts';
 import type { ArrivalBatch, LoggedArrival } from './arrival-log.ts';
 import { FOLLOWED_KEY_BYTES } from './key-arrivals.ts';
 import { DEFAULT_MAX_KEYS_HIT } from './propose.ts';
-import { RuleSketches } from './rule-sketches.ts';
+import { type Chosen, RuleSketches } from './rule-sketches.ts';
 
 interface LiveAdviceOptions {
   readonly rules: () => RuleTree | undefined;
@@ -19,14 +19,6 @@ interface LiveAdviceOptions {
   /** Of the samples of keys; secret from callers. */
   readonly seed: number;
   readonly every: (intervalMs: number, run: () => void) => () => void;
-}
-
-/** An operator's query for advice. */
-interface AdviceQuery {
-  readonly domain?: string;
-  readonly rule?: string;
-  /** Above 0, below 1. */
-  readonly maxKeysHit?: number;
 }
 
 const INTERVAL_MS = 1_000;
@@ -52,23 +44,22 @@ export class LiveAdvice {
     const keys = Math.floor((maxBytes * (1 - ADMITTED_PART)) / FOLLOWED_KEY_BYTES);
     const admittedKeys = Math.floor((maxBytes * ADMITTED_PART) / ADMITTED_KEY_BYTES);
     const bounds = { keys, keysOfRule: Math.min(keys, KEYS_OF_RULE), admittedKeys };
-    this.#sketches = new RuleSketches(bounds, seed, ({ sharesCounters }) => !sharesCounters);
+    this.#sketches = new RuleSketches(bounds, seed, false);
     this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
   }
 
   /** Collects new arrivals. */
   readonly collect = shareRuns(() => this.#collect());
 
-  async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<Advice> {
+  /** @param only  limits of this domain or rule */
+  async advice(only: Chosen, maxKeysHit = DEFAULT_MAX_KEYS_HIT): Promise<Advice> {
     await this.collect();
     const { hash } = this.#options;
     const shownKey = (key: string): string => (hash ? hash(key) : readableKey(key));
-    const isMeant = (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
-      (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
-    const limits = [...take(MAX_LIMITS, this.#sketches.advice({ maxKeysHit, shownKey }, isMeant))];
-    const warnings =
-      limits.length < MAX_LIMITS ? [] : [`advice on ${MAX_LIMITS} limits at most: give a domain or a rule`];
-    return { limits, skipped: this.#sketches.skipped(isMeant), warnings };
+    const limits = [...take(MAX_LIMITS, this.#sketches.advice({ maxKeysHit, shownKey }, only))];
+    const isCut = limits.length === MAX_LIMITS;
+    const warnings = isCut ? [`advice on ${MAX_LIMITS} limits at most: give a domain or a rule`] : [];
+    return { limits, skipped: this.#sketches.skipped(only), warnings };
   }
 
   close(): void {

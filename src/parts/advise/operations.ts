@@ -42,11 +42,8 @@ const adviceOperation = (advice: Promise<LiveAdvice> | undefined) =>
     ),
     answers:
       '`limits`: for each limit that requests have matched, its figures, `warnings`, and a `proposal` or the reason for the `refusal`; `skipped`: limits without advice.',
-    async answer({ query: { keysHitPerMillion, ...query } }) {
+    async answer({ query: { keysHitPerMillion, ...only } }) {
       if (!advice) throw new ApiProblem(404, 'no requests are observed: set ADVISE_BYTES');
-      return (await advice).advice({
-        ...query,
-        ...(keysHitPerMillion !== undefined && { maxKeysHit: keysHitPerMillion / MILLION }),
-      });
+      return (await advice).advice(only, keysHitPerMillion && keysHitPerMillion / MILLION);
     },
   });

@@ -1,12 +1,13 @@
+import { present } from '../../base/group.ts';
 import { count, counted, percent, share } from '../../base/texts.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { algorithms, type RateName } from '../../engine/algorithms/index.ts';
 import type { Algorithm } from '../../engine/algorithms/limit.ts';
 import type { NamedAlgorithm } from '../../engine/holds/limits.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import type { AdvisedLimit, Proposal } from './answers.ts';
-import { groupKeys, type KeyGroups, totalWeight } from './groups.ts';
+import { collectValues, groupKeys, type KeyGroups, totalWeight } from './groups.ts';
 import type { FollowedKey } from './rule-sketch.ts';
-import { unseenPart, WeightedValues } from './weighted-values.ts';
+import { unseenPart } from './weighted-values.ts';
 
 /** Options set by the operator. */
 export interface AdviceOptions {
@@ -36,22 +37,18 @@ interface Candidate {
   readonly reasons: readonly string[];
 }
 
-/** A proposal, and the groups of keys that it is based on. */
-interface ProposedLimit {
-  readonly proposal: Proposal;
-  readonly groups: KeyGroups;
-}
-
 /**
  * Proposes the lowest limit that passes normal traffic. Outliers are left out first. Of the demand of the other keys,
  * the quantile that at most the accepted fraction of keys exceeds is taken, as an upper bound with 95 % confidence, and
  * half is added.
+ *
+ * @returns the proposal, and the groups of keys that it is based on
  */
 export function propose(
   limit: AdvisedLimit,
   followed: readonly FollowedKey[],
   { maxKeysHit }: Pick<AdviceOptions, 'maxKeysHit'>,
-): ProposedLimit {
+): { readonly proposal: Proposal; readonly groups: KeyGroups } {
   const algorithm = windowAlgorithmFor(limit);
   const demand = ({ arrivals }: FollowedKey): number => rowOf(algorithm).demand?.(arrivals) ?? 0;
   const groups = groupKeys(followed, demand, maxKeysHit);
@@ -79,7 +76,7 @@ export function propose(
 
 /** Minimum bound that, with 95 % confidence, at most the accepted fraction of the keys exceeds. */
 const atMost = (keys: readonly FollowedKey[], value: (key: FollowedKey) => number, accepted: number): number =>
-  new WeightedValues(keys.map((one) => ({ value: value(one), weight: one.weight }))).quantileAtMost(1 - accepted);
+  collectValues(keys, value).quantileAtMost(1 - accepted);
 
 const SLIDES = 'a fixed window admits up to twice its limit around a boundary; sliding_window_counter does so rarely';
 
@@ -134,14 +131,11 @@ function groupReasons({ apart, shared, gap }: KeyGroups, all: readonly FollowedK
   if (!gap) return ['no key stands out: none has three times as many hits in its busiest window as nearly all others'];
   const keysText = (keys: readonly FollowedKey[]): string =>
     `${counted(Math.round(totalWeight(keys)), 'key')} (${share(totalWeight(keys), totalWeight(all))})`;
-  return [
-    ...(apart.length > 0
-      ? [
-          `${keysText(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
-        ]
-      : []),
-    ...(shared.length > 0 ? [`left out: ${keysText(shared)} with many clients behind one address or name`] : []),
-  ];
+  return present([
+    apart.length > 0 &&
+      `${keysText(apart)} stand out: each has ${count(gap.above)} or more in its busiest window, three times as many as nearly all others`,
+    shared.length > 0 && `left out: ${keysText(shared)} with many clients behind one address or name`,
+  ]);
 }
 
 const neededReason = ({ gap }: KeyGroups, needed: number, accepted: number): string =>

@@ -1,3 +1,4 @@
+import { present } from '../../base/group.ts';
 import { printable, printableJson } from '../../base/printable.ts';
 import { count, counted, percent, share, table } from '../../base/texts.ts';
 import { spanText } from '../replay/report.ts';
@@ -28,26 +29,15 @@ function ruleLines(advice: RuleAdvice): readonly string[] {
 }
 
 /** `24,113 requests of 1,020 keys on 1 day (…): low confidence, …`. */
-function confidenceText({
-  requests,
-  keys,
-  oneIn,
-  days,
-  grade,
-  because,
-  first,
-  last,
-}: RuleAdvice['confidence']): string {
+function confidenceText(found: RuleAdvice['confidence']): string {
+  const { requests, keys, oneIn, days, grade, because, first, last } = found;
   const about = oneIn > 1 ? 'some ' : '';
   const why = because.length === 0 ? '' : `: ${because.join('; ')}`;
   return `${counted(requests, 'request')} of ${about}${counted(Math.round(keys), 'key')} on ${counted(days, 'day')}, ${first} to ${last}; confidence ${grade}${why}`;
 }
 
 const keysText = ({ keys, share: part }: Proposal['othersHit']): string =>
-  `${counted(keys, 'key')} (${fractionText(part)})`;
-
-/** A fraction of many keys, never shown as 0 for one key or more. */
-const fractionText = (part: number): string => share(part, 1);
+  `${counted(keys, 'key')} (${share(part, 1)})`;
 
 function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } }: RuleAdvice): readonly string[] {
   return table([
@@ -122,17 +112,17 @@ function place(root: Map<string, OverlaidNode>, advice: ProposedAdvice): void {
 
 function renderLevel(level: ReadonlyMap<string, OverlaidNode>, indent: string): readonly string[] {
   if (level.size === 0) return [];
-  return [
-    `${indent}descriptors:`,
-    ...Array.from(level.values(), ({ node, limits, children }) => [
+  const nodes = Array.from(level.values(), ({ node: { key, value, addresses }, limits, children }) =>
+    present([
       ...limits.flatMap(renderComments).map((line) => `${indent}  # ${line}`),
-      `${indent}  - key: ${printableJson(node.key)}`,
-      ...(node.value === undefined ? [] : [`${indent}    value: ${printableJson(node.value)}`]),
-      ...(node.addresses === undefined ? [] : [`${indent}    addresses: ${printableJson(node.addresses)}`]),
+      `${indent}  - key: ${printableJson(key)}`,
+      value !== undefined && `${indent}    value: ${printableJson(value)}`,
+      addresses !== undefined && `${indent}    addresses: ${printableJson(addresses)}`,
       ...limitLines(limits, `${indent}    `),
       ...renderLevel(children, `${indent}    `),
-    ]).flat(),
-  ];
+    ]),
+  );
+  return [`${indent}descriptors:`, ...nodes.flat()];
 }
 
 function limitLines(limits: readonly ProposedAdvice[], indent: string): readonly string[] {
@@ -147,11 +137,11 @@ function limitLines(limits: readonly ProposedAdvice[], indent: string): readonly
 }
 
 function renderLimit({ limit, proposal: { algorithm, requestsPerUnit, burst } }: ProposedAdvice): string {
-  const parts = [
+  const parts = present([
     `requests_per_unit: ${requestsPerUnit}`,
-    ...(algorithm === limit.algorithm ? [] : [`algorithm: ${algorithm}`]),
-    ...(burst === undefined ? [] : [`burst: ${burst}`]),
-  ];
+    algorithm !== limit.algorithm && `algorithm: ${algorithm}`,
+    burst !== undefined && `burst: ${burst}`,
+  ]);
   return `{ ${parts.join(', ')} }`;
 }
 

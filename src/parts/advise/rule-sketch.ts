@@ -1,7 +1,7 @@
 import { SpaceSaving } from '../../operate/sketches/space-saving.ts';
-import { type KeyAtTime, type KeyBudget, PeakHits } from '../replay/key-figures.ts';
+import { type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { KeyArrivals } from './key-arrivals.ts';
-import { KeySample } from './key-sample.ts';
+import { isSampled } from './key-sample.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -48,48 +48,39 @@ export interface FollowedKey {
 }
 
 /** The observed traffic of a limit's keys. */
-export interface ObservedRule {
-  readonly windowMs: number;
-  readonly requests: number;
-  readonly hits: number;
-  readonly refusedHits: number;
-  /** Number of keys; an estimate unless every key is tracked. */
-  readonly keys: number;
-  /** One key in this many is tracked, in addition to those with most hits. */
-  readonly oneIn: number;
-  /** Requests of keys beyond the memory limit. */
-  readonly untracked: number;
-  readonly firstMs: number;
-  readonly lastMs: number;
-  /** Days, in UTC, on which there were hits. */
-  readonly days: number;
-  readonly followed: readonly FollowedKey[];
-  readonly windows: HitsHistogram;
-  /** Maximum hits admitted for one key within the length of a window, wherever the interval begins. */
-  readonly admitted: (KeyAtTime & { readonly hits: number }) | undefined;
-}
+export type ObservedRule = Readonly<NonNullable<ReturnType<RuleSketch['observed']>>>;
 
 /** Aggregates the arrivals of one limit in bounded memory. */
 export class RuleSketch {
   readonly #options: SketchOptions;
-  readonly #sample: KeySample;
+  /**
+   * A sample of one key in 2^level, chosen by hash and tracked from the first hit. When it is full, half of the keys are
+   * dropped. Every key is equally likely to be sampled, whatever its number of hits, so fractions of the sample estimate
+   * fractions of all keys. The number of all keys is 2^level times that of the sample, with a standard error of about
+   * 1.2 / √sample.
+   *
+   * @see https://doi.org/10.1007/BF02241657 Flajolet, On adaptive sampling
+   */
+  readonly #sample = new Map<string, KeyArrivals>();
+  #level = 0;
   #heavy: HeavyKeys | undefined;
   readonly #windows = new HitsHistogram();
   readonly #admitted: PeakHits | undefined;
+  /** In UTC, with hits. */
   readonly #days = new Set<number>();
+  /** `untracked` are requests of keys beyond the memory limit. */
   readonly #sums = { requests: 0, hits: 0, refusedHits: 0, untracked: 0 };
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SketchOptions) {
     this.#options = options;
-    this.#sample = new KeySample(options.seed);
     if (options.admittedKeys) this.#admitted = new PeakHits(options.windowMs, options.admittedKeys);
   }
 
   /** The number of keys in the sample. */
   get size(): number {
-    return this.#sample.keys.size;
+    return this.#sample.size;
   }
 
   /** Number of keys charged to the budget. */
@@ -103,7 +94,7 @@ export class RuleSketch {
 
   add(arrival: Arrival): void {
     const { key, hits, timeMs, isRefused, client, level } = arrival;
-    if (level > this.#sample.level) this.#raiseTo(level);
+    if (level > this.#level) this.#raiseTo(level);
     this.#count(arrival);
     if (!isRefused) this.#admitted?.admitted(key, hits, timeMs);
     const sampled = this.#sampled(key);
@@ -111,7 +102,7 @@ export class RuleSketch {
     const arrivals = sampled ?? heavy;
     if (!arrivals) return;
     const ended = arrivals.add(hits, timeMs, this.#options.windowMs);
-    if (ended > 0) this.#windows.add(ended, heavy ? 1 : this.#sample.weight);
+    if (ended > 0) this.#windows.add(ended, heavy ? 1 : this.#weight);
     if (isRefused) arrivals.refusedHits += hits;
     if (client !== undefined) arrivals.addClient(client);
   }
@@ -123,10 +114,10 @@ export class RuleSketch {
 
   /** Drops half of the sample. */
   halve(): void {
-    this.#raiseTo(this.#sample.level + 1);
+    this.#raiseTo(this.#level + 1);
   }
 
-  observed(): ObservedRule | undefined {
+  observed() {
     if (!this.isMet) return undefined;
     const followed = [...this.#followed()];
     const windows = this.#windows.copy();
@@ -134,23 +125,25 @@ export class RuleSketch {
     return {
       ...this.#sums,
       windowMs: this.#options.windowMs,
+      /** Number of keys; an estimate unless every key is tracked. */
       keys: followed.reduce((sum, { weight }) => sum + weight, 0),
-      oneIn: this.#sample.weight,
+      /** One key in this many is tracked, in addition to those with most hits. */
+      oneIn: this.#weight,
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
       days: this.#days.size,
       followed,
       windows,
+      /** Maximum hits admitted for one key within the length of a window, wherever the interval begins. */
       admitted: this.#admitted?.peak,
     };
   }
 
   *#followed(): Iterable<FollowedKey> {
     const heavy = this.#heavy?.followed;
-    for (const [key, arrivals] of this.#sample.keys)
-      yield { key, arrivals, weight: heavy?.has(key) ? 1 : this.#sample.weight };
+    for (const [key, arrivals] of this.#sample) yield { key, arrivals, weight: heavy?.has(key) ? 1 : this.#weight };
     for (const [key, arrivals] of heavy ?? [])
-      if (!this.#sample.keys.has(key) && arrivals.hits > 0) yield { key, arrivals, weight: 1 };
+      if (!this.#sample.has(key) && arrivals.hits > 0) yield { key, arrivals, weight: 1 };
   }
 
   #count({ hits, timeMs, isRefused, level }: Arrival): void {
@@ -164,28 +157,38 @@ export class RuleSketch {
   }
 
   #sampled(key: string): KeyArrivals | undefined {
-    const known = this.#sample.keys.get(key);
+    const known = this.#sample.get(key);
     if (known) return known;
-    if (!this.#sample.accepts(key)) return undefined;
-    if (this.#sample.keys.size >= this.#options.maxKeys) this.halve();
+    if (!this.#accepts(key)) return undefined;
+    if (this.#sample.size >= this.#options.maxKeys) this.halve();
     if (this.#options.budget.left <= 0 && !this.#options.makeRoom()) {
       this.#sums.untracked++;
       return undefined;
     }
-    if (!this.#sample.accepts(key)) return undefined;
+    if (!this.#accepts(key)) return undefined;
     this.#options.budget.left--;
     const arrivals = new KeyArrivals();
-    this.#sample.keys.set(key, arrivals);
+    this.#sample.set(key, arrivals);
     return arrivals;
   }
 
   #raiseTo(level: number): void {
     const { budget } = this.#options;
     if (!this.#heavy) {
-      this.#heavy = new HeavyKeys(this.#sample.keys);
+      this.#heavy = new HeavyKeys(this.#sample);
       budget.left -= MAX_HEAVY_KEYS;
     }
-    budget.left += this.#sample.raiseTo(level);
+    this.#level = level;
+    for (const key of this.#sample.keys()) if (!this.#accepts(key) && this.#sample.delete(key)) budget.left++;
+  }
+
+  /** Number of keys that each key of the sample represents. */
+  get #weight(): number {
+    return 2 ** this.#level;
+  }
+
+  #accepts(key: string): boolean {
+    return isSampled(this.#options.seed, key, this.#level);
   }
 }
 
@@ -205,33 +208,28 @@ class HitsHistogram {
 
   /** Number of windows, weighted by key. */
   windows = 0;
-  hits = 0;
   max = 0;
 
   add(hits: number, weight: number): void {
     const at = findBin(hits);
-    let bin = this.#bins.get(at);
-    if (!bin) {
-      bin = { windows: 0, hits: 0 };
-      this.#bins.set(at, bin);
-    }
+    const bin = this.#bins.get(at) ?? { windows: 0, hits: 0 };
     bin.windows += weight;
     bin.hits += hits * weight;
+    this.#bins.set(at, bin);
     this.windows += weight;
-    this.hits += hits * weight;
     if (hits > this.max) this.max = hits;
   }
 
   copy(): HitsHistogram {
     const copy = new HitsHistogram();
     for (const [at, bin] of this.#bins) copy.#bins.set(at, { ...bin });
-    return Object.assign(copy, { windows: this.windows, hits: this.hits, max: this.max });
+    return Object.assign(copy, { windows: this.windows, max: this.max });
   }
 
   /** Maximum hits of this fraction of the windows; 0 without windows. */
   quantile(part: number): number {
     let left = part * this.windows - 1e-9;
-    for (const [, { windows, hits }] of this.#sorted()) {
+    for (const [, { windows, hits }] of [...this.#bins].sort(([one], [other]) => one - other)) {
       left -= windows;
       if (left <= 0) return Math.round(hits / windows);
     }
@@ -243,10 +241,6 @@ class HitsHistogram {
     let sum = 0;
     for (const { windows, hits } of this.#bins.values()) sum += Math.max(hits - limit * windows, 0);
     return Math.round(sum);
-  }
-
-  #sorted(): readonly (readonly [number, Bin])[] {
-    return [...this.#bins].sort(([one], [other]) => one - other);
   }
 }
 

@@ -34,6 +34,12 @@ export interface RuleArrival extends Omit<Arrival, 'isRefused'> {
   readonly refusedBy: number | undefined;
 }
 
+/** Limits on which to advise. Default: all. */
+export interface Chosen {
+  readonly domain?: string | undefined;
+  readonly rule?: string | undefined;
+}
+
 interface Followed {
   readonly limit: AdvisedLimit;
   readonly sketch: RuleSketch;
@@ -46,18 +52,18 @@ export class RuleSketches implements ReplayObserver {
   readonly #seed: number;
   readonly #budget: KeyBudget;
   readonly #admittedKeys: KeyBudget;
-  readonly #follows: (rule: AdvisedRule) => boolean;
+  readonly #followsShared: boolean;
   #skipped: readonly string[] = [];
   #byRule = new Map<string, readonly Followed[]>();
 
   /**
-   * @param seed     seed of the samples of keys
-   * @param follows  returns whether the arrivals at a rule are known
+   * @param seed           seed of the samples of keys
+   * @param followsShared  whether the arrivals at rules whose values share counters are known
    */
-  constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
+  constructor(bounds: SketchBounds, seed: number, followsShared = true) {
     this.#bounds = bounds;
     this.#seed = seed;
-    this.#follows = follows;
+    this.#followsShared = followsShared;
     this.#budget = { left: bounds.keys };
     this.#admittedKeys = { left: bounds.admittedKeys };
   }
@@ -66,19 +72,20 @@ export class RuleSketches implements ReplayObserver {
   follow(tree: RuleTree): void {
     const before = this.#byRule;
     const { rules, skipped } = advisedRules(tree);
-    const left = rules.filter((rule) => !this.#follows(rule));
+    const isFollowed = ({ sharesCounters }: AdvisedRule): boolean => this.#followsShared || !sharesCounters;
+    const left = rules.filter((rule) => !isFollowed(rule));
     this.#skipped = [
       ...skipped,
       ...left.map(({ path }) => `${path}: its values share a counter; record and replay it`),
     ];
     this.#byRule = new Map();
     for (const rule of rules) {
-      if (!this.#follows(rule) || this.#byRule.has(rule.path)) continue;
+      if (!isFollowed(rule) || this.#byRule.has(rule.path)) continue;
       const known = before.get(rule.path) ?? [];
       const followed = rule.limits.map((limit) => ({ limit, sketch: this.#openSketch(limit, known) }));
       this.#byRule.set(rule.path, followed);
     }
-    const kept = new Set(Array.from(this.#byRule.values(), (all) => all.map(({ sketch }) => sketch)).flat());
+    const kept = new Set(this.#chosen({}).map(({ sketch }) => sketch));
     for (const { sketch } of [...before.values()].flat()) if (!kept.has(sketch)) this.#budget.left += sketch.charged;
   }
 
@@ -100,21 +107,23 @@ export class RuleSketches implements ReplayObserver {
   }
 
   /** The advice on each limit with traffic, computed lazily since each takes some milliseconds. */
-  *advice(options: AdviceOptions, isMeant: (limit: AdvisedLimit) => boolean = () => true): Iterable<RuleAdvice> {
-    for (const followed of this.#byRule.values())
-      for (const { limit, sketch } of followed) {
-        const observed = isMeant(limit) ? sketch.observed() : undefined;
-        if (observed) yield adviseOn(limit, observed, options);
-      }
+  *advice(options: AdviceOptions, only: Chosen = {}): Iterable<RuleAdvice> {
+    for (const { limit, sketch } of this.#chosen(only)) {
+      const observed = sketch.observed();
+      if (observed) yield adviseOn(limit, observed, options);
+    }
   }
 
   /** Limits without advice, one text each, because they are no rates or have no traffic. */
-  skipped(isMeant: (limit: Pick<AdvisedLimit, 'domain' | 'rule'>) => boolean = () => true): Advice['skipped'] {
-    const unmet: string[] = [];
-    for (const followed of this.#byRule.values())
-      for (const { limit, sketch } of followed)
-        if (isMeant(limit) && !sketch.isMet) unmet.push(`${limit.rule}: no request met it`);
-    return [...this.#skipped, ...new Set(unmet)];
+  skipped(only: Chosen = {}): Advice['skipped'] {
+    const unmet = this.#chosen(only).filter(({ sketch }) => !sketch.isMet);
+    return [...this.#skipped, ...new Set(unmet.map(({ limit }) => `${limit.rule}: no request met it`))];
+  }
+
+  #chosen({ domain, rule }: Chosen): readonly Followed[] {
+    return [...this.#byRule.values()]
+      .flat()
+      .filter(({ limit }) => (domain ?? limit.domain) === limit.domain && (rule ?? limit.rule) === limit.rule);
   }
 
   #openSketch(limit: AdvisedLimit, known: readonly Followed[]): RuleSketch {
@@ -145,21 +154,17 @@ export class RuleSketches implements ReplayObserver {
 }
 
 /** A rule on whose limits advice is possible. */
-interface AdvisedRule {
+interface AdvisedRule extends Pick<RulePath, 'sharesCounters'> {
   readonly path: string;
   readonly limits: readonly AdvisedLimit[];
-  /** Whether several values share a counter, so that a request's entries do not identify it. */
-  readonly sharesCounters: boolean;
 }
 
 /** The limits that are rates, and one text for each other limit. */
-export function advisedRules(tree: RuleTree): {
-  readonly rules: readonly AdvisedRule[];
-  readonly skipped: readonly string[];
-} {
+export function advisedRules(tree: RuleTree) {
   const rules: AdvisedRule[] = [];
   const skipped: string[] = [];
-  for (const { rule, nodes, sharesCounters } of rulePaths(tree)) {
+  const paths = Array.from(tree.domains.values(), ({ root }) => [...pathsBelow(root, [], false)]);
+  for (const { rule, nodes, sharesCounters } of paths.flat()) {
     if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
     if (rule.schedule) {
       skipped.push(
@@ -169,7 +174,7 @@ export function advisedRules(tree: RuleTree): {
     }
     const limits = rule.limits.flatMap((limit, at) => {
       const why = algorithmFor(limit.limit).notARate;
-      if (why === undefined) return [advisedLimit({ rule, nodes }, limit, at)];
+      if (why === undefined) return advisedLimit(rule, nodes, limit, at);
       skipped.push(`${rule.path}: ${why}`);
       return [];
     });
@@ -178,11 +183,7 @@ export function advisedRules(tree: RuleTree): {
   return { rules, skipped };
 }
 
-function advisedLimit(
-  { rule, nodes }: { readonly rule: Rule; readonly nodes: AdvisedLimit['nodes'] },
-  one: RuleLimit,
-  at: number,
-): AdvisedLimit {
+function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
@@ -208,15 +209,12 @@ function advisedLimit(
 /** Windows of a day or longer are quotas, whose start is part of the promise to clients. */
 const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
 
+/** A rule, with the nodes on the path to it. */
 interface RulePath {
   readonly rule: Rule;
   readonly nodes: AdvisedLimit['nodes'];
+  /** Whether several values share a counter, so that a request's entries do not identify it. */
   readonly sharesCounters: boolean;
-}
-
-/** The rules of a tree, each with the nodes on the path to it. */
-function* rulePaths({ domains }: RuleTree): Iterable<RulePath> {
-  for (const { root } of domains.values()) yield* pathsBelow(root, [], false);
 }
 
 function* pathsBelow(level: Level, above: AdvisedLimit['nodes'], isSharedAbove: boolean): Iterable<RulePath> {

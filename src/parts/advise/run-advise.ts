@@ -1,26 +1,22 @@
+import { present } from '../../base/group.ts';
 import { printableJson, printableLines } from '../../base/printable.ts';
 import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, type Target } from '../../cli/commands/client.ts';
 import { forTerminal } from '../../cli/commands/for-terminal.ts';
 import { loadRulesAt, loadSettings } from '../../cli/commands/load-rules.ts';
-import type { LogFormatName } from '../replay/readers/format-names.ts';
+import type { TrafficCounts } from '../replay/input.ts';
 import { readableKey } from '../replay/report.ts';
-import { answerRequests, openInputs, trafficOpener } from '../replay/run-replay.ts';
-import type { TrafficCounts } from '../replay/traffic.ts';
-import type { Advice, AdvisedLimit } from './answers.ts';
+import { answerRequests, openInputs, type TrafficFlags, trafficOpener } from '../replay/run-replay.ts';
+import type { Advice } from './answers.ts';
 import { DEFAULT_MAX_KEYS_HIT } from './propose.ts';
 import { adviceText, hasProposal, overlayText } from './render-advice.ts';
 import { RuleSketches } from './rule-sketches.ts';
 
 /** Options of `weir advise`. */
-interface AdviseFlags extends Target {
+interface AdviseFlags extends Target, TrafficFlags {
   /** Path of the rules; absent only with `live`. */
   readonly rules?: string;
   readonly overlay: readonly string[];
-  readonly mapping?: string;
-  readonly format?: LogFormatName;
-  /** Milliseconds. Default: that of the kind of input. */
-  readonly reorder?: number;
   /** Advise on the traffic of the service at `target`. */
   readonly live: boolean;
   readonly domain?: string;
@@ -43,8 +39,7 @@ const SEED = 1;
 /**
  * Prints advice on the limits of rules.
  *
- * @throws CommandFailed    if flags, rules or settings are invalid, or there is nothing to print as YAML
- * @throws UnreadableInput
+ * @throws CommandFailed if flags, rules, files or settings are invalid, or there is nothing to print as YAML
  */
 export async function runAdvise(
   files: readonly string[],
@@ -80,10 +75,9 @@ async function adviceOnFiles(
     observers: [sketches],
     showProgress,
   });
-  const isMeant = limitFilter(flags);
   return {
-    limits: [...sketches.advice({ maxKeysHit, shownKey: readableKey }, isMeant)],
-    skipped: sketches.skipped(isMeant),
+    limits: [...sketches.advice({ maxKeysHit, shownKey: readableKey }, flags)],
+    skipped: sketches.skipped(flags),
     warnings: [...warnings, ...unusedInput(counts, flags)],
   };
 }
@@ -93,11 +87,11 @@ function unusedInput(
   { mapping }: Pick<AdviseFlags, 'mapping'>,
 ): readonly string[] {
   const hint = mapping === undefined ? ' (an access log needs --mapping)' : '';
-  return [
-    ...(broken > 0 ? [`${broken} broken lines were skipped${hint}: ${examples.join('; ')}`] : []),
-    ...(late > 0 ? [`${late} requests were too far out of order to be sorted (--reorder)`] : []),
-    ...(unmapped > 0 ? [`${unmapped} requests get no descriptor from the mapping`] : []),
-  ];
+  return present([
+    broken > 0 && `${broken} broken lines were skipped${hint}: ${examples.join('; ')}`,
+    late > 0 && `${late} requests were too far out of order to be sorted (--reorder)`,
+    unmapped > 0 && `${unmapped} requests get no descriptor from the mapping`,
+  ]);
 }
 
 async function adviceOfService(files: readonly string[], flags: AdviseFlags): Promise<Advice> {
@@ -110,11 +104,6 @@ async function adviceOfService(files: readonly string[], flags: AdviseFlags): Pr
   const query = { domain, rule, keysHitPerMillion };
   return callApi(flags, { operation: 'GET /api/v1/advice', query });
 }
-
-const limitFilter =
-  ({ domain, rule }: Pick<AdviseFlags, 'domain' | 'rule'>) =>
-  (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
-    (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
 
 const adviceOutput = ({ warnings, ...advice }: Advice): string =>
   [adviceText(advice), ...warnings.map((text) => `warning: ${text}`)].join('\n\n');

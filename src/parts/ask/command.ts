@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { count, type Surroundings, targetOption } from '../../cli/commands/admin.ts';
+import { findGrpcAddress, guarded } from '../../cli/commands/client.ts';
 import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
+import type { AskTls } from './run-ask.ts';
 
 /** Adds the command that sends a request. */
 export function addAskCommand(program: Command, surroundings: Surroundings): void {
@@ -22,45 +24,30 @@ export function addAskCommand(program: Command, surroundings: Surroundings): voi
     .option('--key <file>', 'file with the key of the client certificate')
     .option('--server-name <name>', "name in the server's certificate, if it is not the host of its address")
     .option('--json', "print the service's answer as JSON", false)
-    .action((domain: string, descriptors: readonly string[], flags: AskFlags) =>
-      askService(domain, descriptors, flags, surroundings),
+    .action(
+      guarded(surroundings.fail, (domain: string, descriptors: readonly string[], flags: AskFlags) =>
+        askService(domain, descriptors, flags, surroundings),
+      ),
     );
 }
 
-interface AskFlags {
+interface AskFlags extends AskTls {
   readonly hits: number;
   readonly target: string;
   readonly grpc?: string;
   readonly json: boolean;
   readonly tls: boolean;
-  readonly ca?: string;
-  readonly cert?: string;
-  readonly key?: string;
-  readonly serverName?: string;
 }
 
 async function askService(
   domain: string,
   descriptors: readonly string[],
-  flags: AskFlags,
-  { clock, print, fail }: Surroundings,
+  { hits, target, grpc, json, tls, ...files }: AskFlags,
+  { clock, print }: Pick<Surroundings, 'clock' | 'print'>,
 ): Promise<void> {
-  const [{ ask, InvalidQuestion }, { InvalidDescriptor }, { CommandFailed, findGrpcAddress }] = await Promise.all([
-    import('./run-ask.ts'),
-    import('../../engine/rules/match/descriptor-text.ts'),
-    import('../../cli/commands/client.ts'),
-  ]);
-  const { hits: asked, target, grpc, json, tls, ...files } = flags;
+  const { ask } = await import('./run-ask.ts');
   const isTls = tls || files.ca !== undefined || files.cert !== undefined;
   const debugCa = /^https:/.test(target) ? files.ca : undefined;
-  let address = grpc;
-  try {
-    address ??= await findGrpcAddress({ target, token: undefined, ca: debugCa });
-    const question = { domain, descriptors, hits: asked, target: address, json, tls: isTls ? files : undefined };
-    print(await ask(question, clock));
-  } catch (error) {
-    const isKnown = [InvalidQuestion, InvalidDescriptor, CommandFailed].some((known) => error instanceof known);
-    const message = error instanceof Error ? error.message : String(error);
-    fail(isKnown ? message : `${address}: ${message}`);
-  }
+  const address = grpc ?? (await findGrpcAddress({ target, token: undefined, ca: debugCa }));
+  print(await ask({ domain, descriptors, hits, target: address, json, tls: isTls ? files : undefined }, clock));
 }

@@ -9,11 +9,11 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
+import { CommandFailed } from '../../cli/commands/client.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
-import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
-import { responseToJson } from '../../engine/wire/json.ts';
+import { responseToJson } from '../../edge/wire/json.ts';
 import {
   codeNumbers,
   findName,
@@ -21,7 +21,8 @@ import {
   type WireRequest,
   type WireResponse,
   type WireStatus,
-} from '../../engine/wire/wire.ts';
+} from '../../edge/wire/wire.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
@@ -36,35 +37,39 @@ interface Question {
   readonly target: string;
   /** Whether to print the answer as JSON. */
   readonly json: boolean;
-  /** TLS options. Default: plain text. */
-  readonly tls?: AskTls | undefined;
+  /** Undefined: plain text. */
+  readonly tls: AskTls | undefined;
 }
 
 /** Certificate files; without `ca`, the system's certificates are used. */
-interface AskTls {
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
+export interface AskTls {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
   /** Name that the server's certificate must have. Default: the target's host. */
-  readonly serverName?: string | undefined;
+  readonly serverName?: string;
 }
 
 /** Maximum wait for an answer. */
 const DEADLINE_MS = 5_000;
-
-/** A request on the command line that cannot be sent, since a file is unreadable or missing. */
-export class InvalidQuestion extends Error {
-  override readonly name = 'InvalidQuestion';
-}
 
 /**
  * Sends one request to a running service, and queries the service for the rules behind the answer.
  *
  * @param clock  clock of the deadline
  * @returns      the answer as text
- * @throws InvalidQuestion, InvalidDescriptor, or the gRPC error if there is no answer
+ * @throws CommandFailed, InvalidDescriptor
  */
 export async function ask(question: Question, clock: Clock): Promise<string> {
+  try {
+    return await send(question, clock);
+  } catch (error) {
+    if (error instanceof CommandFailed || error instanceof InvalidDescriptor) throw error;
+    throw new CommandFailed(`${question.target}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+async function send(question: Question, clock: Clock): Promise<string> {
   const { domain, descriptors, hits, target, json, tls } = question;
   const entries = descriptors.map(parseDescriptor);
   const request: WireRequest = {
@@ -84,10 +89,10 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
     const deadlineMs = clock() + DEADLINE_MS;
     const headers = new Metadata();
     if (!json) headers.set(DETAIL_HEADER, '1');
-    const response = await call(client, shouldRateLimit, request, { deadlineMs, headers });
+    const ask = <R>(method: MethodDefinition<WireRequest, R>) => call(client, method, request, { deadlineMs, headers });
+    const response = await ask(shouldRateLimit);
     if (json) return printableJson(responseToJson(response));
-    // services other than Weir do not have the method
-    const rules = await call(client, findRules, request, { deadlineMs, headers }).catch(() => undefined);
+    const rules = await ask(findRules).catch(() => undefined); // services other than Weir do not have the method
     return describeResponse(response, descriptors, rules?.found ?? []);
   } finally {
     client.close();
@@ -97,7 +102,7 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
 function createCredentials(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   if ((tls.cert === undefined) !== (tls.key === undefined))
-    throw new InvalidQuestion('--cert and --key must be set together');
+    throw new CommandFailed('--cert and --key must be set together');
   const roots = read('--ca', tls.ca) ?? systemCas() ?? null;
   return credentials.createSsl(roots, read('--key', tls.key), read('--cert', tls.cert), verify);
 }
@@ -107,7 +112,7 @@ function read(flag: string, file: string | undefined): Buffer | null {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new InvalidQuestion(`${flag} cannot be read: ${error instanceof Error ? error.message : error}`);
+    throw new CommandFailed(`${flag} cannot be read: ${error instanceof Error ? error.message : error}`);
   }
 }
 

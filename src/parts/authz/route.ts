@@ -1,9 +1,9 @@
 import { decideWire, type JsonOverload, outcomeInTurn, refused } from '../../edge/http/api.ts';
 import { type Page, plain, type Route } from '../../edge/http/server.ts';
 import type { CallOutcome, RlsService } from '../../edge/rls/service.ts';
+import { codeNumbers, maximumRequest, type WireRequest, type WireResponse } from '../../edge/wire/wire.ts';
 import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import { type Problem, Problems } from '../../engine/rules/read/problem.ts';
-import { codeNumbers, maximumRequest, type WireRequest, type WireResponse } from '../../engine/wire/wire.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import {
   everyRequest,

@@ -81,7 +81,7 @@ function addPatchCommand(candidate: Command, surroundings: Surroundings): void {
             throw new CommandFailed(
               `${write} differs from ${found.file}, which is in force: print the patch and merge it`,
             );
-          await writeTo(write, found.after);
+          await withFiles(({ writeFile }) => writeFile(write, found.after));
           surroundings.print(`${write} is written; for its commit:\n\n${printableLines(found.message.trimEnd())}`);
         },
       ),
@@ -97,21 +97,13 @@ function printPatch(
   print(isTerminal ? printableLines(found.patch.trimEnd()) : found.patch.trimEnd());
 }
 
-/** @throws CommandFailed */
-async function writeTo(file: string, text: string): Promise<void> {
-  const { writeFile } = await import('node:fs/promises');
-  try {
-    await writeFile(file, text);
-  } catch (error) {
-    throw new CommandFailed(error instanceof Error ? error.message : String(error));
-  }
-}
+const textAt = (file: string): Promise<string> =>
+  withFiles(({ readFile }) => readFile(file === '-' ? '/dev/stdin' : file, 'utf8'));
 
-/** @throws CommandFailed */
-async function textAt(file: string): Promise<string> {
-  const { readFile } = await import('node:fs/promises');
+/** @throws CommandFailed if a file cannot be read or written */
+async function withFiles<T>(use: (files: typeof import('node:fs/promises')) => Promise<T>): Promise<T> {
   try {
-    return await readFile(file === '-' ? '/dev/stdin' : file, 'utf8');
+    return await use(await import('node:fs/promises'));
   } catch (error) {
     throw new CommandFailed(error instanceof Error ? error.message : String(error));
   }

@@ -2,8 +2,7 @@ import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/dec
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { ByteBudget } from '../../operate/sketches/rotating-top.ts';
-import { SpaceSaving, slotBytes, TABLE_BYTES } from '../../operate/sketches/space-saving.ts';
+import { ByteBudget, RotatingTop } from '../../operate/sketches/rotating-top.ts';
 import { createTopName } from '../../operate/sketches/top-name.ts';
 import type { Tally } from './answers.ts';
 import { byChange, type ChangedKeys, noTally, type RuleTrial } from './report.ts';
@@ -27,13 +26,15 @@ const MAX_KEY_BYTES = 1024 * 1024;
 
 type Counts = { -readonly [K in keyof Tally]: Tally[K] };
 
-interface RuleFigures {
-  readonly counts: Counts;
-  inLive: boolean;
-  inCandidate: boolean;
-  readonly newlyRefused: ChangedKeyTable;
-  readonly newlyPassed: ChangedKeyTable;
-}
+type RuleFigures = ReturnType<typeof createFigures>;
+
+const createFigures = (keyBytes: ByteBudget) => ({
+  counts: { ...noTally },
+  inLive: false,
+  inCandidate: false,
+  newlyRefused: new ChangedKeyTable(keyBytes),
+  newlyPassed: new ChangedKeyTable(keyBytes),
+});
 
 /** Counts the answers that the candidate would change, by rule and key. */
 export class Comparison {
@@ -96,13 +97,7 @@ export class Comparison {
     const name = this.#rules.size < MAX_RULES || this.#rules.has(rule) ? rule : OTHER_RULES;
     const known = this.#rules.get(name);
     if (known) return known;
-    const figures = {
-      counts: { ...noTally },
-      inLive: false,
-      inCandidate: false,
-      newlyRefused: new ChangedKeyTable(this.#keyBytes),
-      newlyPassed: new ChangedKeyTable(this.#keyBytes),
-    };
+    const figures = createFigures(this.#keyBytes);
     this.#rules.set(name, figures);
     return figures;
   }
@@ -127,51 +122,30 @@ const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[
 /** The most keys in one table. */
 const CAPACITY = 200;
 
-const noKeys: ChangedKeys = {
-  list: { entries: [], total: 0, unlistedAtMost: 0 },
-  count: 0,
-  isAtLeast: false,
-};
-
 /** Counts the most frequent descriptors whose answers differ, in bounded memory. */
 class ChangedKeyTable {
-  readonly #budget: ByteBudget;
-  /** Absent: nothing was counted yet. */
-  #table: SpaceSaving | undefined;
-  /** Some key has no counter. */
-  #isFull = false;
+  readonly #top: RotatingTop;
+  #hasUncounted = false;
 
   /** @param budget  shared with other tables */
   constructor(budget: ByteBudget) {
-    this.#budget = budget;
+    this.#top = new RotatingTop(CAPACITY, budget);
   }
 
   add(entries: readonly Entry[]): void {
-    const name = createTopName(entries);
-    const table = this.#table ?? new SpaceSaving();
-    if (table.addToKnown(name, 1)) return;
-    const bytes = slotBytes(name) + (this.#table ? 0 : TABLE_BYTES);
-    const mayGrow = table.size < CAPACITY && this.#budget.hasRoomFor(bytes);
-    if (!mayGrow) this.#isFull = true;
-    if (!this.#table && !mayGrow) return;
-    const before = this.#table?.bytes ?? 0;
-    this.#table = table;
-    table.addNew(name, 1, mayGrow);
-    this.#budget.change(table.bytes - before);
+    if (!this.#top.add(createTopName(entries), 1)) this.#hasUncounted = true;
   }
 
-  /** @param count  the longest list; 0: no list */
-  report(count: number): ChangedKeys {
-    const table = this.#table;
-    if (!table || count === 0) return { ...noKeys, count: table?.size ?? 0, isAtLeast: this.#isFull };
-    const entries = [...table.entries()].sort((one, other) => other.count - one.count);
+  /** @param most  the longest list; 0: no list */
+  report(most: number): ChangedKeys {
+    const { entries, total, unlistedAtMost } = this.#top.list();
+    const isAtLeast = this.#hasUncounted || unlistedAtMost > 0; // some key has no counter
+    if (most === 0) return { list: NO_KEYS, count: entries.length, isAtLeast };
     // a key that is cut off was counted at most as often as the first of those
-    const cut = entries.length > count ? (entries[count]?.count ?? 0) : 0;
-    const unlistedAtMost = Math.max(table.minimum, cut);
-    return {
-      list: { entries: entries.slice(0, count), total: table.total, unlistedAtMost },
-      count: table.size,
-      isAtLeast: this.#isFull,
-    };
+    const cut = entries[most]?.count ?? 0;
+    const list = { entries: entries.slice(0, most), total, unlistedAtMost: Math.max(unlistedAtMost, cut) };
+    return { list, count: entries.length, isAtLeast };
   }
 }
+
+const NO_KEYS = { entries: [], total: 0, unlistedAtMost: 0 };

@@ -1,9 +1,9 @@
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
 import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
 import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { countedBy, hashCounter, sampledPositions } from '../lab/record/sampling.ts';
 
 /** The two verdicts on a descriptor, and what they are based on. */
@@ -92,21 +92,18 @@ const haveSameEntries = (some: readonly Entry[], others: readonly Entry[]): bool
   some.length === others.length &&
   some.every(({ key, value }, at) => others[at]?.key === key && others[at].value === value);
 
-/** The descriptors of a request that are tried, by index. */
-interface TriedPlaces {
-  /** Descriptors with sampled counters, which are included in the figures. */
-  readonly sampled: readonly number[];
-  /** The sampled descriptors are decided without the others. */
-  readonly areAlone: boolean;
-}
-
-/** Undefined: none is tried. @param sample  below 1 */
+/**
+ * The descriptors of a request whose counters are sampled, by index, which are included in the figures, and whether they
+ * are decided without the others. Undefined: none is tried.
+ *
+ * @param sample  below 1
+ */
 export function triedPlaces(
   wire: WireRequest,
   live: Answer,
   rules: RuleTree,
   { sample, decider }: { readonly sample: number; readonly decider: Pick<Decider, 'spend' | 'quotaMode'> },
-): TriedPlaces | undefined {
+) {
   const sampled = sampledPositions(wire, rules, sample);
   if (sampled.length === 0) return undefined;
   if (sampled.length === wire.descriptors.length) return { sampled, areAlone: true };

@@ -7,16 +7,7 @@ import type { TrialReport } from './report.ts';
 import type { Trial } from './trial.ts';
 
 /** The candidate in a process that answers requests. */
-export interface FollowedCandidate {
-  /**
-   * @param keys  the number of keys of each rule
-   * @param rule  only this rule
-   * @returns undefined  no candidate is tried
-   */
-  report(keys: number, rule?: string): TrialReport | undefined;
-  isTried(): boolean;
-  close(): Promise<void>;
-}
+export type FollowedCandidate = ReturnType<typeof followCandidate>;
 
 interface FollowOptions {
   /** Undefined while there is no candidate. */
@@ -32,14 +23,7 @@ interface FollowOptions {
 }
 
 /** Tries the candidate on this process's answers, while there is one. */
-export function followCandidate({
-  candidate,
-  book,
-  split,
-  observer,
-  openTrial,
-  onError,
-}: FollowOptions): FollowedCandidate {
+export function followCandidate({ candidate, book, split, observer, openTrial, onError }: FollowOptions) {
   const { answered, failed } = observer;
   let trial: Trial | undefined;
   let inForce = new RulesInForce(split);
@@ -85,9 +69,14 @@ export function followCandidate({
   });
   if (candidate.packed()) onChange();
   return {
-    report: (keys, rule) => trial?.report(keys, rule),
+    /**
+     * @param keys  the number of keys of each rule
+     * @param rule  only this rule
+     * @returns undefined  no candidate is tried
+     */
+    report: (keys: number, rule?: string): TrialReport | undefined => trial?.report(keys, rule),
     isTried: () => trial !== undefined,
-    async close() {
+    async close(): Promise<void> {
       isClosed = true;
       await last;
       await detach();

@@ -12,15 +12,15 @@ import { loggedCounters, startStore } from '../../serve/decider/store.ts';
 import type { ProcessContext } from '../../serve/parts/process-context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { StoreSettings } from '../../settings/stores.ts';
-import { Trial, type TrialCounters } from './trial.ts';
+import { Trial } from './trial.ts';
 
-interface TrialSources {
+/** The store and decider of the current rules, and whether this process is refusing calls because it is overloaded. */
+interface TrialSources extends Pick<TrialOptions, 'isBehind'> {
   readonly store: Pick<OpenStore, 'memory'>;
-  /** The decider of the current rules. */
   readonly decider: Decider;
-  /** Whether this process is refusing calls because it is overloaded. */
-  readonly isBehind: () => boolean;
 }
+
+type TrialOptions = ConstructorParameters<typeof Trial>[0];
 
 /**
  * Opens the trial of a candidate. Only loaded while there is one.
@@ -71,7 +71,7 @@ const MEMORY_PART = 1 / 2;
 async function openTrialCounters(
   { counters, candidate }: Pick<Settings, 'counters' | 'candidate'>,
   { clock, log }: ProcessContext,
-): Promise<TrialCounters> {
+): Promise<TrialOptions['counters']> {
   let nowMs = clock();
   const own = (): number => nowMs;
   const lateness = watchLateness(monotonicMs);
@@ -85,25 +85,14 @@ async function openTrialCounters(
     memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
     keys: { ...keys, kind: 'own', prefix },
   };
-  const { onStoreEvent = () => {}, ...options } = loggedCounters(settings, {
-    clock: own,
-    log: log.child({}, { msgPrefix: 'candidate: ' }),
-  });
-  const opened = await startStore(() =>
-    openBackends(options, {
-      clock: own,
-      isOnClock: true,
-      monotonicMs,
-      lateness,
-      breakers: new Breakers(monotonicMs),
-      onStoreEvent,
-    }),
-  );
+  const clocks = { clock: own, monotonicMs };
+  const logged = { clock: own, log: log.child({}, { msgPrefix: 'candidate: ' }) };
+  const { onStoreEvent = () => {}, ...options } = loggedCounters(settings, logged);
+  const breakers = new Breakers(monotonicMs);
+  const context = { ...clocks, isOnClock: true, lateness, breakers, onStoreEvent };
+  const opened = await startStore(() => openBackends(options, context));
   const ledger = new Ledger(opened.backends, {
-    clock: own,
-    monotonicMs,
-    instance: randomUUID(),
-    denyCacheBytes: 0,
+    ...{ ...clocks, instance: randomUUID(), denyCacheBytes: 0 },
     every: () => () => {},
   });
   return {

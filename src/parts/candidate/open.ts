@@ -1,5 +1,5 @@
-import type { Decider } from '../../engine/decide/decide.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
+import { withReceipts } from '../lab/record/receipts.ts';
 import { type FollowedCandidate, followCandidate } from './followed.ts';
 
 /** The figures of the candidate, with at most `keys` keys of each rule. */
@@ -13,7 +13,8 @@ export interface CandidateQuestion {
 export const openCandidate: OpenDeciderPart = ({ core, decider }, settings, context) => {
   let followed: FollowedCandidate | undefined;
   return {
-    ...(!core.store.memory && { decider: withTimes(decider, () => followed?.isTried() === true) }),
+    // the candidate decides at the same time
+    ...(!core.store.memory && { decider: withReceipts(decider, () => followed?.isTried() === true) }),
     asked: ({ keys, rule }: CandidateQuestion) => followed?.report(keys, rule),
     start({ observer, isBehind }) {
       followed = followCandidate({
@@ -27,12 +28,3 @@ export const openCandidate: OpenDeciderPart = ({ core, decider }, settings, cont
     close: () => followed?.close(),
   };
 };
-
-/** Has stores with a clock of their own report the time of each charge, at which the candidate decides as well. */
-const withTimes = (decider: Decider, isTried: () => boolean): Decider => ({
-  ...decider,
-  ledger: {
-    debit: (debits, how) => decider.ledger.debit(debits, isTried() ? { ...how, receipts: true } : how),
-    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
-  },
-});

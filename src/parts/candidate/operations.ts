@@ -1,6 +1,7 @@
 import { basename, relative } from 'node:path';
 import { every } from '../../base/clock.ts';
 import { fields } from '../../base/shape.ts';
+import { rfc3339 } from '../../base/times.ts';
 import { paintFor } from '../../cli/commands/paint.ts';
 import { memoryRecords } from '../../engine/backends/records.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
@@ -12,20 +13,20 @@ import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { decodeText, readRuleFiles } from '../../operate/admin/rule-text-operations.ts';
+import { decodeText, readRuleFiles, shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
+import { describeTop } from '../../operate/admin/top-keys.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
-import type { TriedCandidate } from './answers.ts';
-import { diffJson, diffRules } from './diff/diff.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
+import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
-import { mergeReports, type TrialReport } from './report.ts';
+import { type ChangedKeys, mergeReports, noTally, type RuleTrial, type TrialReport } from './report.ts';
 import { carryOver, unifiedDiff } from './rule-patch.ts';
-import { showCandidate } from './view.ts';
 
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
@@ -109,7 +110,7 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
   ];
 }
 
-/** @throws ApiProblem  404, 409: there is no candidate, or no request has been tried */
+/** @throws ApiProblem  404, 409: there is no candidate, no request has been tried, or the file is not in force */
 async function patchOf(
   options: AdminOptions,
   who: string,
@@ -123,20 +124,20 @@ async function patchOf(
   const [file, more] = (await readRuleFiles(options, domain)).files;
   if (!file || more || others.length > 0)
     throw new ApiProblem(409, `the rules of domain '${domain}' are in several files: use weir diff`);
+  const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
+  if (!isInForce(options, domain, file.text))
+    throw new ApiProblem(409, `${basename(file.name)} differs from the rules in force: reload it or undo its change`);
   const after = carryOver(file.text, posted.text);
   if (after === file.text) throw new ApiProblem(409, `the candidate changes nothing in ${basename(file.name)}`);
   const { origin } = options.settings.rules;
   const below = 'path' in origin ? relative(String(origin.path), file.name) : '';
   const name = path ?? (below === '' ? basename(file.name) : below);
-  const effect = renderCandidateDiff(compared(options), paintFor(false, undefined));
   const evidence = renderCandidate(tried, paintFor(false, undefined));
   const tells = `${evidence}\n\n${effect}`.replaceAll(/^(?=.)/gm, '  '); // so that git takes no line for a header or a patch
   const message = `Change limits of ${oneLine(domain)}, as tried on live traffic\n\nReason: ${oneLine(posted.reason)}\n\n${tells}\n`;
   const head = `From: ${who.replace(/[<>]/g, '')} <${/^\S+@\S+$/.test(who) ? who : 'weir@localhost'}>\nSubject: [PATCH] `;
-  return {
-    ...{ file: file.name, before: file.text, after, message },
-    patch: `${head}${message}---\n${unifiedDiff(name, file.text, after)}`,
-  };
+  const patch = `${head}${message}---\n${unifiedDiff(name, file.text, after)}`;
+  return { file: file.name, before: file.text, after, message, patch };
 }
 
 const oneLine = (text: string): string => text.replaceAll(/[\s\p{C}]+/gu, ' ').trim();
@@ -170,10 +171,9 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
       domains: 'selected',
       body: fields({ reason }),
       answers: 'The same as GET.',
-      answer: async ({ client, scope, body }) => {
+      answer: async ({ client: { name: by }, scope, body: { reason } }) => {
         requireTried(options, scope);
-        const by = { by: client.name, reason: body.reason };
-        await audit.change(auditedChange(candidate.facts, by, null), () => sent.put(undefined));
+        await audit.change(auditedChange(candidate.facts, { by, reason }, null), () => sent.put(undefined));
         return shown(options);
       },
     }),
@@ -181,14 +181,17 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
 }
 
 /**
- * Refuses a client if the candidate has rules of a domain that it may not see.
+ * Refuses a client if the candidate has rules of a domain that it may not see, without naming it.
  *
  * @throws ApiProblem  403
  */
-function requireTried({ candidate }: AdminOptions, scope: Scope): void {
-  if (candidate.facts.state === 'wrong') return scope.requireAll(); // its domains are not known
-  for (const domain of candidate.facts.domains) scope.require({ domain });
+function requireTried({ candidate: { facts } }: AdminOptions, scope: Scope): void {
+  if (facts.state === 'wrong') return scope.requireAll(); // its domains are not known
+  if (!facts.domains.every((domain) => scope.hasDomain(domain))) throw new ApiProblem(403, OTHERS_CANDIDATE);
 }
+
+const OTHERS_CANDIDATE =
+  'the service tries one candidate at a time, and the present one has rules of domains that are not of this token: ask those who operate them to end its trial';
 
 function invalidCandidate(problems: readonly Problem[]): ApiProblem {
   const errors = problems.filter(({ severity }) => severity === 'error').slice(0, MAX_SHOWN_ERRORS);
@@ -215,11 +218,6 @@ const auditedChange = (
   after,
 });
 
-async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
-  const report = await collectReport(options, keys, rule);
-  return showCandidate(options, report, keys);
-}
-
 /** The merged reports of all processes on the current candidate. */
 async function collectReport(
   { ask, candidate }: AdminOptions,
@@ -237,14 +235,73 @@ function compared({ candidate, rules, settings }: AdminOptions): Answers['GET /a
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
-  const before = selectDomains(rules(), new Set(domains));
+  const before = selectDomains(rules(), domains);
   if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `at most ${MAX_COMPARED_RULES} rules can be compared here: use weir diff`);
   return diffJson(diffRules(before, new RulesInForce(settings.counters.split).replaceAtOnce(packed)));
 }
 
+/** Whether the rules of a domain in force are those of this text, which may have been read later. */
+function isInForce({ candidate, rules, settings }: AdminOptions, domain: string, text: string): boolean {
+  const found = candidate.check(text);
+  const current = selectDomains(rules(), [domain]);
+  if (!found.ok || found.ruleCount !== current.rules.length) return false;
+  const written = new RulesInForce(settings.counters.split).replaceAtOnce(found.packed);
+  return countDifferences(diffRules(current, written)) === 0;
+}
+
 /** The rules of these domains. */
-function selectDomains(tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree {
-  const domains = new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name)));
+function selectDomains(tree: RuleTree | undefined, names: readonly string[]): RuleTree {
+  const domains = new Map([...(tree?.domains ?? [])].filter(([name]) => names.includes(name)));
   return { domains, rules: listRules(domains) };
+}
+
+/** The figures before any process tries the candidate. */
+const noFigures: Omit<TrialReport, 'sinceMs' | 'hash'> = {
+  ...{ ruleCount: 0, inFlight: 0, inFlightBytes: 0, dropped: { behind: 0, overload: 0 } },
+  ...{ failed: 0, withheld: 0, evicted: 0, totals: noTally, rules: [], moreRules: 0 },
+};
+
+const MAX_SHOWN_RULES = 500;
+
+/** The candidate as the API shows it. @param keys  the number of keys of each rule */
+async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
+  const report = await collectReport(options, keys, rule); // undefined: no process tries it yet
+  const { candidate, settings, hash } = options;
+  const { state, origin, posted, loadedAtMs, domains, ruleCount, problems, hash: ofRules } = candidate.facts;
+  const { inFlight, inFlightBytes, dropped, failed, withheld, evicted, totals, rules, moreRules } = report ?? noFigures;
+  return {
+    state,
+    origin: origin ?? null,
+    from: origin === 'file' ? (settings.rules.candidate.path ?? null) : origin === 'api' ? 'the admin API' : null,
+    by: posted?.by ?? null,
+    reason: posted?.reason ?? null,
+    loadedAt: loadedAtMs === undefined ? null : rfc3339(loadedAtMs),
+    hash: ofRules ?? null,
+    domains,
+    ruleCount,
+    ...shownProblems(problems),
+    sample: settings.candidate.sample,
+    since: report ? rfc3339(report.sinceMs) : null,
+    inFlight,
+    inFlightBytes,
+    maxInFlight: settings.candidate.maxInFlight * settings.workers,
+    dropped,
+    failed,
+    withheld,
+    evicted,
+    totals,
+    rules: rules.slice(0, MAX_SHOWN_RULES).map((one) => showRule(one, keys, hash)),
+    moreRules: moreRules + Math.max(rules.length - MAX_SHOWN_RULES, 0),
+  };
+}
+
+function showRule(trial: RuleTrial, most: number, hash: AdminOptions['hash']): TriedRule {
+  const shown = ({ list, count, isAtLeast }: ChangedKeys): TriedKeys => {
+    const top = { rule: trial.rule, by: 'refusals', list, countedOneIn: 1 } as const;
+    const { unlistedAtMost, keys } = describeTop(top, most, hash);
+    return { count, isAtLeast, unlistedAtMost, keys };
+  };
+  const { newlyRefusedKeys, newlyPassedKeys } = trial;
+  return { ...trial, newlyRefusedKeys: shown(newlyRefusedKeys), newlyPassedKeys: shown(newlyPassedKeys) };
 }

@@ -1,3 +1,4 @@
+import { present } from '../../base/group.ts';
 import { counted } from '../../base/texts.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
 import type { Answers } from '../../operate/answers/all.ts';
@@ -21,15 +22,10 @@ export function renderCandidate(found: TriedCandidate, paint: Paint): string {
 }
 
 function headline({ state, from, by, reason, hash, domains, ruleCount }: TriedCandidate, paint: Paint): string {
+  if (state === 'off') return 'no candidate is loaded';
   const source = `from ${from ?? 'nowhere'}${by === null ? '' : ` by ${by}: ${reason}`}`;
-  switch (state) {
-    case 'off':
-      return 'no candidate is loaded';
-    case 'wrong':
-      return paint.bad(`a candidate is not tried, ${source}`);
-    default:
-      return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried, ${source}  ${paint.dim(`hash ${hash}`)}`;
-  }
+  if (state === 'wrong') return paint.bad(`a candidate is not tried, ${source}`);
+  return `${paint.strong(`${counted(ruleCount, 'rule')} of ${domains.join(', ')}`)} ${ruleCount === 1 ? 'is' : 'are'} tried, ${source}  ${paint.dim(`hash ${hash}`)}`;
 }
 
 const problemText = ({ severity, file, line, path, message }: RuleProblem, paint: Paint): string => {
@@ -42,17 +38,15 @@ const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newl
 
 /** Reasons why the figures do not cover all requests. */
 function gapNotes({ sample, dropped, failed, withheld, evicted }: TriedCandidate): readonly string[] {
-  const notes: readonly (readonly [number, string])[] = [
-    [dropped.behind, 'not tried: too many were in flight'],
-    [dropped.overload, 'not tried: the service is overloaded'],
-    [failed, "not answered by the candidate's counters"],
-    [withheld, 'not compared: the candidate has not seen all requests of their counters'],
-  ];
-  return [
-    ...(sample < 1 ? [`of ${sample * 100} % of all counters`] : []),
-    ...notes.flatMap(([number, what]) => (number > 0 ? [`${counted(number, 'request')} ${what}`] : [])),
-    ...(evicted > 0 ? [`${counted(evicted, 'counter')} of the candidate evicted for lack of memory`] : []),
-  ];
+  const requests = (number: number, what: string) => number > 0 && `${counted(number, 'request')} ${what}`;
+  return present([
+    sample < 1 && `of ${sample * 100} % of all counters`,
+    requests(dropped.behind, 'not tried: too many were in flight'),
+    requests(dropped.overload, 'not tried: the service is overloaded'),
+    requests(failed, "not answered by the candidate's counters"),
+    requests(withheld, 'not compared: the candidate has not seen all requests of their counters'),
+    evicted > 0 && `${counted(evicted, 'counter')} of the candidate evicted for lack of memory`,
+  ]);
 }
 
 function placeText({ inLive, inCandidate }: TriedRule): string {

@@ -8,39 +8,26 @@ import type { Rerouted } from './diff/rerouted.ts';
 
 /** Renders the comparison as text. */
 export function diffText({ added, removed, changed, rerouted, domains, spends }: RuleDiff, terminal: Paint): string {
-  const paint = paintOfTexts(terminal);
   const lines: string[] = [];
+  const add = (paint: keyof Paint, text: string, ...details: readonly string[]): void =>
+    void lines.push(terminal[paint](printable(text)), ...details.map((detail) => printable(`    ${detail}`)));
   for (const { rule, before, counters } of added) {
     const from = before ? `its descriptors matched ${before.path} before` : 'its descriptors matched no rule before';
-    lines.push(paint.good(`+ ${shortly(rule)}`), printable(`    ${from}${fateText(counters)}`));
+    add('good', `+ ${shortly(rule)}`, `${from}${fateText(counters)}`);
   }
   for (const { rule, after } of removed) {
     const to = after ? `its descriptors match ${after.path} now` : 'its descriptors match no rule now';
-    lines.push(paint.bad(`- ${shortly(rule)}`), printable(`    ${to}`));
+    add('bad', `- ${shortly(rule)}`, to);
   }
   for (const { before, after, counters } of changed)
-    lines.push(
-      paint.strong(`~ ${after.path}`),
-      printable(`    was ${fully(before)}`),
-      printable(`    now ${fully(after)}${fateText(counters)}`),
-    );
-  for (const one of rerouted) lines.push(paint.strong(`~ ${one.node}`), printable(`    ${reroutedText(one)}`));
-  for (const { name, kind } of domains) lines.push(paint.strong(`~ domain ${name}: ${domainTexts[kind]}`));
-  for (const [domain, { before, after }] of spends)
-    lines.push(
-      paint.strong(`~ domain ${domain}: spend ${before ?? 'default (SPEND)'} -> ${after ?? 'default (SPEND)'}`),
-    );
+    add('strong', `~ ${after.path}`, `was ${fully(before)}`, `now ${fully(after)}${fateText(counters)}`);
+  for (const one of rerouted) add('strong', `~ ${one.node}`, reroutedText(one));
+  for (const { name, kind } of domains) add('strong', `~ domain ${name}: ${domainTexts[kind]}`);
+  for (const [domain, { before = 'default (SPEND)', after = 'default (SPEND)' }] of spends)
+    add('strong', `~ domain ${domain}: spend ${before} -> ${after}`);
   const sum = `${added.length} added, ${removed.length} removed, ${changed.length} changed`;
   return [...lines, rerouted.length === 0 ? sum : `${sum}, ${rerouted.length} rerouted`].join('\n');
 }
-
-/** Terminal colours for texts from rule files. */
-const paintOfTexts = ({ good, bad, dim, strong }: Paint): Paint => ({
-  good: (text) => good(printable(text)),
-  bad: (text) => bad(printable(text)),
-  dim: (text) => dim(printable(text)),
-  strong: (text) => strong(printable(text)),
-});
 
 const domainTexts = {
   added: 'new',

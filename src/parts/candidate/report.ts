@@ -12,14 +12,10 @@ export interface ChangedKeys extends Pick<TriedKeys, 'count' | 'isAtLeast'> {
   readonly list: TopList;
 }
 
-/** What the candidate changes for all requests. */
-type Figures = Pick<
-  TriedCandidate,
-  'ruleCount' | 'inFlight' | 'inFlightBytes' | 'dropped' | 'failed' | 'withheld' | 'evicted' | 'totals' | 'moreRules'
->;
+type Figures = 'inFlight' | 'inFlightBytes' | 'dropped' | 'failed' | 'withheld' | 'evicted' | 'totals';
 
 /** One process's results for the candidate. */
-export interface TrialReport extends Figures {
+export interface TrialReport extends Pick<TriedCandidate, Figures | 'ruleCount' | 'moreRules'> {
   /** When these figures began, in milliseconds since the epoch. */
   readonly sinceMs: number;
   /** Identifies the candidate of the figures: see `hashRules`. */
@@ -35,10 +31,7 @@ const addNumbers = <T extends Readonly<Record<K, number>>, K extends string>(
   names: readonly K[],
   one: T,
   other: T,
-): T => ({
-  ...other,
-  ...Object.fromEntries(names.map((name) => [name, one[name] + other[name]])),
-});
+): T => Object.assign({}, other, Object.fromEntries(names.map((name) => [name, one[name] + other[name]])));
 
 const tallyNames = Object.keys(noTally) as readonly (keyof Tally)[]; // it has no other keys
 const summedNames = ['inFlight', 'inFlightBytes', 'failed', 'withheld', 'evicted'] as const;
@@ -48,10 +41,8 @@ export const byChange = (one: Tally, other: Tally): number =>
   other.newlyRefused + other.newlyPassed - (one.newlyRefused + one.newlyPassed) || other.requests - one.requests;
 
 /** The sum of several processes' reports on the same candidate; undefined: there are none. */
-export function mergeReports(reports: readonly TrialReport[]): TrialReport | undefined {
-  const [first, ...others] = reports;
-  if (!first || others.length === 0) return first;
-  return others.reduce(sumOfReports, first);
+export function mergeReports([first, ...others]: readonly TrialReport[]): TrialReport | undefined {
+  return first && others.reduce(sumOfReports, first);
 }
 
 function sumOfReports(one: TrialReport, other: TrialReport): TrialReport {

@@ -96,25 +96,22 @@ export function unifiedDiff(path: string, before: string, after: string): string
   const [oldEnd, nowEnd] = [old.length - same, now.length - same];
   const shownAfter = Math.min(same, CONTEXT_LINES);
   const range = (end: number) => `${end + shownAfter > first ? first + 1 : first},${end + shownAfter - first}`;
-  const changed = isAligned(old, now)
-    ? old.slice(start, oldEnd).flatMap((line, at) => {
-        const other = now[start + at] ?? '';
-        return line === other ? [` ${line}`] : [`-${line}`, `+${other}`];
-      })
-    : [...old.slice(start, oldEnd).map((line) => `-${line}`), ...now.slice(start, nowEnd).map((line) => `+${line}`)];
+  const marked = (mark: string, lines: readonly string[]) => lines.map((line) => mark + line);
+  const [gone, come] = [old.slice(start, oldEnd), now.slice(start, nowEnd)];
+  const isAligned = old.length === now.length; // only values differ
+  const changed = isAligned
+    ? gone.flatMap((line, at) => (line === come[at] ? ` ${line}` : [`-${line}`, `+${come[at]}`]))
+    : [...marked('-', gone), ...marked('+', come)];
   return [
     `--- a/${path}`,
     `+++ b/${path}`,
     `@@ -${range(oldEnd)} +${range(nowEnd)} @@`,
-    ...old.slice(first, start).map((line) => ` ${line}`),
+    ...marked(' ', old.slice(first, start)),
     ...changed,
-    ...old.slice(oldEnd, oldEnd + shownAfter).map((line) => ` ${line}`),
+    ...marked(' ', old.slice(oldEnd, oldEnd + shownAfter)),
     '',
   ].join('\n');
 }
-
-/** Whether lines correspond one by one, since only values differ. */
-const isAligned = (old: readonly string[], now: readonly string[]): boolean => old.length === now.length;
 
 /** The lines of a text; the last one says if it has no line break. */
 function linesOf(text: string): readonly string[] {

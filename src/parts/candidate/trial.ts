@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { type Eventual, isPending } from '../../base/later.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import {
   type Answer,
@@ -12,15 +14,13 @@ import {
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { countedBy, hashCounter } from '../lab/record/sampling.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
 import { type AnyRequest, areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';
 import type { TrialReport } from './report.ts';
 
 /** The candidate's counters, in a separate name space. */
-export interface TrialCounters {
+interface TrialCounters {
   readonly ledger: Pick<Ledger, 'debit' | 'close'>;
   readonly counters: Counters;
   /** Sets the time of the following decisions, in milliseconds since the epoch. */
@@ -58,6 +58,8 @@ const STORE_TIMEOUT_MS = 1_000;
 /** The most rules in a report, with keys and without. */
 const MAX_REPORTED_RULES = { withKeys: 500, alone: 2_000 } as const;
 
+const noneMissing = { behind: 0, overload: 0, failed: 0, withheld: 0 };
+
 interface Waiting {
   readonly request: RateLimitRequest;
   /** For the descriptors of `request`. */
@@ -94,10 +96,8 @@ export class Trial {
   #isClosed = false;
   #inFlight = 0;
   #inFlightBytes = 0;
-  #behind = 0;
-  #overload = 0;
-  #failed = 0;
-  #withheld = 0;
+  /** Requests that are missing from the figures, by reason. */
+  #missing = { ...noneMissing };
   /** Requests that the counters have not answered yet. */
   #undecided = 0;
 
@@ -133,10 +133,7 @@ export class Trial {
     this.#comparison = new Comparison();
     this.#sinceMs = this.#options.clock();
     this.#coverage.begin(this.#sinceMs);
-    this.#behind = 0;
-    this.#overload = 0;
-    this.#failed = 0;
-    this.#withheld = 0;
+    this.#missing = { ...noneMissing };
   }
 
   /**
@@ -156,10 +153,8 @@ export class Trial {
     const isFull = this.#isFull(bytes);
     if (!tried || isFull) {
       this.#missed(wire);
-      if (isFull) {
-        this.#behind++;
-        this.#coverage.lower(this.#options.clock());
-      } else this.#overload++;
+      this.#missing[isFull ? 'behind' : 'overload']++;
+      if (isFull) this.#coverage.lower(this.#options.clock());
       return;
     }
     if (share < sample && tried.sampled && tried.areAlone) this.#missed(wire, tried.sampled);
@@ -195,15 +190,15 @@ export class Trial {
   report(keys: number, rule?: string): TrialReport {
     const most = keys > 0 ? MAX_REPORTED_RULES.withKeys : MAX_REPORTED_RULES.alone;
     const rules = this.#comparison.rules(most, keys, rule);
+    const { behind, overload, ...missing } = this.#missing;
     return {
       sinceMs: this.#sinceMs,
       hash: this.#hash,
       ruleCount: this.#rules?.rules.length ?? 0,
       inFlight: this.#inFlight,
       inFlightBytes: this.#inFlightBytes,
-      dropped: { behind: this.#behind, overload: this.#overload },
-      failed: this.#failed,
-      withheld: this.#withheld,
+      dropped: { behind, overload },
+      ...missing,
       evicted: this.#options.counters.evicted(),
       totals: this.#comparison.totals,
       rules,
@@ -295,11 +290,11 @@ export class Trial {
     this.#inFlightBytes -= bytes;
     if (!candidate) this.#missed(request);
     if (comparison !== this.#comparison || this.#isClosed) return;
-    if (!candidate) return void this.#failed++;
+    if (!candidate) return void this.#missing.failed++;
     const { descriptors } = request;
     const exact = this.#exactPlaces(one, candidate);
     const isWhole = exact.length === descriptors.length;
-    if (!isWhole) this.#withheld++;
+    if (!isWhole) this.#missing.withheld++;
     this.#options.onTried?.({ descriptors, live, candidate });
     if (isWhole && !places) return comparison.add({ descriptors, live, candidate });
     const compared = isWhole ? places : exact;
@@ -320,12 +315,14 @@ export class Trial {
     return descriptors.flatMap(({ entries }, at) => {
       const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
       if (!one || !other || isOfTwo(one) || isOfTwo(other)) return [];
-      const verdicts = { live: one, candidate: other };
-      const counted = {
+      const compared = {
+        live: one,
+        candidate: other,
         entries: candidate.unmet?.descriptors[at]?.entries ?? entries,
         liveEntries: live.unmet?.descriptors[at]?.entries ?? entries,
+        ...{ domain, liveRules, rules, spend, timeMs },
       };
-      return isExact({ ...verdicts, ...counted, domain, liveRules, rules, spend, timeMs }, this.#coverage) ? at : [];
+      return isExact(compared, this.#coverage) ? at : [];
     });
   }
 }

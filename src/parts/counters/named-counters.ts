@@ -4,8 +4,8 @@ import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.
 import type { Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { hashHolder } from '../../engine/holds/claim.ts';
-import { claimShare } from '../../engine/holds/fair-share.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
+import { claimShare } from '../../engine/holds/sharing.ts';
 import { createDebit, type Debit, heldBy, sharedBy } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
@@ -179,7 +179,7 @@ function findCounters(
   const rules = decider.rules();
   const matched = rules && atTime(matchCounter(rules, domain, entries), clock);
   const applied = matched && (overrides?.apply(matched, domain, entries) ?? matched);
-  const override = matched && applied !== matched ? overrides?.of(matched, domain, entries) : undefined;
+  const override = matched && applied !== matched ? overrides?.of(matched, domain, entries)?.override : undefined;
   const match = override?.effect.kind === 'exempt' ? matched : applied;
   if (match?.kind !== 'limited') {
     const why =

@@ -1,6 +1,8 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
@@ -9,8 +11,6 @@ import { describeRulePlace } from '../../engine/rules/match/describe.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
 import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 
 /** The answers that are logged: those that refuse, all, or a random fraction. */

@@ -9,7 +9,15 @@ import { examineAddresses } from './client-address.ts';
 import { examineCluster, examineHealthChecks, type HostProbe } from './clusters.ts';
 import { check, type Finding, listedTexts, right, wrong } from './dump.ts';
 import { type RouteCalls, routeCalls } from './model.ts';
-import { canMatch, type DescriptorShape, expectedShapes, isShapeOf, minTtlMs, servesRequirement } from './shapes.ts';
+import {
+  canMatch,
+  type DescriptorShape,
+  expectedShapes,
+  isShapeOf,
+  longestDelayMs,
+  minTtlMs,
+  servesRequirement,
+} from './shapes.ts';
 import { examineStats } from './stats.ts';
 
 interface EnvoyDumps {
@@ -73,10 +81,7 @@ function examineDomain(domain: string, rules: RuleTree): Finding {
 
 function examineFilter(domain: string, filter: RouteCalls['filter'], rules: RuleTree): readonly Finding[] {
   const { timeoutMs, onFailure, isEnforced } = filter;
-  const delays = (rules.domains.has(domain) ? [...rules.rules].filter((rule) => rule.domain === domain) : []).flatMap(
-    ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
-  );
-  const longestMs = Math.max(0, ...delays);
+  const longestMs = longestDelayMs([...rules.rules].filter((rule) => rule.domain === domain));
   const waits = Number.isFinite(timeoutMs)
     ? `Envoy waits ${count(timeoutMs)} ms`
     : 'Envoy waits for Weir without a timeout';

@@ -14,6 +14,9 @@ const defaultAddresses: Readonly<Record<Kind, string>> = {
   'envoy-gateway': 'localhost:8081', // without effect
 };
 
+/** The time for the store, besides that for which rules hold requests. */
+const STORE_MS = 250;
+
 /** Adds the commands that print Envoy's configuration, and examine a running Envoy. */
 export function addEnvoyCommands(program: Command, surroundings: Surroundings): void {
   addPrinting(program, surroundings);
@@ -35,10 +38,15 @@ function addPrinting(program: Command, { print, fail }: Surroundings): void {
     .action(
       guarded(fail, async (path: string, options: { domain?: string; for: Kind; grpc?: string }) => {
         const { envoyConfiguration } = await import('./configuration.ts');
+        const { longestDelayMs } = await import('./shapes.ts');
         const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const address = options.grpc ?? defaultAddresses[options.for];
-        const more = { ...parseEndpoint(address), kind: options.for, timeoutMs: timeoutFor(rules) };
+        const more = {
+          ...parseEndpoint(address),
+          kind: options.for,
+          timeoutMs: longestDelayMs(rules.rules) + STORE_MS,
+        };
         print(envoyConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());
       }),
     )
@@ -74,12 +82,4 @@ function parseEndpoint(address: string): { readonly host: string; readonly port:
   const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(address) ?? [];
   if (port === '') throw new CommandFailed(`--grpc must be host:port, got '${address}'`);
   return { host, port: Number(port) };
-}
-
-/** Maximum delay of a request plus a margin for the store, in milliseconds. */
-function timeoutFor({ rules }: RuleTree): number {
-  const delays = [...rules].flatMap(({ limits }) =>
-    limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
-  );
-  return Math.max(0, ...delays) + 250;
 }

@@ -1,4 +1,3 @@
-import type { RequestDescriptor } from '../../engine/decide/decide.ts';
 import { Problems } from '../../engine/rules/read/problem.ts';
 import {
   type FieldReaders,
@@ -68,18 +67,7 @@ export interface ModelRequest {
   readonly sourceCluster?: string;
 }
 
-/** The descriptors that Envoy sends before it forwards a request, or after its stream has ended. */
-export function descriptorsOf(
-  { silence, items, ownHits }: RouteCalls,
-  request: ModelRequest,
-  isLate: boolean,
-): readonly RequestDescriptor[] {
-  if (silence !== undefined) return [];
-  const fields: RequestFields = { request };
-  return items.filter((item) => item.isLate === isLate).flatMap(({ read }) => read(fields, ownHits) ?? []);
-}
-
-const requestIn = (fields: RequestFields): ModelRequest => fields.request as ModelRequest; // set by descriptorsOf
+const requestIn = (fields: RequestFields): ModelRequest => fields.request as ModelRequest; // the only field
 
 /** A request header that is kept as it was received, and the value without it or with an empty one. */
 interface SavedHeader {

@@ -100,6 +100,12 @@ export function minTtlMs({ rules }: RuleTree, domain: string): number | undefine
   return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
 }
 
+/** The longest time for which rules hold requests; 0 if they hold none. */
+export function longestDelayMs(rules: Iterable<Pick<Rule, 'limits'>>): number {
+  const limits = [...rules].flatMap((rule) => rule.limits);
+  return Math.max(0, ...limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])));
+}
+
 /** Rules with the nodes on their paths, except for what counts missing keys. @param first  on each path */
 export function* rulesBelow(
   level: Level,

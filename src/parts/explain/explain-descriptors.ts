@@ -59,7 +59,7 @@ export async function explainDescriptors(
   return descriptors.map(({ entries, hits, requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
-    const override = decider.overrides?.of(found, domain, entries);
+    const override = decider.overrides?.of(found, domain, entries)?.override;
     const isOverridden = override !== undefined && 'rule' in found;
     const shown = isOverridden ? applies : found;
     const inForce = new Map<Limit, LimitInForce>(

@@ -1,4 +1,7 @@
 import { createResponse, type Extras, toStatus } from '../../edge/rls/service.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import { responseToJson } from '../../edge/wire/json.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../engine/decide/decide.ts';
 import { matchDescriptors } from '../../engine/decide/plan.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
@@ -6,9 +9,6 @@ import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refu
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
-import { decodeRequest } from '../../engine/wire/codec.ts';
-import { responseToJson } from '../../engine/wire/json.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../../operate/answers/counters.ts';
 import type {

@@ -1,4 +1,4 @@
-import type { WireRequest } from '../../engine/wire/wire.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 
 /** Explains requests by the counters of this process. */

@@ -1,7 +1,7 @@
+import { requestFromJson } from '../../edge/wire/json.ts';
+import { InvalidJson } from '../../edge/wire/json-reader.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
-import { requestFromJson } from '../../engine/wire/json.ts';
-import { InvalidJson } from '../../engine/wire/json-reader.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { NamedReply } from '../../operate/admin/agent.ts';
 import { operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';

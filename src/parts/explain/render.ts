@@ -4,14 +4,13 @@ import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
 import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../../cli/commands/render.ts';
-import { createResponseHeaders } from '../../edge/rls/headers.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
+import { requestFromJson } from '../../edge/wire/json.ts';
+import { InvalidJson } from '../../edge/wire/json-reader.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import type { Candidate, TracedLevel } from '../../engine/rules/match/shapes.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
-import { requestFromJson } from '../../engine/wire/json.ts';
-import { InvalidJson } from '../../engine/wire/json-reader.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
 import { explain } from './explain.ts';
@@ -50,19 +49,7 @@ export async function explainOffline(path: string, body: object, clock: Clock): 
   const nowMs = clock();
   const modes = { shadowMode: false, quotaMode: false, spend: 'each' } as const;
   const decider = { ...createOfflineDecider(() => nowMs, modes, { maxCounters: 1_000 }), rules: () => rules };
-  const extras = {
-    headers: createResponseHeaders({
-      limits: undefined,
-      ofEveryDescriptor: false,
-      ietf: false,
-      retryAfter: [],
-      soft: '',
-      wouldRefuse: '',
-      quotaMode: false,
-      maxWaitMs: 0,
-    }),
-    metadata: createDynamicMetadata({ ofRequest: false }),
-  };
+  const extras = { headers: () => [], metadata: createDynamicMetadata({ ofRequest: false }) };
   return { ...(await explain(request, { decider, extras })), rules: { source: path } };
 }
 
@@ -159,46 +146,30 @@ function whyNot({ reason, offset, of }: Candidate): string {
   }
 }
 
-function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[] {
-  const {
-    rule,
-    file,
-    line,
-    limit,
-    name,
-    shadow,
-    quota,
-    replacedBy,
-    code,
-    arithmetic,
-    before,
-    after,
-    retryAfterMs,
-    source,
-    failure,
-  } = explained;
+function renderLimit(one: ExplainedLimit, paint: Paint): readonly string[] {
+  const { file, line, name, code, before, after, failure } = one;
   const place = file === undefined ? '' : `  ${paint.dim(`${file}${line === undefined ? '' : `:${line}`}`)}`;
   const modes = [
-    explained.active && `active ${explained.active}`,
-    shadow && 'shadow',
-    quota && 'quota',
-    explained.soft && 'soft',
-    explained.fromRequest && 'limit of the request',
+    one.active && `active ${one.active}`,
+    one.shadow && 'shadow',
+    one.quota && 'quota',
+    one.soft && 'soft',
+    one.fromRequest && 'limit of the request',
   ].filter(Boolean);
-  const head = `   ${rule}: ${name ? `${name}, ` : ''}${limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
-  if (replacedBy) return [head, `     replaced by ${replacedBy.join(', ')}`];
-  if (explained.inactive) return [paint.dim(`${head}: not now`)];
+  const head = `   ${one.rule}: ${name ? `${name}, ` : ''}${one.limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
+  if (one.replacedBy) return [head, `     replaced by ${one.replacedBy.join(', ')}`];
+  if (one.inactive) return [paint.dim(`${head}: not now`)];
   const unread = failure === undefined ? [] : [`     ${paint.bad(failure)}`];
   if (!code) return [head, ...unread];
   const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
-  const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
-  const wait = code === 'OK' ? '' : `, ${waitText(retryAfterMs ?? null)}`;
+  const where = one.source === 'backend' ? '' : paint.dim(` from ${one.source}`);
+  const wait = code === 'OK' ? '' : `, ${waitText(one.retryAfterMs ?? null)}`;
   return [
     head,
-    `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,
+    `     ${shown}${where}  ${one.arithmetic ?? ''}${wait}`,
     ...unread,
     ...(before && after ? [paint.dim(statesText(before, after))] : []),
-    paint.dim(`     counter ${explained.counter}`),
+    paint.dim(`     counter ${one.counter}`),
   ];
 }
 

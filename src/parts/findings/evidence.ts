@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { MissedBy } from '../../edge/rls/service.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
@@ -11,7 +12,6 @@ import { MIN_STATUS } from '../../engine/ledger/debit.ts';
 import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { Cardinality, type CardinalityJump } from './cardinality.ts';
 import { keptText, MAX_TEXT_LENGTH, type NamedProxy, Proxies, type Sender, UNKNOWN_PROXY } from './proxies.ts';
 import { addTo, allZero, newSlots, RECENT_SLOTS, type Slots, shift, sum } from './slots.ts';
@@ -138,16 +138,18 @@ export class Evidence {
   readonly #startedAtMs: number;
   readonly #random: () => number;
   readonly #proxies = new Proxies();
-  readonly #calls = new Map<string, EmptyCalls>();
-  readonly #pairs = new Map<string, PairedCalls>();
-  readonly #bounded = new Map<string, BoundedCalls>();
-  readonly #children = new Map<string, RefusedChildren>();
-  readonly #lapsed = new Map<CounterKey, LapsedCounter>();
-  readonly #undecided = new Map<string, UndecidedCalls>();
-  readonly #traffic = new Map<string, KeptTraffic>();
-  readonly #examples = new Map<string, readonly Entry[]>();
-  readonly #cardinalities = new Map<string, Cardinality>();
-  readonly #committed = new Map<string, Slots>();
+  readonly #kept = {
+    calls: new Map<string, EmptyCalls>(),
+    pairs: new Map<string, PairedCalls>(),
+    bounded: new Map<string, BoundedCalls>(),
+    children: new Map<string, RefusedChildren>(),
+    lapsed: new Map<CounterKey, LapsedCounter>(),
+    undecided: new Map<string, UndecidedCalls>(),
+    traffic: new Map<string, KeptTraffic>(),
+    examples: new Map<string, readonly Entry[]>(),
+    cardinalities: new Map<string, Cardinality>(),
+    committed: new Map<string, Slots>(),
+  };
   /** Requests to skip before the next sampled one. */
   #skips = 0;
   #oneIn = 1;
@@ -163,24 +165,14 @@ export class Evidence {
 
   /** Forgets all of it. */
   clear(): void {
-    const named = [
-      this.#calls,
-      this.#pairs,
-      this.#bounded,
-      this.#children,
-      this.#lapsed,
-      this.#undecided,
-      this.#traffic,
-      this.#examples,
-    ];
-    for (const kept of [...named, this.#cardinalities, this.#committed]) kept.clear();
+    for (const kept of Object.values(this.#kept)) kept.clear();
   }
 
   /** Call with each invalid request. */
   invalid({ domain, descriptors, hits_addend: hits, problem }: WireRequest, caller: Sender): void {
     if (descriptors.length > 0 || domain === '' || problem !== undefined) return this.undecided('other', caller);
     const by = this.#proxies.identify(caller);
-    const known = ensure(this.#calls, nameIn(domain, by.proxy), MAX_NAMED, () => ({
+    const known = ensure(this.#kept.calls, nameIn(domain, by.proxy), MAX_NAMED, () => ({
       domain: keptText(domain),
       by,
       calls: newSlots(),
@@ -196,7 +188,7 @@ export class Evidence {
   undecided(reason: UndecidedCalls['reason'], caller: Sender | undefined): void {
     const by = caller ? this.#proxies.identify(caller) : { proxy: UNKNOWN_PROXY };
     const create = () => ({ reason, by, calls: newSlots(), sinceMs: this.#clock() });
-    const known = ensure(this.#undecided, nameIn(reason, by.proxy), MAX_NAMED, create);
+    const known = ensure(this.#kept.undecided, nameIn(reason, by.proxy), MAX_NAMED, create);
     if (known) addTo(known.calls);
   }
 
@@ -220,17 +212,19 @@ export class Evidence {
 
   /** Call when a reservation is committed through another service than the one that made it. */
   committed(domain: string): void {
-    const known = ensure(this.#committed, keptText(domain), MAX_NAMED, newSlots);
+    const known = ensure(this.#kept.committed, keptText(domain), MAX_NAMED, newSlots);
     if (known) addTo(known);
   }
 
   /** Call when a request charges or gives back more hits than are counted. */
   readonly bounded = ({ rule, entries, limit, hits, counted }: BoundedHits): void => {
-    const { domain, path, place } = rule;
-    if (!place) return; // the limit is from the request
-    const known = ensure(this.#bounded, path, MAX_PAIRS, () => ({
-      ...{ domain, rule: path, place, example: keptEntries(entries) },
-      ...{ calls: newSlots(), sinceMs: this.#clock(), hits: '', counted: '' },
+    if (!rule.place) return; // the limit is from the request
+    const known = ensure(this.#kept.bounded, rule.path, MAX_PAIRS, () => ({
+      ...aboutRule(rule, entries),
+      calls: newSlots(),
+      sinceMs: this.#clock(),
+      hits: '',
+      counted: '',
     }));
     if (!known) return;
     addTo(known.calls);
@@ -239,10 +233,15 @@ export class Evidence {
   };
 
   /** Call when reservations have lapsed. */
-  lapsed({ key, domain, entries, rule: { path, place } }: KnownCounter, { limit, hits, count, made }: Lapse): void {
-    const known = ensure(this.#lapsed, key, MAX_PAIRS, () => ({
-      ...{ key, domain, rule: path, place, example: keptEntries(entries), isCharged: limit.onLapse === 'charge' },
-      ...{ sinceMs: this.#clock(), hits: newSlots(), lapses: newSlots(), made: newSlots() },
+  lapsed({ key, entries, rule }: KnownCounter, { limit, hits, count, made }: Lapse): void {
+    const known = ensure(this.#kept.lapsed, key, MAX_PAIRS, () => ({
+      ...aboutRule(rule, entries),
+      key,
+      isCharged: limit.onLapse === 'charge',
+      sinceMs: this.#clock(),
+      hits: newSlots(),
+      lapses: newSlots(),
+      made: newSlots(),
     }));
     if (!known) return;
     addTo(known.hits, hits);
@@ -255,35 +254,38 @@ export class Evidence {
     this.#oneIn = Math.max(Math.ceil(this.#requests / MAX_SAMPLES), 1);
     this.#samples = 0;
     this.#requests = 0;
-    for (const kept of [this.#calls, this.#bounded, this.#children, this.#undecided] as const)
-      shiftAll<{ readonly calls: Slots }>(kept, ({ calls }) => [calls]);
-    shiftAll(this.#lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
-    shiftAll(this.#committed, (commits) => [commits]);
-    shiftAll(this.#pairs, (pair) => pairCounts.map((name) => pair[name]));
-    for (const { shapes, keys } of this.#traffic.values()) {
+    const { calls, pairs, bounded, children, lapsed, undecided, traffic, committed } = this.#kept;
+    for (const kept of [calls, bounded, children, undecided] as const)
+      shiftAll<{ readonly calls: Slots }>(kept, (one) => [one.calls]);
+    shiftAll(lapsed, ({ hits, lapses, made }) => [hits, lapses, made]);
+    shiftAll(committed, (commits) => [commits]);
+    shiftAll(pairs, (pair) => pairCounts.map((name) => pair[name]));
+    for (const { shapes, keys } of traffic.values()) {
       shiftAll(shapes, (requests) => [requests]);
       shiftAll(keys, ({ values, placeholders }) => [values, placeholders]);
     }
-    shiftAll(this.#traffic, ({ requests }) => [requests]);
-    this.#examples.clear();
-    for (const [name, one] of this.#cardinalities) if (!one.rotate(this.#clock())) this.#cardinalities.delete(name);
+    shiftAll(traffic, ({ requests }) => [requests]);
+    this.#kept.examples.clear();
+    for (const [name, one] of this.#kept.cardinalities)
+      if (!one.rotate(this.#clock())) this.#kept.cardinalities.delete(name);
   }
 
   report(): EvidenceReport {
+    const { cardinalities, children, traffic, examples, committed, ...listed } = this.#kept;
     return {
-      calls: [...this.#calls.values()],
-      pairs: [...this.#pairs.values()],
-      bounded: [...this.#bounded.values()],
-      children: Array.from(this.#children.values(), (one) => ({
+      calls: [...listed.calls.values()],
+      pairs: [...listed.pairs.values()],
+      bounded: [...listed.bounded.values()],
+      lapsed: [...listed.lapsed.values()],
+      undecided: [...listed.undecided.values()],
+      children: Array.from(children.values(), (one) => ({
         ...one,
-        values: this.#cardinalities.get(nameIn(one.domain, one.key))?.latest ?? 0,
+        values: cardinalities.get(nameIn(one.domain, one.key))?.latest ?? 0,
       })),
-      lapsed: [...this.#lapsed.values()],
-      undecided: [...this.#undecided.values()],
-      traffic: Array.from(this.#traffic.values(), sumRecent),
-      examples: this.#examples,
-      jumps: [...this.#cardinalities.values()].flatMap(({ jump }) => jump ?? []),
-      committed: [...this.#committed.keys()],
+      traffic: Array.from(traffic.values(), sumRecent),
+      examples,
+      jumps: [...cardinalities.values()].flatMap(({ jump }) => jump ?? []),
+      committed: [...committed.keys()],
     };
   }
 
@@ -293,7 +295,7 @@ export class Evidence {
     { by, stated }: { readonly by: NamedProxy; readonly stated: number },
   ): void {
     const { rule, hits, applied } = verdict;
-    const pair = ensure(this.#pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
+    const pair = ensure(this.#kept.pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
     if (!pair) return;
     if (rule.chargedLater)
       this.#addLater(pair, !rule.countWhen ? hits : stated < MIN_STATUS ? 0 : Number.POSITIVE_INFINITY);
@@ -310,10 +312,12 @@ export class Evidence {
   #addRefusedChild({ rule, limit }: LimitedVerdict, entries: readonly Entry[]): void {
     const key = isShared(limit) ? limit.path.at(-1)?.key : undefined;
     if (key === undefined) return;
-    const { domain, path, place } = rule;
-    const known = ensure(this.#children, nameIn(path, key), MAX_PAIRS, () => ({
-      ...{ domain, rule: path, place, key, values: 0, example: keptEntries(entries) },
-      ...{ calls: newSlots(), sinceMs: this.#clock() },
+    const known = ensure(this.#kept.children, nameIn(rule.path, key), MAX_PAIRS, () => ({
+      ...aboutRule(rule, entries),
+      key,
+      values: 0,
+      calls: newSlots(),
+      sinceMs: this.#clock(),
     }));
     if (known) addTo(known.calls);
   }
@@ -340,7 +344,7 @@ export class Evidence {
     if (++this.#samples % MAX_SAMPLES === 0) this.#oneIn *= 2;
     this.#skips = Math.floor(this.#random() * (2 * this.#oneIn - 1));
     const by = this.#proxies.identify(caller);
-    const traffic = ensure(this.#traffic, nameIn(domain, by.proxy), MAX_NAMED, () => ({
+    const traffic = ensure(this.#kept.traffic, nameIn(domain, by.proxy), MAX_NAMED, () => ({
       domain: keptText(domain),
       by,
       requests: newSlots(),
@@ -362,7 +366,7 @@ export class Evidence {
     const known = name.length > MAX_TEXT_LENGTH ? undefined : ensure(shapes, name, MAX_SHAPES, newSlots);
     if (!known) return;
     addTo(known);
-    ensure(this.#examples, nameIn(domain, name), MAX_NAMED, () => keptEntries(entries));
+    ensure(this.#kept.examples, nameIn(domain, name), MAX_NAMED, () => keptEntries(entries));
   }
 
   #addValue({ domain, by, keys }: KeptTraffic, { key, value }: Entry): void {
@@ -375,7 +379,7 @@ export class Evidence {
       known.sinceMs ??= this.#clock();
     } else known.sinceMs = undefined;
     const create = (): Cardinality => new Cardinality(domain, inOnePiece(key), by, this.#clock());
-    ensure(this.#cardinalities, nameIn(domain, key), MAX_NAMED, create)?.add(value, by);
+    ensure(this.#kept.cardinalities, nameIn(domain, key), MAX_NAMED, create)?.add(value, by);
   }
 }
 
@@ -401,12 +405,16 @@ function shiftAll<T>(map: Map<string, T>, listSlots: (one: T) => readonly Slots[
   }
 }
 
-const createPair = (rule: Rule, entries: readonly Entry[], by: NamedProxy): PairedCalls => ({
-  domain: rule.domain,
-  rule: rule.path,
-  place: rule.place,
-  by,
+const aboutRule = ({ domain, path, place }: Rule, entries: readonly Entry[]) => ({
+  domain,
+  rule: path,
+  place,
   example: keptEntries(entries),
+});
+
+const createPair = (rule: Rule, entries: readonly Entry[], by: NamedProxy): PairedCalls => ({
+  ...aboutRule(rule, entries),
+  by,
   looks: newSlots(),
   ones: newSlots(),
   charges: newSlots(),
@@ -444,18 +452,7 @@ const keptEntries = (entries: readonly Entry[]): readonly Entry[] =>
   entries.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
 
 /** Values that proxies and programs send for a value that they do not have. */
-const placeholders: ReadonlySet<string> = new Set([
-  '',
-  '-',
-  'unknown',
-  'undefined',
-  'null',
-  'nil',
-  '<nil>',
-  '(null)',
-  'none',
-  'n/a',
-]);
+const placeholders: ReadonlySet<string> = new Set(' - unknown undefined null nil <nil> (null) none n/a'.split(' '));
 const LONGEST_PLACEHOLDER = 9;
 
 /** Whether a value stands for a missing one, or is a command of Envoy's formatter that was not replaced. */

@@ -134,20 +134,18 @@ function judgeChecks(ofRule: readonly PairedCalls[], committed: ReadonlySet<stri
   const all = ofRule.map((pair) => ({ pair, ...splitChecks(pair) }));
   const isElsewhere = all.some(({ checks, charges }) => sum(checks) === 0 && sum(charges) > 0);
   return all.flatMap(({ pair, checks, charges }): readonly Judged[] => {
-    const { domain, rule, by, example, unchargedSinceMs: sinceMs } = pair;
+    const { by, example, unchargedSinceMs: sinceMs } = pair;
     const count = countUncharged(checks, charges);
-    if (count < MIN_CHECKS || sinceMs === undefined || isElsewhere || committed.has(domain)) return [];
+    if (count < MIN_CHECKS || sinceMs === undefined || isElsewhere || committed.has(pair.domain)) return [];
     return [
       {
-        kind: 'check_without_charge',
-        id: nameIn(rule, by.proxy),
-        sinceMs,
-        domain,
-        rule,
+        ...aboutRule(pair),
         ...by,
+        kind: 'check_without_charge',
+        id: nameIn(pair.rule, by.proxy),
+        sinceMs,
         problem: `${count} checks of ${shownRule(pair)} by ${by.proxy} were not followed by a charge within 20 seconds: what its requests use is not counted`,
         configuration: `rate_limits of Envoy: an entry with apply_on_stream_done: true and hits_addend for ${listKeys(example)}; remoteRateLimit of agentgateway: type: tokens and cost`,
-        example,
       },
     ];
   });
@@ -172,18 +170,16 @@ function judgeReleases(ofRule: readonly PairedCalls[]): readonly Judged[] {
   const count = (of: 'idle' | 'refused'): number => ofRule.reduce((total, pair) => total + sum(pair[of]), 0);
   const [most] = ofRule.toSorted((one, other) => sum(other.idle) - sum(one.idle));
   if (most?.idleSinceMs === undefined || count('idle') < count('refused') + MIN_IDLE_RELEASES) return [];
-  const { domain, rule, by, example, idleSinceMs, releases, idle } = most;
+  const { by, example, idleSinceMs, releases, idle } = most;
   return [
     {
-      kind: 'release_without_acquire',
-      id: rule,
-      sinceMs: idleSinceMs,
-      domain,
-      rule,
+      ...aboutRule(most),
       ...by,
+      kind: 'release_without_acquire',
+      id: most.rule,
+      sinceMs: idleSinceMs,
       problem: `${sum(idle)} of ${sum(releases)} releases of ${shownRule(most)} by ${by.proxy} in the last minute freed no slot: its requests acquire none, acquire under another id, or outlive the ttl`,
       configuration: `rate_limits of Envoy: an entry without apply_on_stream_done for ${listKeys(example)}, with the same header as id`,
-      example,
     },
   ];
 }
@@ -252,32 +248,26 @@ const judgeJump = ({ domain, key, by, example, sinceMs, before, now }: Cardinali
 
 /** Several processes may have the same finding. */
 const judgeBounded = (one: BoundedCalls): Judged => ({
+  ...aboutRule(one),
   kind: 'hits_beyond_bound',
   id: one.rule,
   sinceMs: one.sinceMs,
-  domain: one.domain,
-  rule: one.rule,
-  proxy: UNKNOWN_PROXY,
   problem: `requests of ${shownRule(one)} charged or gave back more than 100 times the limit at once: of ${one.hits}, the last time, ${one.counted} were counted`,
   configuration: `hits_addend in rate_limits of Envoy, or cost of agentgateway, for ${listKeys(one.example)}: whether a client or an upstream can choose the value that it is read from`,
-  example: one.example,
 });
 
 /** Finds limits that refuse calls while most calls are of different children, each of which is served from the spare part. */
 function judgeChildren(one: RefusedChildren): readonly Judged[] {
-  const { domain, rule, key, values, sinceMs, example } = one;
+  const { rule, key, values, sinceMs } = one;
   if (values < MIN_CHILDREN) return [];
   return [
     {
+      ...aboutRule(one),
       kind: 'many_new_children',
       id: nameIn(rule, key),
       sinceMs,
-      domain,
-      rule,
-      proxy: UNKNOWN_PROXY,
       problem: `${shownRule(one)} refuses calls while ${values} of ${SAMPLE} values of its key '${key}' are different: each has a share, so a caller that chooses the value takes those of others`,
       configuration: `the action with descriptor_key: ${key}: whether a client can choose its value; a reserve for known values, or share: { spare: 0% }`,
-      example,
     },
   ];
 }
@@ -288,21 +278,26 @@ function judgeLapsed(all: readonly LapsedCounter[]): readonly Judged[] {
   const lapses = count('lapses');
   const [first] = all;
   if (!first || lapses < MIN_LAPSES || lapses < MIN_LAPSED_PART * count('made')) return [];
-  const { domain, rule, isCharged, example } = first;
+  const { isCharged, example } = first;
   return [
     {
+      ...aboutRule(first),
       kind: 'reservations_lapsed',
       id: first.key,
       sinceMs: Math.min(...all.map(({ sinceMs }) => sinceMs)),
-      domain,
-      rule,
-      proxy: UNKNOWN_PROXY,
       problem: `${lapses} of ${count('made')} reservations of one key of ${shownRule(first)} were not committed within their ttl in the last minute: ${count('hits')} hits ${isCharged ? 'stay charged as they were reserved, whatever was used' : 'were freed, and what was used is not charged'}`,
       configuration: `the entry of rate_limits of Envoy with apply_on_stream_done for ${listKeys(example)}: whether Envoy finds the usage in each kind of answer, and whether clients break off before it arrives`,
-      example,
     },
   ];
 }
+
+/** What a finding about a rule has; the proxy may be known. */
+const aboutRule = ({ domain, rule, example }: Pick<PairedCalls, 'domain' | 'rule' | 'example'>) => ({
+  domain,
+  rule,
+  example,
+  proxy: UNKNOWN_PROXY,
+});
 
 const listKeys = (example: readonly Entry[]): string => example.map(({ key }) => key).join(',');
 

@@ -6,16 +6,14 @@ import { type Shown, shownBy, shownEntries } from '../../operate/admin/shown.ts'
 import type { ListedFinding } from '../../operate/answers/findings.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import type { EvidenceReport } from './evidence.ts';
-import { Findings, type StandingFinding } from './findings.ts';
+import { createFindings, type StandingFinding } from './findings.ts';
 
-/** Judges the evidence of all processes, and lists what it shows. */
+const INTERVAL_MS = 5_000;
+
+/** Judges the evidence of all processes every five seconds, and lists what it shows. */
 export const findingOperations: OpenOperatorPart = (options, _settings, { clock, background }) => {
-  const findings = new Findings({
-    collect: () => askPart<EvidenceReport>(options, 'findings', {}),
-    clock,
-    every,
-    state: background.add('findings', 'comparing what proxies send with the rules'),
-  });
+  const findings = createFindings(() => askPart<EvidenceReport>(options, 'findings', {}), clock);
+  const state = background.add('findings', 'comparing what proxies send with the rules');
   return {
     operations: [
       operation('GET /api/v1/findings', {
@@ -31,9 +29,9 @@ export const findingOperations: OpenOperatorPart = (options, _settings, { clock,
         },
       }),
     ],
-    findings: () => findings.list(),
+    findings: findings.list,
     facts: async () => ({ findings: findings.counts() }),
-    close: () => findings.close(),
+    close: every(INTERVAL_MS, () => void state.run(findings.refresh)),
   };
 };
 

@@ -1,6 +1,6 @@
 import type { Caller } from '../../edge/rls/service.ts';
+import { PROXY_HEADER } from '../../edge/wire/wire.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
-import { PROXY_HEADER } from '../../engine/wire/wire.ts';
 import type { PeerAddress } from '../../h2/listen/listener.ts';
 
 /** A caller, named by a header or its address. */

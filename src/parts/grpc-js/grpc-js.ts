@@ -19,7 +19,7 @@ import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { readRateLimitRequest } from '../../edge/rls/messages.ts';
 import { decideBatch, shouldRateLimit } from '../../edge/rls/proto.ts';
 import type { Caller, Outcome } from '../../edge/rls/service.ts';
-import type { WireRequest, WireResponse } from '../../engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../edge/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';

@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
+import { groupBy } from '../../base/group.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { addAccessOptions, command, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
@@ -168,25 +169,23 @@ async function readOffenders(
   targets: readonly string[],
 ): Promise<readonly Offender[]> {
   const lists = await Promise.allSettled(
-    targets.flatMap((one) =>
+    targets.flatMap((target) =>
       rules.map((rule) => {
         const query = { rule, times: Math.ceil(times / targets.length) };
-        return callApi(
-          { target: one, token, ca },
-          { operation: 'GET /api/v1/offenders', query, timeoutMs: TIMEOUT_MS },
-        );
+        const call = { operation: 'GET /api/v1/offenders', query, timeoutMs: TIMEOUT_MS } as const;
+        return callApi({ target, token, ca }, call);
       }),
     ),
   );
-  const answers = lists.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
-  const [failed] = lists.filter((one) => one.status === 'rejected');
+  const answers = lists.filter((one) => one.status === 'fulfilled');
+  const failed = lists.find((one) => one.status === 'rejected');
   if (answers.length === 0 && failed) throw failed.reason;
-  const sums = new Map<string, Offender>();
-  for (const one of answers.flatMap(({ offenders }) => offenders)) {
-    const key = JSON.stringify([one.rule, one.address]);
-    sums.set(key, { ...one, refused: one.refused + (sums.get(key)?.refused ?? 0) });
-  }
-  return [...sums.values()]
+  const found = answers.flatMap(({ value }) => value.offenders);
+  const byAddress = groupBy(found, ({ rule, address }) => JSON.stringify([rule, address]));
+  return Array.from(byAddress.values(), (some) => ({
+    ...(some.at(-1) as Offender), // at least one
+    refused: some.reduce((sum, { refused }) => sum + refused, 0),
+  }))
     .filter(({ refused, admits }) => refused >= times * admits)
     .sort((one, other) => other.refused - one.refused);
 }

@@ -18,32 +18,13 @@ import { match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { PlainCharges } from './plain-charges.ts';
 
+export type KuadrantLimits = ReturnType<typeof createKuadrantLimits>;
+
 /**
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
  * id of the request. Throws the same errors as `decide`.
  */
-export interface KuadrantLimits {
-  /** The answer that the request would get, with at least one hit for each descriptor. Charges nothing. */
-  check(request: RateLimitRequest, caller: TimedCaller): Promise<Answer>;
-  /** Charges the hits, even beyond the limits. */
-  report(request: RateLimitRequest, caller: TimedCaller): Promise<void>;
-  /**
-   * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
-   *
-   * @returns the id of the reservation, or undefined if it was refused
-   */
-  reserve(request: RateLimitRequest, caller: TimedCaller): Promise<string | undefined>;
-  /**
-   * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
-   *
-   * @param reservation  the result of `reserve`, or empty
-   * @returns whether it had hits on hold
-   * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
-   */
-  commit(request: RateLimitRequest, reservation: string, caller: TimedCaller): Promise<boolean>;
-}
-
-export function createKuadrantLimits(decider: SlotsDecider, { commit }: Pick<Reservations, 'commit'>): KuadrantLimits {
+export function createKuadrantLimits(decider: SlotsDecider, { commit }: Pick<Reservations, 'commit'>) {
   const charge = async (debits: readonly Debit[], caller: TimedCaller): Promise<void> => {
     if (debits.length === 0) return;
     available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
@@ -52,20 +33,34 @@ export function createKuadrantLimits(decider: SlotsDecider, { commit }: Pick<Res
     planFor(request, decider, { hits: 'reported', uses }).debits ?? [];
   const plain = new PlainCharges(decider);
   return {
-    async check(request, caller) {
+    /** The answer that the request would get, with at least one hit for each descriptor. Charges nothing. */
+    async check(request: RateLimitRequest, caller: TimedCaller): Promise<Answer> {
       const { domain, descriptors } = named(request, decider, '');
       const spending = descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) }));
       return decideFor({ domain, descriptors: spending }, decider, { ...CHECKS, callerTimeoutMs: caller.timeLeftMs() });
     },
-    async report(request, caller) {
+    /** Charges the hits, even beyond the limits. */
+    async report(request: RateLimitRequest, caller: TimedCaller): Promise<void> {
       await charge(charges(named(request, decider, ''), isUsage), caller);
     },
-    async reserve(request, caller) {
+    /**
+     * Reserves the hits of all limits with `reserve`, or of none. Other limits must have room for them.
+     *
+     * @returns the id of the reservation, or undefined if it was refused
+     */
+    async reserve(request: RateLimitRequest, caller: TimedCaller): Promise<string | undefined> {
       const id = randomUUID();
       const plan = planFor(named(request, decider, id), decider, { hits: 'asked', peeks: isPeeked });
       return (await takeAll(plan, decider, caller)).overallCode === 'OK' ? id : undefined;
     },
-    async commit(request, id, caller) {
+    /**
+     * Charges the hits to the same limits; for a reservation, once: a failed commit may be repeated.
+     *
+     * @param id  the result of `reserve`, or empty
+     * @returns whether it had hits on hold
+     * @throws StoreUnavailable  a part may be charged; the rest may be charged later, or when the commit is repeated
+     */
+    async commit(request: RateLimitRequest, id: string, caller: TimedCaller): Promise<boolean> {
       const namedRequest = named(request, decider, id);
       const isReserved =
         id !== '' && planFor(namedRequest, decider, { hits: 'asked', uses: isReservation }).debits !== undefined;

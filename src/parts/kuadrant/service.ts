@@ -3,15 +3,15 @@ import { hostedMethods } from '../../edge/grpc/proto-services.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import { decodeBounded, toOutcome } from '../../edge/rls/holds.ts';
 import { createResponse, type Extras } from '../../edge/rls/service.ts';
-import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
-import type { TimedCaller } from '../../engine/decide/slots.ts';
 import {
   codeNumbers,
   type WireDescriptor,
   type WireDuration,
   type WireRequest,
   type WireResponse,
-} from '../../engine/wire/wire.ts';
+} from '../../edge/wire/wire.ts';
+import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
+import type { TimedCaller } from '../../engine/decide/slots.ts';
 import type { Method } from '../../h2/grpc/method.ts';
 import { loadProtos } from '../../protobuf/load.ts';
 import type { KuadrantLimits } from './limits.ts';

@@ -1,4 +1,4 @@
-import { groupBy } from '../../base/group.ts';
+import { groupBy, present } from '../../base/group.ts';
 import { type Spend, unitMs } from '../../engine/algorithms/limit.ts';
 import { algorithmsWith, unitOfNamed } from '../../engine/holds/limits.ts';
 import { Addresses } from '../../engine/rules/match/addresses.ts';
@@ -31,32 +31,30 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
   const nodes = levels.flat();
   const limits = nodes.flatMap(listLimits);
   const names = new Set(limits.flatMap(({ values }) => (values.unlimited ? [] : (values.name ?? []))));
-  return [
-    ...files.flatMap(lintFile),
-    ...(top.length > 0 && limits.length === 0
-      ? files.slice(0, 1).map(({ place }) => warning(place('domain'), `domain '${domain}' has no rate_limit anywhere`))
-      : []),
+  const isUnlimited = top.length > 0 && limits.length === 0;
+  return present([
+    ...files.map(
+      ({ values: { descriptors = [] }, place }) =>
+        descriptors.length === 0 && warning(place('descriptors'), 'the file has no descriptors and limits nothing'),
+    ),
+    isUnlimited && files[0] && warning(files[0].place('domain'), `domain '${domain}' has no rate_limit anywhere`),
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
     ...lintHolds(top, false),
     ...lintReserve(nodes, spend),
     ...limits.flatMap((limit) => [...lintLimit(limit, domain, names), ...lintNumbers(limit, spend)]),
-  ];
+  ]);
 }
 
 function walkLevels(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
   return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? walkLevels(descriptors) : []))];
 }
 
-function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): readonly Problem[] {
-  return descriptors.length > 0
-    ? []
-    : [warning(place('descriptors'), 'the file has no descriptors and limits nothing')];
-}
-
-function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
-  return [...lintHidden(level), ...lintBlocks(level), ...lintOpenLeaves(level)];
-}
+const lintLevel = (level: readonly Block<'node'>[]): readonly Problem[] => [
+  ...lintHidden(level),
+  ...lintBlocks(level),
+  ...lintOpenLeaves(level),
+];
 
 /** Warns of blocks of addresses that have no effect, since others of the same key contain or divide them. */
 function lintBlocks(level: readonly Block<'node'>[]): readonly Problem[] {
@@ -70,9 +68,7 @@ function lintBlocks(level: readonly Block<'node'>[]): readonly Problem[] {
     return blocks.map((block) => ({ node, table, block, isTwice: table.set(block, node) !== undefined }));
   });
   return named.flatMap(({ node, table, block, isTwice }) => {
-    const warn = (why: string): readonly Problem[] => [
-      warning(node.place('addresses'), `${addressBlockText(block)} ${why}`),
-    ];
+    const warn = (why: string): Problem => warning(node.place('addresses'), `${addressBlockText(block)} ${why}`);
     if (isTwice) return warn('is listed twice');
     if (table.isCovered(block)) return warn('is unreachable: longer blocks contain all of its addresses');
     return table.findWider(block) === node ? warn('has no effect: a wider block in the same list contains it') : [];
@@ -84,15 +80,10 @@ function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
   const isBesideLimited = level.some((node) => listLimits(node).length > 0);
   return level.flatMap((node) => {
     const { values, empty, place } = node;
-    if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
-    const isOpen =
-      listLimits(node).length === 0 &&
-      (values.descriptors ?? []).length === 0 &&
-      values.not_counted !== 'commit' &&
-      !values.share &&
-      !values.blocked_by;
-    if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
-    return [warning(place(), NOT_LIMITED)];
+    if (empty?.has('rate_limit')) return warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`);
+    const isLeaf = listLimits(node).length === 0 && (values.descriptors ?? []).length === 0;
+    const isOpen = isLeaf && values.not_counted !== 'commit' && !values.share && !values.blocked_by;
+    return isOpen && isBesideLimited && lintNode(node).length === 0 ? warning(place(), NOT_LIMITED) : [];
   });
 }
 
@@ -124,15 +115,15 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   const counts = values.count_when ?? '';
   const isCountIdle = counts !== '' && !hasLimit && values.not_counted !== 'commit';
   const isPriceIdle = values.unit_cost !== undefined && !hasBudget && values.not_counted !== 'commit';
-  return [
-    ...lintText(node, 'key'),
-    ...lintText(node, 'value'),
+  return present([
+    lintText(node, 'key'),
+    lintText(node, 'value'),
     ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
-    ...(isCountIdle ? [warning(place('count_when'), 'count_when has no effect: this node has no limit')] : []),
-    ...(/4xx|429/.test(counts) ? [warning(place('count_when'), COUNTS_REFUSALS)] : []),
-    ...(isPriceIdle ? [warning(place('unit_cost'), 'unit_cost has no effect: this node has no budget')] : []),
-    ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
-  ];
+    isCountIdle && warning(place('count_when'), 'count_when has no effect: this node has no limit'),
+    /4xx|429/.test(counts) && warning(place('count_when'), COUNTS_REFUSALS),
+    isPriceIdle && warning(place('unit_cost'), 'unit_cost has no effect: this node has no budget'),
+    whyIdle !== undefined && warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`),
+  ]);
 }
 
 /** Reason why the node's `value_to_metric` has no effect; undefined if it has one, or is absent. */
@@ -145,15 +136,15 @@ function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): str
 }
 
 /** Texts that are matched literally, though they look like patterns. */
-function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): readonly Problem[] {
+function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): Problem | undefined {
   const text = values[key] ?? '';
   const warn = (message: string): Problem => warning(place(key), `${key} '${shown(text)}' ${message}`);
-  if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
+  if (text !== text.trim()) return warn('begins or ends with a blank, which is matched as well');
   const what = LITERALS.find(([pattern]) => pattern.test(text));
-  if (!what || (key === 'value' && values.key === NETWORK_KEY)) return [];
+  if (!what || (key === 'value' && values.key === NETWORK_KEY)) return undefined;
   const isBlock = key === 'value' && addressBlockProblem(text) === undefined;
   const advice = isBlock ? '; write it under addresses to match the addresses in it' : '';
-  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text${advice}`)];
+  return warn(`looks like ${what[1]} and is matched literally: only * stands for other text${advice}`);
 }
 
 /** Envoy's action of this name sends the network of an address as text: `192.168.0.0/16`. */
@@ -167,31 +158,29 @@ const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
 
 /** Numbers and keys that are valid, but do not go together. */
 function lintNumbers({ values, place }: Block<'rate_limit'>, spend: string): readonly Problem[] {
-  const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
-  const found: Problem[] = [];
-  if (burst !== undefined && algorithmsWith('refill').some((name) => name === values.algorithm)) {
-    const unitLength = Object.entries(unitMs).find(([name]) => name === unit.toUpperCase())?.[1];
-    const perSecond = unitLength === undefined ? 0 : (requests * 1_000) / (unitLength * units);
-    if (refill === 'interval' && burst < requests)
-      found.push(
-        warning(place('burst'), `burst is below the rate: a refill of ${requests} tokens fills only ${burst}`),
-      );
-    else if (burst < perSecond)
-      found.push(
-        warning(place('burst'), `burst is below the rate: ${burst} of the ${perSecond} hits of a second pass at once`),
-      );
-  }
-  if (values.count_denied && spend === 'all_or_nothing')
-    found.push(
+  const lowBurst = findLowBurst(values);
+  const isDeniedIdle = values.count_denied && spend === 'all_or_nothing';
+  return present([
+    lowBurst !== undefined && warning(place('burst'), `burst is below the rate: ${lowBurst}`),
+    isDeniedIdle &&
       warning(
         place('count_denied'),
         'count_denied has no effect: with spend: all_or_nothing refused hits are not counted',
       ),
-    );
-  for (const key of ['shadow_mode', 'quota_mode'] as const)
-    if (values.unlimited && values[key])
-      found.push(warning(place(key), `${key} has no effect: nothing is limited here`));
-  return found;
+    ...(['shadow_mode', 'quota_mode'] as const).map(
+      (key) => values.unlimited && values[key] && warning(place(key), `${key} has no effect: nothing is limited here`),
+    ),
+  ]);
+}
+
+/** The hits that a burst below the rate of its limit does not allow; undefined if it is not below. */
+function findLowBurst(values: Block<'rate_limit'>['values']): string | undefined {
+  const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
+  if (burst === undefined || !algorithmsWith('refill').some((name) => name === values.algorithm)) return undefined;
+  if (refill === 'interval' && burst < requests) return `a refill of ${requests} tokens fills only ${burst}`;
+  const unitLength = Object.entries(unitMs).find(([name]) => name === unit.toUpperCase())?.[1];
+  const perSecond = unitLength === undefined ? 0 : (requests * 1_000) / (unitLength * units);
+  return burst < perSecond ? `${burst} of the ${perSecond} hits of a second pass at once` : undefined;
 }
 
 function lintLimit(
@@ -200,17 +189,14 @@ function lintLimit(
   names: ReadonlySet<string>,
 ): readonly Problem[] {
   const isStated = values.unlimited || ratedBy.some((key) => values[key] !== undefined);
-  const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
-  return [
-    ...(isStated ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
-    ...(/["\\]/.test(values.name ?? '')
-      ? [warning(place('name'), 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it')]
-      : []),
-    ...idle.map((replaced) => {
-      const { name = '' } = replaced.values;
-      return warning(replaced.place('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);
+  return present([
+    !isStated && warning(place('requests_per_unit'), NO_REQUESTS),
+    /["\\]/.test(values.name ?? '') && warning(place('name'), BREAKS_HEADER),
+    ...(values.replaces ?? []).map(({ values: { name = '' }, place: at }) => {
+      const isIdle = !names.has(name);
+      return isIdle && warning(at('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);
     }),
-  ];
+  ]);
 }
 
 /** Keys that state how much passes. */
@@ -227,23 +213,23 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
-    const isIdle = notCounted === 'hold' && !walkLevels([node]).flat().some(usesIds);
-    const isVain = notCounted === 'priority' && !walkLevels([node]).flat().some(prioritizes);
-    return [
-      ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
-      ...(isVain ? [warning(node.place('not_counted'), NO_PRIORITY)] : []),
+    const below = () => walkLevels([node]).flat().flatMap(listLimits);
+    const isIdle = notCounted === 'hold' && !below().some(usesIds);
+    const isVain = notCounted === 'priority' && !below().some(prioritizes);
+    return present([
+      isIdle && warning(node.place('not_counted'), NO_HOLDS),
+      isVain && warning(node.place('not_counted'), NO_PRIORITY),
       ...listLimits(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
-      ...lintReleases(node),
+      lintReleases(node),
       ...lintHolds(descriptors, hasOwn),
-    ];
+    ]);
   });
 }
 
-const usesIds = (node: Block<'node'>): boolean =>
-  listLimits(node).some(({ values }) => unitOfNamed(values.algorithm) === 'slots' || values.reserve);
+const usesIds = ({ values }: Block<'rate_limit'>): boolean =>
+  unitOfNamed(values.algorithm) === 'slots' || values.reserve !== undefined;
 
-const prioritizes = (node: Block<'node'>): boolean =>
-  listLimits(node).some(({ values }) => prioritized.some((key) => values[key] !== undefined));
+const prioritizes = ({ values }: Block<'rate_limit'>): boolean => prioritized.some((key) => values[key] !== undefined);
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
@@ -253,13 +239,13 @@ function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly P
     const [first, ...others] = listLimits(node).filter(({ values }) => values.reserve);
     if (!first) return [];
     const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
-    return [
-      ...(commits ? [] : [warning(first.place('reserve'), NO_COMMIT)]),
-      ...(spend === 'each' && limits > 1 ? [warning(first.place('reserve'), EACH_RESERVES)] : []),
-      ...[first, ...others].flatMap(({ values, place }) =>
-        values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NOT_RESERVED)] : [],
+    return present([
+      !commits && warning(first.place('reserve'), NO_COMMIT),
+      spend === 'each' && limits > 1 && warning(first.place('reserve'), EACH_RESERVES),
+      ...[first, ...others].map(
+        ({ values, place }) => values.on_store_failure === 'allow' && warning(place('on_store_failure'), NOT_RESERVED),
       ),
-    ];
+    ]);
   });
 }
 
@@ -272,18 +258,17 @@ const NOT_RESERVED =
 
 function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
   if (unitOfNamed(values.algorithm) !== 'slots') return [];
-  return [
-    ...(hasId ? [] : [warning(place('algorithm'), NO_ID)]),
-    ...(values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NO_SLOT)] : []),
-  ];
+  return present([
+    !hasId && warning(place('algorithm'), NO_ID),
+    values.on_store_failure === 'allow' && warning(place('on_store_failure'), NO_SLOT),
+  ]);
 }
 
 /** Warns of other limits on a node with `in_flight` or `allocation`. */
-function lintReleases(node: Block<'node'>): readonly Problem[] {
+function lintReleases(node: Block<'node'>): Problem | undefined {
   const limits = listLimits(node).filter(({ values }) => !values.unlimited);
   const first = limits.find(isHeld);
-  const isAlone = limits.every(isHeld);
-  return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
+  return first && !limits.every(isHeld) ? warning(first.place('algorithm'), RELEASES_OTHERS) : undefined;
 }
 
 const isHeld = ({ values: { algorithm } }: Block<'rate_limit'>): boolean => unitOfNamed(algorithm) !== 'hits';
@@ -298,15 +283,10 @@ const NO_ID =
 const NO_SLOT =
   'on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end';
 
+const BREAKS_HEADER = 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it';
 const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';
 
 const warning = (place: Place, message: string): Problem => problemAt(place, 'warning', message);
-
-/** A node that no entry reaches, and the sibling that matches all its entries. */
-interface Hidden {
-  readonly node: Block<'node'>;
-  readonly by: Block<'node'>;
-}
 
 /**
  * Finds the nodes of a level that one sibling hides: a `*` after an earlier `*` that matches all it matches, and a key
@@ -315,16 +295,17 @@ interface Hidden {
  * that only several siblings together hide, and hidden nodes in a level that would take more than `MAX_STEPS`.
  *
  * @param level  the children of one node, in the order of the file
+ * @returns each with the sibling that hides it
  */
-function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
+function findHidden(level: readonly Block<'node'>[]): readonly Record<'node' | 'by', Block<'node'>>[] {
   const patterns: PlacedBlock[] = [];
   let steps = 0;
-  const hidden = (one: PlacedBlock): readonly Hidden[] => {
+  const hidden = (one: PlacedBlock) => {
     const cost = comparisonSteps(one.node);
     for (const pattern of patterns) {
       steps += cost * comparisonSteps(pattern.node);
       if (steps > MAX_STEPS) return [];
-      if (covers(pattern, one)) return [{ node: one.node, by: pattern.node }];
+      if (covers(pattern, one)) return { node: one.node, by: pattern.node };
     }
     return [];
   };

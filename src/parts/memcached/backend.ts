@@ -14,7 +14,7 @@ import type {
 import { forkFrom } from '../../engine/backends/fork.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { type Lateness, PUNCTUAL } from '../../engine/backends/lateness.ts';
-import { packState, unpackState } from '../../engine/backends/packed-state.ts';
+import { packNumbers, unpackState } from '../../engine/backends/packed-state.ts';
 import { scatter } from '../../engine/backends/scatter.ts';
 import { stepAll } from '../../engine/backends/steps.ts';
 import { within } from '../../engine/backends/within.ts';
@@ -155,7 +155,7 @@ export class MemcachedBackend implements Backend {
     const resetAtMs = Number((await server.get(key))?.value ?? 0);
     if (!forgotten) return resetAtMs;
     const keptS = toExptime(longestMemoryMs(forgotten.limit), this.#clocks.dateClock());
-    await server.set(key, Buffer.from(String(nowMs)), keptS);
+    await server.set(key, { value: Buffer.from(String(nowMs)), exptime: keptS });
     return resetAtMs;
   }
 
@@ -198,7 +198,7 @@ export class MemcachedBackend implements Backend {
       const before = value && unpackState(value);
       const { decisions, state, ttlMs } = stepAll(operations, before, { nowMs: clock(), resetAtMs });
       if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
-      return { result: decisions, next: { value: packState(state ?? []), exptime: toExptime(ttlMs, dateClock()) } };
+      return { result: decisions, next: { value: packNumbers(state ?? []), exptime: toExptime(ttlMs, dateClock()) } };
     });
   }
 

@@ -14,7 +14,7 @@ export interface SwapStore {
 }
 
 /** A value to be stored. */
-interface NewItem {
+export interface NewItem {
   readonly value: Buffer;
   readonly exptime: number;
 }

@@ -3,14 +3,14 @@ import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Monotonic } from '../../base/clock.ts';
 import type { BackendHealth } from '../../engine/backends/backend.ts';
-import type { Item, SwapStore } from './cas.ts';
+import type { Item, NewItem, SwapStore } from './cas.ts';
 
 /** One memcached server. Keys must be made by `safeKey`. Calls reject while the server cannot be reached. */
 export interface MemcachedClient extends SwapStore {
   /** Adds to a decimal number, or subtracts, not below 0. Undefined if there is none. */
   change(key: string, by: number): Promise<number | undefined>;
   /** Stores a value unconditionally. */
-  set(key: string, value: Buffer, exptime: number): Promise<void>;
+  set(key: string, next: NewItem): Promise<'STORED'>;
   delete(key: string): Promise<void>;
   health(): BackendHealth;
   close(): void;
@@ -23,31 +23,30 @@ export interface MemcachedClient extends SwapStore {
  */
 export function createMemcachedClient(settings: ConnectionSettings): MemcachedClient {
   const connection = new Connection(settings);
+  const store = async <R extends string>(
+    command: string,
+    [key, { value, exptime }, cas = '']: readonly [key: string, next: NewItem, cas?: string],
+    replies: readonly R[],
+  ): Promise<R> => {
+    const reply = await connection.call(`${command} ${key} 0 ${exptime} ${value.length}${cas}\r\n`, value, '\r\n');
+    const known = replies.find((one) => one === reply);
+    if (known === undefined) throw unexpected(command, reply);
+    return known;
+  };
   return {
     async get(key) {
       const reply = await connection.call(`gets ${key}\r\n`);
       if (typeof reply === 'string') throw unexpected('gets', reply);
       return reply.get(key);
     },
-    async cas(key, { value, exptime }, cas) {
-      const reply = await connection.call(`cas ${key} 0 ${exptime} ${value.length} ${cas}\r\n`, value, '\r\n');
-      if (reply === 'STORED' || reply === 'EXISTS' || reply === 'NOT_FOUND') return reply;
-      throw unexpected('cas', reply);
-    },
-    async add(key, { value, exptime }) {
-      const reply = await connection.call(`add ${key} 0 ${exptime} ${value.length}\r\n`, value, '\r\n');
-      if (reply === 'STORED' || reply === 'NOT_STORED') return reply;
-      throw unexpected('add', reply);
-    },
+    cas: (key, next, cas) => store('cas', [key, next, ` ${cas}`], ['STORED', 'EXISTS', 'NOT_FOUND']),
+    add: (key, next) => store('add', [key, next], ['STORED', 'NOT_STORED']),
+    set: (key, next) => store('set', [key, next], ['STORED']),
     async change(key, by) {
       const reply = await connection.call(`${by < 0 ? 'decr' : 'incr'} ${key} ${Math.abs(by)}\r\n`);
       if (reply === 'NOT_FOUND') return undefined;
       if (typeof reply === 'string' && /^\d+ *$/.test(reply)) return Number(reply);
       throw unexpected('incr', reply);
-    },
-    async set(key, value, exptime) {
-      const reply = await connection.call(`set ${key} 0 ${exptime} ${value.length}\r\n`, value, '\r\n');
-      if (reply !== 'STORED') throw unexpected('set', reply);
     },
     async delete(key) {
       const reply = await connection.call(`delete ${key}\r\n`);

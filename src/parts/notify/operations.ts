@@ -20,14 +20,29 @@ const MAX_LOGGED = 10;
 
 /** Delivers what deciders find: to the log, to operators, and to a webhook if there is one. */
 export const notifyOperations: OpenOperatorPart = (options, { notify }, context) => {
-  if (!notify) return { operations: [listOperation(undefined)] };
-  const notifications = new Notifications(options, notify, context);
-  const collect = shareRuns(() => notifications.collect());
+  if (!notify) {
+    warnWithoutEffect(options.sourced.book, context.log);
+    return { operations: [listOperation(undefined)] };
+  }
+  const notifications = openNotifications(options, notify, context);
   return {
     operations: [listOperation(notifications)],
-    close: every(COLLECT_INTERVAL_MS, () => void collect().catch(() => {})), // deciders that do not reply keep what they found
+    close: every(COLLECT_INTERVAL_MS, () => void notifications.collect().catch(() => {})), // deciders that do not reply keep what they found
   };
 };
+
+/** Warns once of rules with `notify`, which nobody is told of. */
+function warnWithoutEffect(book: AdminOptions['sourced']['book'], log: ProcessContext['log']): void {
+  let hasWarned = false;
+  const check = (): void => {
+    const isWanted = book.packed()?.some(({ pieces }) => pieces.some((piece) => /"notify":\[/.test(piece)));
+    if (!isWanted || hasWarned) return;
+    hasWarned = true;
+    log.warn('rules have notify, which has no effect: set NOTIFY=true or NOTIFY_WEBHOOK_URL');
+  };
+  check();
+  book.onChange(check);
+}
 
 const listOperation = (notifications: Notifications | undefined) =>
   operation('GET /api/v1/notifications', {
@@ -43,47 +58,41 @@ const listOperation = (notifications: Notifications | undefined) =>
     },
   });
 
-class Notifications {
-  readonly #options: Pick<AdminOptions, 'ask'>;
-  readonly #log: ProcessContext['log'];
-  readonly #webhook: Webhook | undefined;
-  readonly #listed: ListedNotification[] = [];
-  #dropped = 0;
+type Notifications = ReturnType<typeof openNotifications>;
 
-  constructor(
-    options: Pick<AdminOptions, 'ask'>,
-    { webhook }: NonNullable<Settings['notify']>,
-    context: ProcessContext,
-  ) {
-    this.#options = options;
-    this.#log = context.log;
-    if (!webhook) return;
-    const state = context.background.add('notifications', `sending notifications to ${new URL(webhook.url).host}`);
-    this.#webhook = new Webhook({
-      ...webhook,
-      state,
-      clock: context.clock,
+function openNotifications(
+  options: Pick<AdminOptions, 'ask'>,
+  { webhook: to }: NonNullable<Settings['notify']>,
+  { log, background, clock }: ProcessContext,
+) {
+  const webhook =
+    to &&
+    new Webhook({
+      ...to,
+      state: background.add('notifications', `sending notifications to ${new URL(to.url).host}`),
+      clock,
       sleep: (ms) => sleep(ms, undefined, { ref: false }),
     });
-  }
-
-  async collect(): Promise<void> {
-    const replies = await askPart<Found>(this.#options, 'notify', {});
-    this.#dropped += replies.reduce((sum, { dropped }) => sum + dropped, 0);
-    const known = new Set(this.#listed.map(({ id }) => id));
-    const added = replies.flatMap(({ notified }) => notified.filter(({ id }) => !known.has(id) && known.add(id)));
-    const events = added.sort((one, other) => one.atMs - other.atMs).map(toListed);
-    for (const event of events.slice(0, MAX_LOGGED)) this.#log.warn(textOf(event));
-    if (events.length > MAX_LOGGED) this.#log.warn(`${events.length - MAX_LOGGED} more limits passed a share (notify)`);
-    this.#webhook?.add(events);
-    this.#listed.unshift(...events.toReversed());
-    this.#listed.splice(MAX_LISTED);
-  }
-
-  list(): NotificationList {
-    const { waiting = 0, dropped = 0 } = this.#webhook ?? {};
-    return { notifications: [...this.#listed], waiting, dropped: this.#dropped + dropped };
-  }
+  const listed: ListedNotification[] = [];
+  let droppedByDeciders = 0;
+  return {
+    collect: shareRuns(async () => {
+      const replies = await askPart<Found>(options, 'notify', {});
+      droppedByDeciders += replies.reduce((sum, { dropped }) => sum + dropped, 0);
+      const known = new Set(listed.map(({ id }) => id));
+      const added = replies.flatMap(({ notified }) => notified.filter(({ id }) => !known.has(id) && known.add(id)));
+      const events = added.sort((one, other) => one.atMs - other.atMs).map(toListed);
+      for (const event of events.slice(0, MAX_LOGGED)) log.warn(textOf(event));
+      if (events.length > MAX_LOGGED) log.warn(`${events.length - MAX_LOGGED} more limits passed a share (notify)`);
+      webhook?.add(events);
+      listed.unshift(...events.toReversed());
+      listed.splice(MAX_LISTED);
+    }),
+    list(): NotificationList {
+      const { waiting = 0, dropped = 0 } = webhook ?? {};
+      return { notifications: [...listed], waiting, dropped: droppedByDeciders + dropped };
+    },
+  };
 }
 
 const toListed = ({ atMs, untilMs, ...event }: Notified): ListedNotification => ({

@@ -1,7 +1,7 @@
 import { every } from '../../base/clock.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import { overrideOperations } from './operations.ts';
-import { FOLLOW_INTERVAL_MS, OverrideRecords } from './override-records.ts';
+import { createOverrideRecords, FOLLOW_INTERVAL_MS } from './override-records.ts';
 
 /** Until then the processes that answer requests may still start. */
 const START_MS = 10_000;
@@ -13,7 +13,7 @@ export const openOverrides: OpenOperatorPart = (
   { records, hasOwnRecords, overrides: standing = [], log, background },
 ) => {
   const { hash, clock, ask } = options;
-  const overrides = new OverrideRecords({
+  const overrides = createOverrideRecords({
     records,
     clock,
     overrides: options.overrides,
@@ -26,6 +26,6 @@ export const openOverrides: OpenOperatorPart = (
   });
   if (hasOwnRecords && standing.length > 0) void overrides.restore(standing);
   const state = background.add('overrides', 'reading overrides', START_MS); // while it fails, the last ones apply
-  const close = every(FOLLOW_INTERVAL_MS, () => void state.run(() => overrides.follow()));
+  const close = every(FOLLOW_INTERVAL_MS, () => void state.run(overrides.follow));
   return { operations: overrideOperations({ ...options, overrides }), close };
 };

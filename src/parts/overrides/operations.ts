@@ -1,6 +1,7 @@
 import { fields, flag, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import {
   type OverrideEffect,
@@ -10,7 +11,6 @@ import {
 } from '../../engine/decide/overrides.ts';
 import { type Entry, inRuleOrder, match, withIds } from '../../engine/rules/match/match.ts';
 import { findStop, search } from '../../engine/rules/match/stop.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import {
@@ -36,7 +36,6 @@ const MAX_MS = unitMs.YEAR;
 
 /** Operations on overrides of descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
-  const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hash));
   return [
     operation('GET /api/v1/overrides', {
       summary: 'limits, blocks and exemptions that are set for descriptors',
@@ -45,7 +44,7 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
       answers: 'All overrides.',
       answer: async ({ scope }) => {
         const all = await options.overrides.follow();
-        return { overrides: all.filter(({ domain }) => scope.hasDomain(domain)).map(shown) };
+        return { overrides: all.filter(({ domain }) => scope.hasDomain(domain)).map((one) => listed(one, options)) };
       },
     }),
     operation('PUT /api/v1/overrides', {
@@ -91,7 +90,6 @@ type SetBody = ValueOf<typeof setBody>;
 async function set(options: OverrideOptions, by: string, body: SetBody): Promise<SetOverride> {
   refuseHashes(body.descriptor, options.hash);
   if (body.wildcard) refuseWithoutWildcard(body.descriptor);
-  const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hash));
   const override: StandingOverride = {
     domain: body.domain,
     entries: inOrderOfRules(options, body.domain, body.descriptor),
@@ -103,11 +101,10 @@ async function set(options: OverrideOptions, by: string, body: SetBody): Promise
   };
   const before = await known(options, override);
   const change = { who: by, change: 'override set', reason: body.reason, what: auditedName(override, options) };
-  await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
-    options.overrides.put(override),
-  );
+  const states = { before: before && listed(before, options), after: listed(override, options) };
+  await options.audit.change({ ...change, ...states }, () => options.overrides.put(override));
   const warning = noEffect(options, override);
-  return { ...shown(override), ...(warning !== undefined && { warning }) };
+  return { ...listed(override, options), ...(warning !== undefined && { warning }) };
 }
 
 /** The entries in the order in which they are counted. */
@@ -144,20 +141,21 @@ async function remove(
   const asListed = options.hash;
   const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
   if (!found) throw new ApiProblem(404, 'the descriptor has no override');
-  const before = listedOverride(found, shownBy(true, options.hash));
+  const before = listed(found, options);
   const change = { who: by, change: 'override removed', reason: why, what: auditedName(found, options) };
   await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
   return before;
 }
 
 /** The override's name in the audit log. */
-function auditedName(
-  override: StandingOverride,
-  { hash }: OverrideOptions,
-): Pick<ListedOverride, 'domain' | 'descriptor' | 'wildcard'> {
-  const { domain: name, descriptor: written } = listedOverride(override, shownBy(true, hash));
+function auditedName(override: StandingOverride, options: OverrideOptions) {
+  const { domain: name, descriptor: written } = listed(override, options);
   return { domain: name, descriptor: written, ...(override.wildcard && { wildcard: true }) };
 }
+
+/** An override, with hashed values if operators see only these. */
+const listed = (override: StandingOverride, { hash }: OverrideOptions): ListedOverride =>
+  listedOverride(override, shownBy(true, hash));
 
 async function known(
   options: Pick<OverrideOptions, 'overrides'>,

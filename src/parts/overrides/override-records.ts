@@ -35,80 +35,75 @@ interface OverrideRecordsOptions {
   readonly isEmpty: boolean;
 }
 
+export type OverrideRecords = ReturnType<typeof createOverrideRecords>;
+
 /** Stores overrides in the records, and has every process of this instance follow them. */
-export class OverrideRecords {
-  readonly #options: OverrideRecordsOptions;
-  #isEmpty: boolean;
-  #lastPut: Promise<void> = Promise.resolve();
+export function createOverrideRecords(options: OverrideRecordsOptions) {
+  const { records, overrides, clock, spread, onForeign } = options;
+  let { isEmpty } = options;
+  let lastPut: Promise<void> = Promise.resolve();
   /** The records that are no overrides, which are named once. */
-  #foreign: ReadonlyMap<string, string> = new Map();
-
-  constructor(options: OverrideRecordsOptions) {
-    this.#options = options;
-    this.#isEmpty = options.isEmpty;
-  }
-
+  let known: ReadonlyMap<string, string> = new Map();
   /** Reads the records and follows them. While they cannot be read, the overrides read last apply. */
-  readonly follow = shareRuns(() => this.#read());
-
-  /** Stores overrides that the deciders already follow. */
-  async restore(standing: readonly StandingOverride[]): Promise<void> {
-    for (const override of standing) {
-      const key = overrideKey(override);
-      await this.#options.records.put(MAP, key, JSON.stringify(override));
-    }
-    await this.follow();
-  }
-
-  /** One after the other, so that several at once keep to the bounds. */
-  put(override: StandingOverride): Promise<void> {
-    const own = this.#lastPut.then(() => this.#put(override));
-    this.#lastPut = own.catch(() => {});
-    return own;
-  }
-
-  async #put(override: StandingOverride): Promise<void> {
-    const known = await this.follow();
-    const key = overrideKey(override);
-    const others = known.filter((one) => overrideKey(one) !== key);
-    if (others.length >= MAX_OVERRIDES)
-      throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
-    if (override.wildcard && others.filter(({ wildcard }) => wildcard).length >= MAX_WILDCARDS)
-      throw new ApiProblem(409, `at most ${MAX_WILDCARDS} overrides may have wildcards: remove one first`);
-    await this.#options.records.put(MAP, key, JSON.stringify(override));
-    await this.follow();
-  }
-
-  async remove(override: OverrideName): Promise<void> {
-    await this.#options.records.remove(MAP, overrideKey(override));
-    await this.follow();
-  }
-
-  async #read(): Promise<readonly StandingOverride[]> {
-    const { records, overrides, clock, spread } = this.#options;
-    const nowMs = clock();
-    const found: StandingOverride[] = [];
-    const foreign = new Map<string, string>();
-    const expired = new Map<string, number>();
-    for (const [key, written] of await records.all(MAP)) {
-      const override = parseOverride(written);
-      if (typeof override === 'string') foreign.set(key, override);
-      else if (override.untilMs > nowMs) found.push(override);
-      else expired.set(key, override.untilMs);
-    }
+  const follow = shareRuns(async (): Promise<readonly StandingOverride[]> => {
+    const { found, foreign, expired } = sortRecords(await records.all(MAP), clock());
     await removeExpired(records, MAP, expired);
-    this.#name(foreign);
+    for (const [key, reason] of foreign) if (known.get(key) !== reason) onForeign(key, reason);
+    known = foreign;
     overrides.replace(found);
-    if (found.length > 0 || !this.#isEmpty) await spread(found);
-    this.#isEmpty = found.length === 0;
+    if (found.length > 0 || !isEmpty) await spread(found);
+    isEmpty = found.length === 0;
     return found;
-  }
+  });
+  const store = (override: StandingOverride): Promise<void> =>
+    records.put(MAP, overrideKey(override), JSON.stringify(override));
+  const putOne = async (override: StandingOverride): Promise<void> => {
+    refuseTooMany(override, await follow());
+    await store(override);
+    await follow();
+  };
+  return {
+    follow,
+    /** Stores overrides that the deciders already follow. */
+    async restore(standing: readonly StandingOverride[]): Promise<void> {
+      for (const override of standing) await store(override);
+      await follow();
+    },
+    /** One after the other, so that several at once keep to the bounds. */
+    put(override: StandingOverride): Promise<void> {
+      const own = lastPut.then(() => putOne(override));
+      lastPut = own.catch(() => {});
+      return own;
+    },
+    async remove(override: OverrideName): Promise<void> {
+      await records.remove(MAP, overrideKey(override));
+      await follow();
+    },
+  };
+}
 
-  #name(foreign: ReadonlyMap<string, string>): void {
-    const known = this.#foreign;
-    this.#foreign = foreign;
-    for (const [key, reason] of foreign) if (known.get(key) !== reason) this.#options.onForeign(key, reason);
+/** @throws ApiProblem  409 */
+function refuseTooMany(override: StandingOverride, all: readonly StandingOverride[]): void {
+  const key = overrideKey(override);
+  const others = all.filter((one) => overrideKey(one) !== key);
+  if (others.length >= MAX_OVERRIDES)
+    throw new ApiProblem(409, `at most ${MAX_OVERRIDES} overrides are allowed: remove one first`);
+  if (override.wildcard && others.filter(({ wildcard }) => wildcard).length >= MAX_WILDCARDS)
+    throw new ApiProblem(409, `at most ${MAX_WILDCARDS} overrides may have wildcards: remove one first`);
+}
+
+/** The overrides among records, why others are none, and when those that are over ended. */
+function sortRecords(all: Iterable<readonly [key: string, written: string]>, nowMs: number) {
+  const found: StandingOverride[] = [];
+  const foreign = new Map<string, string>();
+  const expired = new Map<string, number>();
+  for (const [key, written] of all) {
+    const override = parseOverride(written);
+    if (typeof override === 'string') foreign.set(key, override);
+    else if (override.untilMs > nowMs) found.push(override);
+    else expired.set(key, override.untilMs);
   }
+  return { found, foreign, expired };
 }
 
 const record = fields(

@@ -1,7 +1,8 @@
 import type { Entry } from '../../engine/rules/match/match.ts';
+import type { Pool } from '../../engine/rules/match/strategy.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { MIN_ELAPSED_MS, type Pool, resumeMs, type ShareReport, type ShareTerms } from '../../engine/shares/shares.ts';
 import type { BucketAction, BucketUsage } from './messages.ts';
+import { MIN_ELAPSED_MS, resumeMs, type ShareReport, type ShareTerms } from './shares.ts';
 
 /** The treatment of a bucket, by its rule or as a bucket without a rule. */
 export type BucketPlan =

@@ -1,5 +1,6 @@
-import { monotonicMs } from '../../base/clock.ts';
+import { type Clock, monotonicMs } from '../../base/clock.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
+import type { OpenStore } from '../../engine/open/store.ts';
 import { createSeldomLog } from '../../operate/observe/seldom-log.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 import { CannotStart } from '../../serve/parts/start-up.ts';
@@ -7,15 +8,21 @@ import type { Settings } from '../../settings/settings.ts';
 import { quotasService } from './method.ts';
 import type { QuotaQuery } from './quota-report.ts';
 import { type PoolKeys, QuotaService, shareTerms } from './quota-service.ts';
+import { RedisShares } from './redis-shares.ts';
+import { MemoryShares, type ShareStore } from './share-store.ts';
+import type { ShareTerms } from './shares.ts';
+
+/** No request waits for shares. */
+const MIN_TIMEOUT_MS = 1_000;
 
 /** Only the `counter` of a limit is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 
 /** Opens the rate limit quota service. */
-export const openQuotas: OpenDeciderPart = async ({ core: { store, rules, decider } }, { rlqs, counters }, { log }) => {
+export const openQuotas: OpenDeciderPart = ({ core: { store, rules, decider } }, settings, { log, clock }) => {
+  const { rlqs, counters } = settings;
   const terms = shareTerms(rlqs.ttlMs);
-  const shares = await store.openShares?.(terms, rlqs.maxBytes);
-  if (!shares) throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
+  const shares = openShares(store, { terms, clock }, settings);
   const logSeldom = createSeldomLog(monotonicMs);
   const quotas = new QuotaService({
     rules: rules.book.rules,
@@ -34,6 +41,18 @@ export const openQuotas: OpenDeciderPart = async ({ core: { store, rules, decide
   });
   return { offers: quotasService(quotas), quotas, asked: (query: QuotaQuery) => quotas.report(query) };
 };
+
+/** Opens the storage of shares beside the counters. @throws CannotStart if their store has none */
+function openShares(
+  { memory, redis }: Pick<OpenStore, 'memory' | 'redis'>,
+  { terms, clock }: { readonly terms: ShareTerms; readonly clock: Clock },
+  { rlqs, counters }: Pick<Settings, 'rlqs' | 'counters'>,
+): ShareStore {
+  if (redis)
+    return new RedisShares(redis, { terms, timeoutMs: Math.max(counters.storeTimeoutMs ?? 0, MIN_TIMEOUT_MS) });
+  if (memory) return new MemoryShares(clock, terms, rlqs.maxBytes);
+  throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
+}
 
 /** A pool's name contains its counter and the length of its fill: shares with another fill belong to another pool. */
 function poolKeys(keys: Settings['counters']['keys']): PoolKeys {

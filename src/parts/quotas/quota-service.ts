@@ -1,7 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
-import type { ShareTerms } from '../../engine/shares/shares.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
 import { noQuotaCounts, type QuotaCounts } from '../../operate/observe/quota-counts.ts';
@@ -11,6 +10,7 @@ import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
 import { type QuotaQuery, reportQuotas } from './quota-report.ts';
 import { type CurrentReport, type ProxyNames, type QuotaContext, QuotaStream } from './quota-stream.ts';
+import type { ShareTerms } from './shares.ts';
 import { Turns } from './turns.ts';
 
 /** Maximum total time that an assignment and the next report are in transit. */

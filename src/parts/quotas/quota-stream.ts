@@ -1,10 +1,10 @@
 import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { PoolReport, ShareReply, ShareStore } from '../../engine/shares/share-store.ts';
-import type { ShareTerms } from '../../engine/shares/shares.ts';
 import type { QuotaCounts } from '../../operate/observe/quota-counts.ts';
 import { type BucketPlan, bucketId, type PlanSource, ProxyBucket, toShareReport } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
+import type { PoolReport, ShareReply, ShareStore } from './share-store.ts';
+import type { ShareTerms } from './shares.ts';
 import type { Turns } from './turns.ts';
 
 /** Dependencies shared by the streams of all proxies. */

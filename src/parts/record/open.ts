@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { every, monotonicMs } from '../../base/clock.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { Decider } from '../../engine/decide/decide.ts';
 import { failingText } from '../../operate/observe/work-state.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
 import { start } from '../../serve/parts/start-up.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { RECORDING_VERSION } from '../lab/record/format.ts';
+import { withReceipts } from '../lab/record/receipts.ts';
 import { RecordingFiles } from './files.ts';
 import { Recorder } from './recorder.ts';
 
@@ -65,7 +65,7 @@ export const openRecording =
     });
     const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());
     return {
-      decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
+      decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider), // these decide by their own clocks
       service: (inner) => recorder.service(inner),
       answered: (request, answer, caller) => recorder.answered(request, answer, caller.timeoutMs),
       asked: ({ untilMs }: RecordQuestion): RecordingState => ({
@@ -78,12 +78,3 @@ export const openRecording =
       },
     };
   };
-
-/** Has other stores report the time of each charge: they decide by their own clocks. */
-const withReceipts = (decider: Decider): Decider => ({
-  ...decider,
-  ledger: {
-    debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }),
-    recall: (debits, spend) => decider.ledger.recall?.(debits, spend),
-  },
-});

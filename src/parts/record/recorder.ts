@@ -2,21 +2,14 @@ import type { Monotonic } from '../../base/clock.ts';
 import { hashValue } from '../../base/hashed.ts';
 import type { RequestClock } from '../../base/request-clock.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
+import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../edge/wire/wire.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
-import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../engine/wire/wire.ts';
-import type {
-  DroppedLine,
-  LineDescriptor,
-  OverridesLine,
-  RecordingHeader,
-  RequestLineFields,
-  RulesLine,
-} from '../lab/record/format.ts';
+import type { EventLine, LineDescriptor, RecordingHeader, RequestLineFields } from '../lab/record/format.ts';
 import { matchDigest, needsValue } from '../lab/record/hashing.ts';
 import { isSampled } from '../lab/record/sampling.ts';
 import type { RecordingFiles } from './files.ts';
@@ -126,8 +119,7 @@ export class Recorder {
       this.#options.onRecorded(0, 1);
       return;
     }
-    if (this.#dropped > 0) this.#waiting.push(droppedLine(this.#dropped));
-    this.#dropped = 0;
+    this.#noteDropped();
     const timeMs = findStoreTime(answer) ?? nowMs;
     if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
     this.#waiting.push({ request, answer, timeMs, timeoutMs, rules, overrides: this.#overrides });
@@ -142,7 +134,7 @@ export class Recorder {
 
   /** Writes the waiting lines, and ends the last file. */
   async close(): Promise<void> {
-    if (this.#dropped > 0) this.#waiting.push(droppedLine(this.#dropped));
+    this.#noteDropped();
     while (this.#waiting.length > 0) {
       await new Promise<void>((resolve) => this.#files.whenWritable(resolve));
       this.#writeLines(LINES_PER_TURN);
@@ -157,6 +149,11 @@ export class Recorder {
     return `${JSON.stringify(head)}\n${this.#writtenOverrides}`;
   }
 
+  #noteDropped(): void {
+    if (this.#dropped > 0) this.#waiting.push(eventLine({ dropped: this.#dropped }));
+    this.#dropped = 0;
+  }
+
   #noteOverrides(): void {
     const { overrides } = this.#options.decider;
     this.#overridesRevision = overrides?.revision ?? 0;
@@ -169,8 +166,7 @@ export class Recorder {
     let changes = '';
     if (one.rules !== this.#rules) {
       this.#rules = one.rules;
-      if (one.rules)
-        changes = `${JSON.stringify({ rulesChanged: { digest: matchDigest(one.rules) } } satisfies RulesLine)}\n`;
+      if (one.rules) changes = `${eventLine({ rulesChanged: { digest: matchDigest(one.rules) } })}\n`;
     }
     if (one.overrides !== this.#overridesWritten) {
       this.#overridesWritten = one.overrides;
@@ -248,34 +244,29 @@ function requestLine(one: WaitingRequest, hashKey: string | undefined): string {
   });
 }
 
-function toRecordedDescriptor(
+const toRecordedDescriptor = (
   { limit, hits_addend, is_negative_hits }: WireDescriptor,
   entries: readonly Entry[],
-): object {
-  return {
-    entries: entries.map(({ key, value }) => ({ key, value })),
-    ...(limit && {
-      limit: {
-        requestsPerUnit: limit.requests_per_unit,
-        unit: limit.unit === unitNumbers.WEEK ? limit.unit : (findName(unitNumbers, limit.unit) ?? limit.unit),
-        ...(limit.unit_multiplier && { unitMultiplier: limit.unit_multiplier.value }),
-      },
-    }),
-    ...(hits_addend && { hitsAddend: hits_addend.value }),
-    ...(is_negative_hits && { isNegativeHits: true }),
-  };
-}
+): object => ({
+  entries: entries.map(({ key, value }) => ({ key, value })),
+  ...(limit && {
+    limit: {
+      requestsPerUnit: limit.requests_per_unit,
+      unit: limit.unit === unitNumbers.WEEK ? limit.unit : (findName(unitNumbers, limit.unit) ?? limit.unit),
+      ...(limit.unit_multiplier && { unitMultiplier: limit.unit_multiplier.value }),
+    },
+  }),
+  ...(hits_addend && { hitsAddend: hits_addend.value }),
+  ...(is_negative_hits && { isNegativeHits: true }),
+});
 
 function toLineDescriptor(verdict: Answer['verdicts'][number], isHashed: boolean): LineDescriptor {
   switch (verdict.kind) {
     case 'limited': {
       const { path, place } = verdict.rule;
       const showsValues = place === undefined; // a limit from the request: its path has plain values
-      return {
-        code: verdict.code,
-        remaining: shownRemaining(verdict),
-        ...(!(isHashed && showsValues) && { rule: path }),
-      };
+      const remaining = shownRemaining(verdict);
+      return { code: verdict.code, remaining, ...(!(isHashed && showsValues) && { rule: path }) };
     }
     case 'unlimited':
       return { code: 'OK', remaining: MAX_UINT32, rule: verdict.rule.path };
@@ -304,7 +295,7 @@ const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({
   value: value === '' ? value : hashValue(value, hashKey),
 });
 
-const droppedLine = (dropped: number): string => JSON.stringify({ dropped } satisfies DroppedLine);
+const eventLine = (event: EventLine): string => JSON.stringify(event);
 
 /** The overrides that operators have set, without the operators' names and reasons. */
 function overridesLine(
@@ -319,5 +310,5 @@ function overridesLine(
     by: '',
     reason: '',
   }));
-  return JSON.stringify({ overrides: written } satisfies OverridesLine);
+  return eventLine({ overrides: written });
 }

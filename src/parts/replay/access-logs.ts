@@ -1,11 +1,11 @@
-import { type Input, readLines } from './input.ts';
+import { type Input, type LineReader, readLines, readRequests, type TrafficCounts } from './input.ts';
 import { LogSample } from './mapping/learn.ts';
 import type { Mapping } from './mapping/mapping.ts';
 import { inOrder, merged } from './order.ts';
+import type { LogFields } from './readers/fields.ts';
 import type { LogFormatName } from './readers/format-names.ts';
-import { type LineParser, openLineParser, type ParsedLine, recognizeFormat } from './readers/formats.ts';
-import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { readRequests, type TrafficCounts } from './traffic.ts';
+import { openLineParser, recognizeFormat } from './readers/formats.ts';
+import type { RecordedTraffic } from './request.ts';
 
 /** Default assumption for the longest time between a request's start and its log entry, written when it ends. */
 export const DEFAULT_REORDER_MS = 60_000;
@@ -23,16 +23,16 @@ export function openAccessLogs(
   { mapping, format, reorderMs }: AccessLogsOptions,
   counts: TrafficCounts,
 ): RecordedTraffic {
-  const toRequest = (parsed: ParsedLine): RecordedRequest | string | undefined => {
-    if (parsed === undefined || typeof parsed === 'string') return parsed;
-    const request = mapping.request(parsed);
-    if (request === undefined) counts.unmapped++;
-    return request;
-  };
   const traffic = inputs.map((input) => {
-    const parser = format === undefined ? new RecognizingParser() : openLineParser(format);
-    const reader = { read: (lines: readonly string[]) => parser.parse(lines).map(toRequest) };
-    return inOrder(readRequests(input, reader, counts), reorderMs, counts);
+    const parser = new LogParser(format);
+    const read: LineReader = (lines) =>
+      parser.parse(lines).map((parsed) => {
+        if (typeof parsed !== 'object') return parsed;
+        const request = mapping.request(parsed);
+        if (request === undefined) counts.unmapped++;
+        return request;
+      });
+    return inOrder(readRequests(input, read, counts), reorderMs, counts);
   });
   return merged(traffic);
 }
@@ -42,34 +42,35 @@ const MAX_LEARNED = 100_000;
 
 /** Creates a first mapping for an access log, as the text of its file; undefined if no line of the log can be read. */
 export async function learnMapping(input: Input, format: LogFormatName | undefined): Promise<string | undefined> {
-  const recognizing = new RecognizingParser();
-  const parser = format === undefined ? recognizing : openLineParser(format);
+  const parser = new LogParser(format);
   const sample = new LogSample();
   for await (const lines of readLines(input)) {
     for (const fields of parser.parse(lines)) if (typeof fields === 'object') sample.add(fields);
     if (sample.lines >= MAX_LEARNED) break;
   }
-  const found = format ?? recognizing.format;
-  return found === undefined || sample.lines === 0 ? undefined : sample.mapping(input.name, found);
+  return parser.format === undefined || sample.lines === 0 ? undefined : sample.mapping(input.name, parser.format);
 }
 
-/** Parses by the format of the first line that matches one. */
-class RecognizingParser implements LineParser {
-  #parser: LineParser | undefined;
+/** Parses by a given format, or by that of the first line that matches one. */
+class LogParser {
+  #parse: LineReader<LogFields> | undefined;
   /** Undefined until a line has matched a format. */
   format: LogFormatName | undefined;
 
-  parse(lines: readonly string[]): readonly ParsedLine[] {
-    if (this.#parser) return this.#parser.parse(lines);
-    for (const [at, line] of lines.entries()) {
-      const format = recognizeFormat(line);
-      if (format === undefined) continue;
-      this.format = format;
-      this.#parser = openLineParser(format);
-      return [...lines.slice(0, at).map(unknown), ...this.#parser.parse(lines.slice(at))];
+  constructor(format: LogFormatName | undefined) {
+    this.format = format;
+  }
+
+  parse(lines: readonly string[]): ReturnType<LineReader<LogFields>> {
+    let from = 0;
+    while (this.format === undefined && from < lines.length) {
+      this.format = recognizeFormat(lines[from] ?? '');
+      if (this.format === undefined) from++;
     }
-    return lines.map(unknown);
+    if (this.format === undefined) return lines.map(unknown);
+    this.#parse ??= openLineParser(this.format);
+    return [...lines.slice(0, from).map(unknown), ...this.#parse(lines.slice(from))];
   }
 }
 
-const unknown = (line: string): ParsedLine => (line === '' ? undefined : 'unknown log format: name it with --format');
+const unknown = (line: string) => (line === '' ? undefined : 'unknown log format: name it with --format');

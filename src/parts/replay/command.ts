@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { list, parseSpan, type Surroundings, whole } from '../../cli/commands/admin.ts';
-import { CommandFailed, guarded } from '../../cli/commands/client.ts';
+import { guarded } from '../../cli/commands/client.ts';
 import { logFormats } from './readers/format-names.ts';
 
 /** Adds the command that replays recorded traffic. */
@@ -72,17 +72,6 @@ export function part(written: string): number {
 
 type RunOnFiles<F> = (files: readonly string[], flags: F, surroundings: Surroundings) => Promise<void>;
 
-/**
- * Runs a command on files; unreadable input is reported without a stack trace.
- *
- * @param load  imports the function that runs the command
- */
+/** Runs a command on files. @param load  imports the function that runs it */
 export const onFiles = <F>(surroundings: Surroundings, load: () => Promise<RunOnFiles<F>>) =>
-  guarded(surroundings.fail, async (files: readonly string[], flags: F) => {
-    const [run, { UnreadableInput }] = await Promise.all([load(), import('./input.ts')]);
-    try {
-      await run(files, flags, surroundings);
-    } catch (error) {
-      throw error instanceof UnreadableInput ? new CommandFailed(error.message) : error;
-    }
-  });
+  guarded(surroundings.fail, async (files: readonly string[], flags: F) => (await load())(files, flags, surroundings));

@@ -1,5 +1,6 @@
 import { isPending } from '../../base/later.ts';
 import { TooCostly } from '../../base/request-work.ts';
+import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
@@ -13,12 +14,12 @@ import {
 } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { shownRemaining } from '../../engine/wire/codec.ts';
-import { MAX_UINT32 } from '../../engine/wire/wire.ts';
 import { hashBlind } from './hashed-values.ts';
+import type { TrafficCounts } from './input.ts';
 import type {
   RecordedRequest,
   RecordedTraffic,
@@ -26,7 +27,6 @@ import type {
   ReplayedDescriptor,
   ReplayObserver,
 } from './request.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 /** Settings of the service, besides the rules, that affect decisions. */
 interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
@@ -150,14 +150,14 @@ interface Replay {
   readonly observers: readonly ReplayObserver[];
   readonly counts: TrafficCounts;
   /** Called after each batch, before the next one is read. */
-  readonly onBatch: () => Promise<void> | void;
+  readonly onBatch?: () => Promise<void> | void;
 }
 
 /** Answers requests in order. A request that the service would reject counts as a broken line. */
 export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
   for await (const requests of traffic) {
     for (const recorded of requests) replayOne(recorded, run);
-    await run.onBatch();
+    await run.onBatch?.();
   }
 }
 

@@ -1,4 +1,4 @@
-import { HurtKeys, type KeyAtTime, type KeyBudget, type KeyRefusals, mostRefused, PeakHits } from './key-figures.ts';
+import { HurtKeys, type KeyBudget, type KeyRefusals, mostRefused, PeakHits } from './key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
 
 /** Requests by outcome. */
@@ -11,79 +11,16 @@ class Counts {
     else this.refused++;
   }
 
-  get counts(): RequestCounts {
+  get counts() {
     const { admitted, refused } = this;
     return { requests: admitted + refused, admitted, refused };
   }
 }
 
-interface RequestCounts {
-  readonly requests: number;
-  readonly admitted: number;
-  readonly refused: number;
-}
-
 /** Outcomes of the descriptors that matched one rule. */
-export interface RuleFigures extends RequestCounts {
-  /** Keys with a refusal; a lower bound if `untrackedRefusals` is above 0. */
-  readonly keysHurt: number;
-  readonly untrackedRefusals: number;
-  readonly firstRefusal: KeyAtTime | undefined;
-  /** Longest time between two refusals of a key without an admission in between, and its start. */
-  readonly longestLockOut: (KeyAtTime & { readonly ms: number }) | undefined;
-  /** Maximum hits of one key admitted within a window of the rule's length; see `PeakHits`. */
-  readonly peak:
-    | (KeyAtTime & {
-        readonly hits: number;
-        readonly windowMs: number;
-        readonly limit: number;
-        readonly currency?: string;
-      })
-    | undefined;
-  /** Keys with most refusals. */
-  readonly mostRefused: readonly KeyRefusals[];
-}
+export type RuleFigures = Readonly<ReturnType<RuleSide['figures']>>;
 
-/** Outcomes under one rule set. */
-interface SideFigures extends RequestCounts {
-  readonly rules: ReadonlyMap<string, RuleFigures>;
-  readonly keysHurt: number;
-}
-
-/** Differences between two rule sets, or between the recorded answers and the rules. */
-interface ChangeFigures {
-  /** Number of requests that both sides answered. */
-  readonly compared: number;
-  readonly newlyRefused: number;
-  readonly newlyAdmitted: number;
-  /** Keys that only one of the two sides refused. */
-  readonly keysNewlyHurt: number;
-  readonly keysNewlySpared: number;
-  /** Newly hurt keys with most refusals. */
-  readonly newlyHurt: readonly KeyRefusals[];
-}
-
-export interface Figures {
-  /** Times of the first and the last request; undefined without requests. */
-  readonly firstMs: number | undefined;
-  readonly lastMs: number | undefined;
-  readonly rules: SideFigures;
-  /** Figures of the other rules, if the rules are compared. */
-  readonly against: SideFigures | undefined;
-  /** Changes from the rules to the other rules or, without those, from the recorded answers to the rules. */
-  readonly change: ChangeFigures | undefined;
-  /** Comparison with the recorded answers, if any. */
-  readonly recorded: { readonly answers: number; readonly same: number } | undefined;
-  /**
-   * Errors of the last rule set by label, if requests are labelled. `wrong` were refused but labelled allow, `missed`
-   * were admitted but labelled refuse.
-   */
-  readonly labels: { readonly labelled: number; readonly wrong: number; readonly missed: number } | undefined;
-  /** Maximum number of refused keys counted individually, per side. */
-  readonly maxHurtKeys: number;
-  /** Refusals of further keys, on the side with most of them. */
-  readonly untrackedRefusals: number;
-}
+export type Figures = Readonly<ReturnType<ReplayFigures['result']>>;
 
 /** Maximum number of refused keys counted individually. */
 const MAX_HURT_KEYS = 500_000;
@@ -106,7 +43,12 @@ export class ReplayFigures implements ReplayObserver {
   #firstMs: number | undefined;
   #lastMs: number | undefined;
   readonly #answers = { answers: 0, same: 0 };
+  /**
+   * Errors of the last rule set by label, if requests are labelled. `wrong` were refused but labelled allow, `missed`
+   * were admitted but labelled refuse.
+   */
   readonly #labels = { labelled: 0, wrong: 0, missed: 0 };
+  /** Differences between two rule sets, or between the recorded answers and the rules, among requests with both. */
   readonly #change = { compared: 0, newlyRefused: 0, newlyAdmitted: 0 };
 
   /** @param maxHurtKeys  maximum number of refused keys of one side counted individually */
@@ -128,22 +70,27 @@ export class ReplayFigures implements ReplayObserver {
     if (recorded.label) this.#addLabel(recorded.label, (against ?? answer).code);
   }
 
-  result(): Figures {
+  result() {
     const own = this.#rules.hurtSubjects();
     const others = this.#against?.hurtSubjects();
     const before = others ? own : this.#recorded && sumBySubject([this.#recorded]);
+    const sides = [this.#rules, this.#against, this.#recorded];
     return {
+      /** Times of the first and the last request; undefined without requests. */
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
       rules: this.#rules.figures(own.size),
+      /** Figures of the other rules, if the rules are compared. */
       against: others && this.#against?.figures(others.size),
+      /** Changes from the rules to the other rules or, without those, from the recorded answers to the rules. */
       change: before && { ...this.#change, ...keyChanges(before, others ?? own) },
+      /** Comparison with the recorded answers, if any. */
       recorded: this.#answers.answers > 0 ? this.#answers : undefined,
       labels: this.#labels.labelled > 0 ? this.#labels : undefined,
+      /** Maximum number of refused keys counted individually, per side. */
       maxHurtKeys: this.#maxHurtKeys,
-      untrackedRefusals: Math.max(
-        ...[this.#rules.untracked, this.#against?.untracked ?? 0, this.#recorded?.untracked ?? 0],
-      ),
+      /** Refusals of further keys, on the side with most of them. */
+      untrackedRefusals: Math.max(...sides.map((side) => side?.untracked ?? 0)),
     };
   }
 
@@ -224,14 +171,17 @@ class RuleSide extends Counts {
     this.peaks.admitted(key, hits, timeMs);
   }
 
-  figures(): RuleFigures {
+  figures() {
     const { hurt, peaks, limit } = this;
     return {
       ...this.counts,
-      keysHurt: hurt.size,
+      /** Keys with a refusal; a lower bound if `untrackedRefusals` is above 0. */
+      keysHurt: hurt.all.size,
       untrackedRefusals: hurt.untracked,
       firstRefusal: hurt.first,
+      /** Longest time between two refusals of a key without an admission in between, and its start. */
       longestLockOut: hurt.longest,
+      /** Maximum hits of one key admitted within a window of the rule's length; see `PeakHits`. */
       peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, ...limit },
       mostRefused: mostRefused(hurt.refusals(), MAX_LISTED),
     };
@@ -267,13 +217,11 @@ class Side extends Counts {
 
   /** Refusals of keys beyond the bound. */
   get untracked(): number {
-    let untracked = 0;
-    for (const { hurt } of this.#rules.values()) untracked += hurt.untracked;
-    return untracked;
+    return [...this.#rules.values()].reduce((sum, { hurt }) => sum + hurt.untracked, 0);
   }
 
   /** @param keysHurt  size of `hurtSubjects` */
-  figures(keysHurt: number): SideFigures {
+  figures(keysHurt: number) {
     const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
     return { ...this.counts, keysHurt, rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])) };
   }
@@ -300,16 +248,11 @@ export function counterSubject(key: string): string {
   return at === undefined ? key : key.slice(at + 1);
 }
 
-function keyChanges(
-  before: ReadonlyMap<string, number>,
-  after: ReadonlyMap<string, number>,
-): Pick<ChangeFigures, 'keysNewlyHurt' | 'keysNewlySpared' | 'newlyHurt'> {
+/** The number of keys that only one of the two sides refused, and newly hurt keys with most refusals. */
+function keyChanges(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>) {
   const newlyHurt = [...missing(after, before)];
-  return {
-    keysNewlyHurt: newlyHurt.length,
-    keysNewlySpared: [...missing(before, after)].length,
-    newlyHurt: mostRefused(newlyHurt, MAX_LISTED),
-  };
+  const keysNewlySpared = [...missing(before, after)].length;
+  return { keysNewlyHurt: newlyHurt.length, keysNewlySpared, newlyHurt: mostRefused(newlyHurt, MAX_LISTED) };
 }
 
 /** The keys of one side that the other side does not have. */

@@ -2,11 +2,8 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { type Duplex, Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
-
-/** An input that cannot be read; the message names it and the reason. */
-export class UnreadableInput extends Error {
-  override readonly name = 'UnreadableInput';
-}
+import { CommandFailed } from '../../cli/commands/client.ts';
+import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** A source of lines: a file or standard input. */
 export interface Input {
@@ -22,16 +19,21 @@ export const STANDARD_INPUT = '-';
 /** Octets that are read or decompressed at a time. */
 const CHUNK_BYTES = 256 * 1024;
 
-/** @throws UnreadableInput if there is no such file */
+/** @throws CommandFailed if there is no such file */
 export async function openInput(path: string, standardInput: Readable): Promise<Input> {
   if (path === STANDARD_INPUT) return { name: 'standard input', bytes: undefined, open: () => standardInput };
+  const found = await orFail(path, () => stat(path));
+  if (found.isDirectory()) throw new CommandFailed(`${path}: is a directory: name its files`);
+  const bytes = found.isFile() ? found.size : undefined; // a pipe has no size
+  return { name: path, bytes, open: () => createReadStream(path, { highWaterMark: CHUNK_BYTES }) };
+}
+
+/** Uses a file. @throws CommandFailed with its path and the reason if it cannot be read or written */
+export async function orFail<T>(path: string, use: () => Promise<T>): Promise<T> {
   try {
-    const found = await stat(path);
-    if (found.isDirectory()) throw new Error('is a directory: name its files');
-    const bytes = found.isFile() ? found.size : undefined; // a pipe has no size
-    return { name: path, bytes, open: () => createReadStream(path, { highWaterMark: CHUNK_BYTES }) };
+    return await use();
   } catch (error) {
-    throw new UnreadableInput(`${path}: ${error instanceof Error ? error.message : error}`);
+    throw new CommandFailed(`${path}: ${error instanceof Error ? error.message : error}`);
   }
 }
 
@@ -44,20 +46,12 @@ const MAX_LINE_BYTES = 3 * (MAX_LINE_CHARACTERS + 1);
 const LINE_FEED = 0x0a;
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** Receives events while an input is read. */
-interface InputListener {
-  /** @param bytes  number of stored octets read */
-  onBytes?(bytes: number): void;
-  /** @param reason  reason why the input ends early */
-  onTruncated?(reason: string): void;
-}
-
 /**
  * Reads the lines of an input, one batch per chunk, without line endings but with empty lines.
  *
- * @throws UnreadableInput
+ * @throws CommandFailed if it cannot be read
  */
-export async function* readLines(input: Input, listener: InputListener = {}): AsyncGenerator<readonly string[]> {
+export async function* readLines(input: Input, counts?: TrafficCounts): AsyncGenerator<readonly string[]> {
   let begun: Uint8Array = new Uint8Array(0);
   let isFirst = true;
   const decoded = (octets: Buffer): string => {
@@ -66,7 +60,7 @@ export async function* readLines(input: Input, listener: InputListener = {}): As
     isFirst = false;
     return isMarked ? text.slice(1) : text;
   };
-  for await (const chunk of readChunks(input, listener)) {
+  for await (const chunk of readChunks(input, counts)) {
     const end = chunk.lastIndexOf(LINE_FEED); // an octet of this value is never part of another character
     if (end < 0) {
       if (begun.length < MAX_LINE_BYTES) begun = Buffer.concat([begun, chunk]).subarray(0, MAX_LINE_BYTES);
@@ -89,11 +83,11 @@ function trimmed(line: string): string {
  * Reads the octets of an input, decompressed if it begins like gzip or Zstandard. A truncated input, such as a file
  * that is still being written, is read as far as possible.
  *
- * @throws UnreadableInput
+ * @throws CommandFailed if it cannot be read
  */
-async function* readChunks(input: Input, listener: InputListener): AsyncIterable<Buffer> {
+async function* readChunks(input: Input, counts?: TrafficCounts): AsyncIterable<Buffer> {
   const opened = input.open();
-  const stored = counting(opened, listener);
+  const stored = counting(opened, counts);
   let isAny = false;
   try {
     const first = await stored.next();
@@ -111,19 +105,19 @@ async function* readChunks(input: Input, listener: InputListener): AsyncIterable
       yield chunk as Buffer; // a stream of octets
     }
   } catch (error) {
-    if (error instanceof UnreadableInput) throw error;
+    if (error instanceof CommandFailed) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    if (!isAny || !isTruncation(error)) throw new UnreadableInput(`${input.name}: ${reason}`);
-    listener.onTruncated?.(reason);
+    if (!isAny || !isTruncation(error)) throw new CommandFailed(`${input.name}: ${reason}`);
+    counts?.notes.add(`${input.name} is cut off: ${reason}`);
   } finally {
     opened.destroy(); // the reader may stop early
   }
 }
 
-async function* counting(stream: Readable, listener: InputListener): AsyncGenerator<Buffer> {
+async function* counting(stream: Readable, counts?: TrafficCounts): AsyncGenerator<Buffer> {
   for await (const chunk of stream) {
     const bytes = chunk as Buffer; // no encoding is set
-    listener.onBytes?.(bytes.length);
+    if (counts) counts.bytes += bytes.length;
     yield bytes;
   }
 }
@@ -144,10 +138,55 @@ function decompressorFor(head: Buffer, name: string): Duplex | undefined {
   if (head.length < 4 || head.readUInt32BE(0) !== ZSTANDARD_MAGIC) return undefined;
   const { createZstdDecompress } = zlib as ZlibWithZstandard;
   if (createZstdDecompress) return createZstdDecompress({ chunkSize: CHUNK_BYTES });
-  throw new UnreadableInput(`${name}: Zstandard needs Node 22.15; pipe it through zstd -dc`);
+  throw new CommandFailed(`${name}: Zstandard needs Node 22.15; pipe it through zstd -dc`);
 }
 
 /** Available from Node 22.15 on. */
 interface ZlibWithZstandard {
   readonly createZstdDecompress?: (options: { readonly chunkSize: number }) => Duplex;
+}
+
+/**
+ * Reads the next lines of one file. One result per line: what it says, a text with its error, or undefined if it is not
+ * a request.
+ */
+export type LineReader<T = RecordedRequest> = (lines: readonly string[]) => readonly (T | string | undefined)[];
+
+/** Maximum number of broken lines shown. */
+const MAX_SHOWN = 5;
+
+/** Counts the lines and requests of the input. */
+export class TrafficCounts {
+  lines = 0;
+  broken = 0;
+  /** Requests that arrived too late to be sorted by time. */
+  late = 0;
+  /** Requests for which the proxy would not have called the service, since no action of the mapping has a value. */
+  unmapped = 0;
+  /** Stored octets that were read. */
+  bytes = 0;
+  /** The first broken lines: `access.log:17: expected a JSON object`. */
+  readonly examples: string[] = [];
+  /** Further notes on the input for the operator, without duplicates. */
+  readonly notes = new Set<string>();
+
+  /** @param what  place and reason */
+  addBroken(what: string): void {
+    if (++this.broken <= MAX_SHOWN) this.examples.push(what);
+  }
+}
+
+/** The requests of one input, in the order of its lines. */
+export async function* readRequests(input: Input, read: LineReader, counts: TrafficCounts): RecordedTraffic {
+  let number = 0;
+  for await (const lines of readLines(input, counts)) {
+    const batch: RecordedRequest[] = [];
+    for (const found of read(lines)) {
+      number++;
+      if (typeof found === 'string') counts.addBroken(`${input.name}:${number}: ${found}`);
+      else if (found) batch.push(found);
+    }
+    counts.lines += lines.length;
+    if (batch.length > 0) yield batch;
+  }
 }

@@ -1,16 +1,17 @@
+import { groupBy } from '../../base/group.ts';
+import { parseObject } from '../../base/json.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { RecordingHeader } from '../lab/record/format.ts';
-import { type Input, readLines } from './input.ts';
+import { type Input, type LineReader, readLines, readRequests, type TrafficCounts } from './input.ts';
 import { merged } from './order.ts';
 import { type Fields, isObject, isOverride, parseRecorded } from './readers/request-line.ts';
 import type { RecordingNotes } from './recording-notes.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { readRequests, type TrafficCounts, type TrafficReader } from './traffic.ts';
 
 /**
  * Opens recordings. The files of one process are read in sequence, and those of several processes are merged by time.
  *
- * @throws UnreadableInput
+ * @throws CommandFailed if one cannot be read
  */
 export async function openRecordings(
   inputs: readonly Input[],
@@ -18,18 +19,17 @@ export async function openRecordings(
   counts: TrafficCounts,
 ): Promise<RecordedTraffic> {
   const [only] = inputs;
-  if (only && inputs.length === 1) return readRequests(only, new RecordingReader(listener), counts);
-  const streams = new Map<string, { readonly input: Input; readonly part: number }[]>();
+  if (only && inputs.length === 1) return readRequests(only, readRecording(listener), counts);
+  const files: { readonly input: Input; readonly stream: string; readonly part: number }[] = [];
   for (const [at, input] of inputs.entries()) {
-    const header = input.bytes === undefined ? undefined : await readFirstHeader(input);
-    const { stream = OTHERS, part = at } = header ?? {};
-    streams.set(stream, [...(streams.get(stream) ?? []), { input, part }]);
+    const { stream = OTHERS, part = at } = (input.bytes === undefined ? undefined : await readHeader(input)) ?? {};
+    files.push({ input, stream, part });
   }
   return merged(
-    Array.from(streams.values(), (files) => {
-      const reader = new RecordingReader(listener);
-      const inOrder = files.toSorted((one, other) => one.part - other.part);
-      return chained(inOrder.map(({ input }) => readRequests(input, reader, counts)));
+    Array.from(groupBy(files, ({ stream }) => stream).values(), (parts) => {
+      const read = readRecording(listener);
+      const inOrder = parts.toSorted((one, other) => one.part - other.part);
+      return chained(inOrder.map(({ input }) => readRequests(input, read, counts)));
     }),
   );
 }
@@ -42,29 +42,15 @@ async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
 /** Name of the group of files without a header. */
 const OTHERS = '-';
 
-async function readFirstHeader(input: Input) {
-  for await (const [line = ''] of readLines(input)) return parseHeader(line);
-  return undefined;
-}
-
 /** Receives the information in a recording besides requests. */
 type RecordingListener = Pick<RecordingNotes, 'onSettings' | 'onSample' | 'onDropped' | 'onRules'>;
 
-/** Reads Weir's recordings, and lines that are bodies of `/json` with a `time`. */
-export class RecordingReader implements TrafficReader {
-  readonly #listener: RecordingListener;
+/** Opens a reader of Weir's recordings, and of lines that are bodies of `/json` with a `time`. */
+export function readRecording(listener: RecordingListener): LineReader {
   /** Overrides to be attached to the next request. */
-  #overrides: readonly StandingOverride[] | undefined;
+  let overrides: readonly StandingOverride[] | undefined;
 
-  constructor(listener: RecordingListener) {
-    this.#listener = listener;
-  }
-
-  read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[] {
-    return lines.map((line) => (line === '' ? undefined : this.#readLine(line)));
-  }
-
-  #readLine(line: string): RecordedRequest | string | undefined {
+  function readLine(line: string): RecordedRequest | string | undefined {
     let value: unknown;
     try {
       value = JSON.parse(line);
@@ -72,44 +58,39 @@ export class RecordingReader implements TrafficReader {
       return `not JSON: ${error instanceof Error ? error.message : error}`;
     }
     if (!isObject(value)) return 'expected a JSON object';
-    if ('descriptors' in value || 'domain' in value) return this.#readRequest(value);
-    return this.#readNote(value);
+    if (!('descriptors' in value || 'domain' in value)) return readNote(value);
+    const recorded = parseRecorded(value);
+    if (typeof recorded === 'string' || !overrides) return recorded;
+    const changed = { ...recorded, overrides };
+    overrides = undefined;
+    return changed;
   }
 
-  #readRequest(line: Fields): RecordedRequest | string {
-    const recorded = parseRecorded(line);
-    if (typeof recorded === 'string') return recorded;
-    const overrides = this.#overrides;
-    this.#overrides = undefined;
-    return overrides ? { ...recorded, overrides } : recorded;
-  }
-
-  #readNote(line: Fields): undefined | string {
-    const { recording, overrides, dropped, rulesChanged } = line;
+  function readNote({ recording, overrides: changed, dropped, rulesChanged }: Fields): undefined | string {
     if (isObject(recording)) {
-      // in the format of a recording's first line
-      const { settings, sample, rules } = recording as unknown as RecordingHeader['recording'];
-      if (typeof rules === 'string') this.#listener.onRules(rules);
-      if (isObject(settings)) this.#listener.onSettings(settings);
-      if (typeof sample === 'number') this.#listener.onSample(sample);
-    } else if (Array.isArray(overrides)) {
-      if (!overrides.every(isOverride)) return 'overrides must be in the format of a recording';
-      this.#overrides = overrides;
-    } else if (typeof dropped === 'number') this.#listener.onDropped(dropped);
-    else if (isObject(rulesChanged) && typeof rulesChanged.digest === 'string') {
-      this.#listener.onRules(rulesChanged.digest);
-    } else return 'expected a request with domain and descriptors';
+      const { settings, sample, rules } = recording as unknown as Header; // the format of a first line
+      if (typeof rules === 'string') listener.onRules(rules);
+      if (isObject(settings)) listener.onSettings(settings);
+      if (typeof sample === 'number') listener.onSample(sample);
+    } else if (Array.isArray(changed)) {
+      if (!changed.every(isOverride)) return 'overrides must be in the format of a recording';
+      overrides = changed;
+    } else if (typeof dropped === 'number') listener.onDropped(dropped);
+    else if (isObject(rulesChanged) && typeof rulesChanged.digest === 'string') listener.onRules(rulesChanged.digest);
+    else return 'expected a request with domain and descriptors';
     return undefined;
   }
+
+  return (lines) => lines.map((line) => (line === '' ? undefined : readLine(line)));
 }
 
+type Header = RecordingHeader['recording'];
+
 /** The header of a file, if its first line is one. */
-function parseHeader(firstLine: string): RecordingHeader['recording'] | undefined {
-  try {
-    const value: unknown = JSON.parse(firstLine);
-    if (!isObject(value) || !isObject(value.recording)) return undefined;
-    return value.recording as unknown as RecordingHeader['recording']; // in the format in which it was written
-  } catch {
-    return undefined;
+async function readHeader(input: Input): Promise<Header | undefined> {
+  for await (const [line = ''] of readLines(input)) {
+    const value = parseObject(line);
+    return isObject(value) && isObject(value.recording) ? (value.recording as unknown as Header) : undefined; // as written
   }
+  return undefined;
 }

@@ -1,3 +1,4 @@
+import { present } from '../../base/group.ts';
 import { printable } from '../../base/printable.ts';
 import { count, percent, table } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
@@ -5,7 +6,8 @@ import { showMoney } from '../../engine/algorithms/money.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
 import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
-import type { TrafficCounts } from './traffic.ts';
+import type { TrafficCounts } from './input.ts';
+import type { KeyRefusals } from './key-figures.ts';
 
 type SideFigures = Figures['rules'];
 
@@ -17,17 +19,16 @@ export interface ReportSource {
   readonly warnings: readonly string[];
 }
 
-/** Warnings about refusals that the bound leaves out of the figures, one text each. */
-export const boundWarnings = ({ untrackedRefusals, maxHurtKeys }: Figures): readonly string[] =>
+/** Warning about refusals that the bound leaves out of the figures, if any. */
+export const boundWarning = ({ untrackedRefusals, maxHurtKeys }: Figures): string | undefined =>
   untrackedRefusals === 0
-    ? []
-    : [
-        `more than ${count(maxHurtKeys)} keys were refused: ${count(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`,
-      ];
+    ? undefined
+    : `more than ${count(maxHurtKeys)} keys were refused: ${count(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`;
 
 /** The report as JSON. */
 export function reportJson({ figures, counts, warnings }: ReportSource): object {
   const { rules, against, change, recorded, labels, firstMs, lastMs } = figures;
+  const { lines: read, broken, late, unmapped, examples } = counts;
   return {
     ...sideJson(rules),
     ...(firstMs !== undefined && lastMs !== undefined && { first: rfc3339(firstMs), last: rfc3339(lastMs) }),
@@ -35,13 +36,7 @@ export function reportJson({ figures, counts, warnings }: ReportSource): object 
     ...(change && { change: { ...change, newlyHurt: change.newlyHurt.map(readable) } }),
     ...(recorded && { recorded }),
     ...(labels && { labels }),
-    lines: {
-      read: counts.lines,
-      broken: counts.broken,
-      late: counts.late,
-      unmapped: counts.unmapped,
-      examples: counts.examples,
-    },
+    lines: { read, broken, late, unmapped, examples },
     warnings,
   };
 }
@@ -54,31 +49,24 @@ const sideJson = ({ requests, admitted, refused, keysHurt, rules }: SideFigures)
   rules: Object.fromEntries(Array.from(rules, ([path, rule]) => [path, ruleJson(rule)])),
 });
 
-function ruleJson({ firstRefusal, longestLockOut, peak, mostRefused, ...counts }: RuleFigures): object {
+function ruleJson({ firstRefusal: first, longestLockOut: longest, peak, mostRefused, ...counts }: RuleFigures): object {
   return {
     ...counts,
-    ...(firstRefusal && { firstRefusal: { key: readableKey(firstRefusal.key), time: rfc3339(firstRefusal.timeMs) } }),
-    ...(longestLockOut && {
-      longestLockOut: {
-        key: readableKey(longestLockOut.key),
-        from: rfc3339(longestLockOut.timeMs),
-        ms: longestLockOut.ms,
-      },
+    ...(first && { firstRefusal: { key: readableKey(first.key), time: rfc3339(first.timeMs) } }),
+    ...(longest && {
+      longestLockOut: { key: readableKey(longest.key), from: rfc3339(longest.timeMs), ms: longest.ms },
     }),
     ...(peak && { peak: { ...peak, key: readableKey(peak.key), timeMs: undefined, time: rfc3339(peak.timeMs) } }),
     mostRefused: mostRefused.map(readable),
   };
 }
 
-const readable = ({ key, refusals }: { readonly key: string; readonly refusals: number }) => ({
-  key: readableKey(key),
-  refusals,
-});
+const readable = ({ key, refusals }: KeyRefusals) => ({ key: readableKey(key), refusals });
 
 /** A counter's key in readable form: `demo user=alice,path=/login`. */
 export function readableKey(key: string): string {
-  for (const at of barsIn(`|${key}`)) {
-    const texts = readTexts(`|${key}`, at);
+  for (const { index } of `|${key}`.matchAll(/\|/g)) {
+    const texts = readTexts(`|${key}`, index);
     if (!texts || texts.length % 2 === 0) continue;
     const [domain = '', ...rest] = texts;
     const entries = Array.from({ length: rest.length / 2 }, (_, at) => ({
@@ -90,57 +78,42 @@ export function readableKey(key: string): string {
   return key;
 }
 
-function* barsIn(key: string): Iterable<number> {
-  for (let at = key.indexOf('|'); at >= 0; at = key.indexOf('|', at + 1)) yield at;
-}
-
 /** The report as text. */
-export function reportText({ figures, counts, warnings }: ReportSource): string {
+export function reportText({ figures, counts: { broken, late, unmapped, examples }, warnings }: ReportSource): string {
   const { rules, against, change, recorded, labels, firstMs, lastMs } = figures;
   const span =
     firstMs === undefined || lastMs === undefined
       ? ''
       : ` from ${rfc3339(firstMs)} to ${rfc3339(lastMs)} (${spanText(lastMs - firstMs)})`;
-  const lines = [`${count(rules.requests)} requests${span}`, '', ...sideLines(rules, against ? 'rules' : undefined)];
-  if (against) lines.push('', ...sideLines(against, 'against'));
-  if (change)
-    lines.push(
-      '',
-      ...changeLines(change, against ? 'against, compared with rules' : 'compared with the recorded answers'),
-    );
-  if (recorded) lines.push('', `recorded answers: ${count(recorded.same)} of ${count(recorded.answers)} are the same`);
-  if (labels)
-    lines.push(
-      '',
+  const compared = against ? 'against, compared with rules' : 'compared with the recorded answers';
+  const sections = present([
+    [`${count(rules.requests)} requests${span}`],
+    sideLines(rules, against ? 'rules' : 'all'),
+    against && sideLines(against, 'against'),
+    change && changeLines(change, compared),
+    recorded && [`recorded answers: ${count(recorded.same)} of ${count(recorded.answers)} are the same`],
+    labels && [
       `labels: ${count(labels.wrong)} wrong refusals, ${count(labels.missed)} missed, of ${count(labels.labelled)}`,
-    );
-  if (counts.broken > 0) lines.push('', `${count(counts.broken)} broken lines were skipped:`);
-  for (const example of counts.examples) lines.push(`  ${example}`);
-  if (counts.late > 0)
-    lines.push('', `${count(counts.late)} requests were too far out of order to be sorted (--reorder)`);
-  if (counts.unmapped > 0)
-    lines.push(
-      '',
-      `${count(counts.unmapped)} requests get no descriptor from the mapping: they pass without being counted`,
-    );
-  for (const warning of warnings) lines.push('', `warning: ${warning}`);
-  return lines.map(printable).join('\n');
+    ],
+    broken > 0 && [`${count(broken)} broken lines were skipped:`, ...examples.map((example) => `  ${example}`)],
+    late > 0 && [`${count(late)} requests were too far out of order to be sorted (--reorder)`],
+    unmapped > 0 && [`${count(unmapped)} requests get no descriptor from the mapping: they pass without being counted`],
+    ...warnings.map((warning) => [`warning: ${warning}`]),
+  ]);
+  return sections.map((lines) => lines.map(printable).join('\n')).join('\n\n');
 }
 
-function sideLines({ requests, admitted, refused, rules, keysHurt }: SideFigures, title = 'all'): readonly string[] {
+function sideLines(side: SideFigures, title: string): readonly string[] {
+  const rules = [...side.rules];
   const rows = [
     ['', 'requests', 'admitted', 'refused', '', 'keys hurt'],
-    formatRow(title, { requests, admitted, refused, keysHurt }),
-    ...Array.from(rules, ([path, rule]) => formatRow(path, rule)),
+    formatRow(title, side),
+    ...rules.map(([path, rule]) => formatRow(path, rule)),
   ];
-  const details = Array.from(rules).flatMap(([path, rule]) => ruleLines(path, rule));
-  return [...table(rows), ...details];
+  return [...table(rows), ...rules.flatMap(([path, rule]) => ruleLines(path, rule))];
 }
 
-function formatRow(
-  title: string,
-  { requests, admitted, refused, keysHurt }: Pick<SideFigures, 'requests' | 'admitted' | 'refused' | 'keysHurt'>,
-): readonly string[] {
+function formatRow(title: string, { requests, admitted, refused, keysHurt }: Omit<SideFigures, 'rules'>) {
   const part = requests === 0 ? '' : percent(refused / requests);
   return [title, count(requests), count(admitted), count(refused), part, count(keysHurt)];
 }
@@ -160,8 +133,7 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
       `  peak admitted   ${amount(hits)} in ${spanText(windowMs)}, limit ${amount(limit)}  ${readableKey(key)}`,
     );
   }
-  for (const { key, refusals } of mostRefused)
-    lines.push(`  ${count(refusals).padStart(9)} refused ${readableKey(key)}`);
+  lines.push(...mostRefused.map(refusedLine));
   if (untrackedRefusals > 0) lines.push(`  ${count(untrackedRefusals)} refusals of further keys`);
   return lines.length === 0 ? [] : ['', path, ...lines];
 }
@@ -176,9 +148,12 @@ function changeLines(
     `  newly refused   ${count(newlyRefused)}${part(newlyRefused)}`,
     `  newly admitted  ${count(newlyAdmitted)}${part(newlyAdmitted)}`,
     `  keys newly hurt ${count(keysNewlyHurt)}, newly spared ${count(keysNewlySpared)}`,
-    ...newlyHurt.map(({ key, refusals }) => `  ${count(refusals).padStart(9)} refused ${readableKey(key)}`),
+    ...newlyHurt.map(refusedLine),
   ];
 }
+
+const refusedLine = ({ key, refusals }: KeyRefusals): string =>
+  `  ${count(refusals).padStart(9)} refused ${readableKey(key)}`;
 
 /** `250 ms`, `1.5 s`, `2 h` */
 export function spanText(ms: number): string {

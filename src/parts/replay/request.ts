@@ -1,7 +1,8 @@
 import type { RateLimitRequest } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { LineDescriptor, RecordedCode } from '../lab/record/format.ts';
 
-export type ReplayedCode = 'OK' | 'OVER_LIMIT';
+export type ReplayedCode = RecordedCode;
 
 /** A recorded request, as every reader yields it. */
 export interface RecordedRequest {
@@ -25,14 +26,7 @@ export interface RecordedRequest {
 interface RecordedAnswer {
   readonly code: ReplayedCode;
   /** One per descriptor; absent if they were not recorded. */
-  readonly descriptors?: readonly RecordedDescriptor[];
-}
-
-/** The service's recorded answer to one descriptor, as in the protocol. */
-interface RecordedDescriptor {
-  readonly code: ReplayedCode;
-  /** Limit; 0 if no rule matched, 4,294,967,295 if the rule is unlimited. */
-  readonly remaining: number;
+  readonly descriptors?: readonly LineDescriptor[];
 }
 
 /** The answer of one rule set to one descriptor. */
@@ -42,7 +36,6 @@ export interface ReplayedDescriptor {
   /** Key of the counter; absent if nothing was counted. */
   readonly key?: string | undefined;
   readonly code: ReplayedCode;
-  /** Limit as in the protocol; see `RecordedDescriptor`. */
   readonly remaining?: number;
   /** Admitted hits per window; absent without a limit. */
   readonly limit?: number;

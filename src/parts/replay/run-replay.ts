@@ -1,7 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { Monotonic } from '../../base/clock.ts';
+import { present } from '../../base/group.ts';
 import { printableJson } from '../../base/printable.ts';
+import { count } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
@@ -11,8 +12,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from './access-logs.ts';
 import { ReplayEngine, replay } from './engine.ts';
 import { type Figures, ReplayFigures } from './figures.ts';
-import { HashedValues } from './hashed-values.ts';
-import { type Input, openInput, STANDARD_INPUT } from './input.ts';
+import { type Input, openInput, orFail, STANDARD_INPUT, TrafficCounts } from './input.ts';
 import { type Mapping, parseMapping } from './mapping/mapping.ts';
 import { inOrder } from './order.ts';
 import type { LogFormatName } from './readers/format-names.ts';
@@ -20,22 +20,18 @@ import { RecordingNotes } from './recording-notes.ts';
 import { openRecordings } from './recordings.ts';
 import { reportPage } from './report/page.ts';
 import { ReportData } from './report/report-data.ts';
-import type { PageSource } from './report/rule-section.ts';
-import { boundWarnings, reportJson, reportText } from './report.ts';
+import { boundWarning, reportJson, reportText } from './report.ts';
 import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver } from './request.ts';
 import { exceeded, type Thresholds } from './thresholds.ts';
-import { TrafficCounts } from './traffic.ts';
 
 /** Options for answering traffic and reporting. */
-interface AnswerFlags extends Thresholds {
+export interface AnswerFlags extends Thresholds, Pick<TrafficFlags, 'mapping'> {
   /** Path of the rules. */
   readonly rules: string;
   /** Text of the rules, with which `rules` is only a name. */
   readonly rulesText?: string;
   readonly against?: string;
   readonly overlay: readonly string[];
-  /** Mapping of access log lines to requests; absent for recordings. */
-  readonly mapping?: string;
   readonly json: boolean;
   readonly answers: boolean;
   /** File to write the report to as a page. */
@@ -43,21 +39,26 @@ interface AnswerFlags extends Thresholds {
   readonly verify: boolean;
 }
 
-/** Options of `weir replay`. */
-interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
-  /** Path of the rules; absent only with `learn`. */
-  readonly rules?: string;
+/** Options for reading files. */
+export interface TrafficFlags {
+  /** Mapping of access log lines to requests; absent for recordings. */
+  readonly mapping?: string;
   readonly format?: LogFormatName;
-  readonly learn: boolean;
   /** Milliseconds. Default: that of the kind of input. */
   readonly reorder?: number;
+}
+
+/** Options of `weir replay`. */
+interface ReplayFlags extends Omit<AnswerFlags, 'rules'>, TrafficFlags {
+  /** Path of the rules; absent only with `learn`. */
+  readonly rules?: string;
+  readonly learn: boolean;
 }
 
 /**
  * Answers the traffic of files.
  *
- * @throws CommandFailed    if rules or settings are invalid, or a threshold is exceeded
- * @throws UnreadableInput
+ * @throws CommandFailed if a file cannot be read, rules or settings are invalid, or a threshold is exceeded
  */
 export async function runReplay(
   files: readonly string[],
@@ -72,7 +73,7 @@ export async function runReplay(
   await answerTraffic({ ...flags, rules }, surroundings, trafficOpener(inputs, flags));
 }
 
-/** @throws UnreadableInput */
+/** @throws CommandFailed if there is no such file */
 export const openInputs = (files: readonly string[], standardInput: Readable): Promise<readonly Input[]> =>
   Promise.all((files.length > 0 ? files : [STANDARD_INPUT]).map((file) => openInput(file, standardInput)));
 
@@ -101,17 +102,16 @@ export async function answerRequests(open: TrafficOpener, options: AnsweringOpti
   const engines = trees.map((tree) => new ReplayEngine(tree, { ...decisions, memory: counters.memory }));
   const [rules, against] = engines as [ReplayEngine, ReplayEngine?]; // one for each tree
   const counts = new TrafficCounts();
-  const hashed = new HashedValues(trees);
-  const notes = new RecordingNotes(settings, hashed);
+  const notes = new RecordingNotes(settings, trees);
   const { traffic, names, totalBytes } = await open(notes, counts);
-  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
+  const progress = showProgress && new Progress(totalBytes, showProgress);
   await replay(traffic, {
     rules,
     against,
     counts,
-    observers: [...observers, hashed],
+    observers: [...observers, notes],
     async onBatch() {
-      progress?.show(counts.bytes, counts.lines);
+      progress?.show(counts);
       await onBatch?.();
     },
   });
@@ -130,42 +130,42 @@ export async function answerTraffic(
   open: TrafficOpener,
 ): Promise<void> {
   const settings = await loadSettings(env);
-  const { rules: path, rulesText, overlay } = flags;
+  const { rules, rulesText, against, overlay, html } = flags;
   const trees = await Promise.all([
-    rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
-    ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
+    rulesText === undefined ? loadRulesAt(rules, overlay, settings) : loadRulesText(rules, rulesText),
+    ...(against === undefined ? [] : [loadRulesAt(against, overlay, settings)]),
   ]);
   const figures = new ReplayFigures();
   const lines = flags.answers ? new AnswerLines() : undefined;
-  const data = flags.html === undefined ? undefined : new ReportData();
+  const data = html === undefined ? undefined : new ReportData();
   const answered = await answerRequests(open, {
     settings,
     trees,
     showProgress,
-    observers: [figures, ...(lines ? [lines] : []), ...(data ? [data] : [])],
+    observers: present([figures, lines, data]),
     ...(lines && { onBatch: () => write(lines.take()) }),
   });
-  const { counts, names } = answered;
+  const { counts, names: traffic, engines } = answered;
   const found = figures.result();
-  const warnings = [
-    ...[...answered.warnings, ...evictionNotes(answered.engines), ...boundWarnings(found)],
-    ...unreadNotes(found, counts, flags),
-  ];
+  const warnings = present([
+    ...answered.warnings,
+    evictionNote(engines),
+    boundWarning(found),
+    unreadNote(found, counts, flags),
+  ]);
   const source = { figures: found, counts, warnings };
   if (!flags.answers) print(flags.json ? printableJson(reportJson(source)) : reportText(source));
-  if (data && flags.html !== undefined)
-    await writePage(flags.html, {
-      ...source,
-      data,
-      names: { rules: flags.rules, against: flags.against, traffic: names },
-    });
-  const failures = [...exceeded(found, flags), ...(flags.verify ? differences(found) : [])];
+  if (data && html !== undefined) {
+    const page = reportPage({ ...source, data, names: { rules, against, traffic } });
+    await orFail(html, () => writeFile(html, page));
+  }
+  const failures = present([...exceeded(found, flags), flags.verify && differences(found)]);
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
 }
 
 /** Opens the requests of files, as access logs if there is a mapping and otherwise as recordings. */
 export const trafficOpener =
-  (inputs: readonly Input[], flags: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>): TrafficOpener =>
+  (inputs: readonly Input[], flags: TrafficFlags): TrafficOpener =>
   async (notes, counts) => ({
     traffic: await openTraffic(inputs, flags, notes, counts),
     names: inputs.map(({ name }) => name),
@@ -174,7 +174,7 @@ export const trafficOpener =
 
 async function openTraffic(
   inputs: readonly Input[],
-  { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
+  { mapping: path, format, reorder }: TrafficFlags,
   notes: RecordingNotes,
   counts: TrafficCounts,
 ): Promise<RecordedTraffic> {
@@ -188,28 +188,23 @@ async function openTraffic(
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
 }
 
-function evictionNotes(engines: readonly ReplayEngine[]): readonly string[] {
+function evictionNote(engines: readonly ReplayEngine[]): string | undefined {
   const evicted = Math.max(...engines.map((engine) => engine.evicted));
-  return evicted === 0
-    ? []
-    : [`${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`];
+  if (evicted === 0) return undefined;
+  return `${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`;
 }
 
 /** Detects an access log that was read as a recording, of which no line is a request. */
-function unreadNotes(
-  { rules: { requests } }: Figures,
-  { broken }: TrafficCounts,
-  { mapping }: AnswerFlags,
-): readonly string[] {
-  return requests > 0 || broken === 0 || mapping !== undefined
-    ? []
-    : ['no line is a recorded request; an access log needs --mapping, and weir replay --learn prints a draft'];
-}
+const unreadNote = ({ rules }: Figures, { broken }: TrafficCounts, { mapping }: AnswerFlags): string | false =>
+  rules.requests === 0 &&
+  broken > 0 &&
+  mapping === undefined &&
+  'no line is a recorded request; an access log needs --mapping, and weir replay --learn prints a draft';
 
-function differences({ recorded }: Figures): readonly string[] {
-  if (!recorded) return ['no answers were recorded, so nothing can be verified'];
-  const count = recorded.answers - recorded.same;
-  return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from the recorded ones`];
+function differences({ recorded }: Figures): string | undefined {
+  if (!recorded) return 'no answers were recorded, so nothing can be verified';
+  const differing = recorded.answers - recorded.same;
+  return differing === 0 ? undefined : `${differing} of ${recorded.answers} answers differ from the recorded ones`;
 }
 
 /** Writes one line for each request, with its answer under the last rule set. */
@@ -236,10 +231,6 @@ export async function mappingAt(path: string): Promise<Mapping> {
   throw new CommandFailed(`invalid mapping:\n${parsed.problems.map(formatProblem).join('\n')}`);
 }
 
-/** @throws CommandFailed if the page cannot be written */
-const writePage = (path: string, report: PageSource): Promise<void> =>
-  orFail(path, () => writeFile(path, reportPage(report)));
-
 /** Prints a first mapping for an access log. */
 async function learn(
   inputs: readonly Input[],
@@ -253,14 +244,6 @@ async function learn(
   print(text.trimEnd());
 }
 
-async function orFail<T>(path: string, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    throw new CommandFailed(`${path}: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
 const PROGRESS_INTERVAL_MS = 100;
 const BAR_CHARACTERS = 30;
 
@@ -268,25 +251,21 @@ const BAR_CHARACTERS = 30;
 class Progress {
   readonly #totalBytes: number | undefined;
   readonly #write: (text: string) => void;
-  readonly #monotonicMs: Monotonic;
-  readonly #startedMs: number;
+  readonly #startedMs = performance.now();
   #shownMs = Number.NEGATIVE_INFINITY;
 
   /** @param totalBytes  undefined if unknown */
-  constructor(totalBytes: number | undefined, write: (text: string) => void, monotonicMs: Monotonic) {
+  constructor(totalBytes: number | undefined, write: (text: string) => void) {
     this.#totalBytes = totalBytes;
     this.#write = write;
-    this.#monotonicMs = monotonicMs;
-    this.#startedMs = monotonicMs();
   }
 
-  show(bytes: number, lines: number): void {
-    const nowMs = this.#monotonicMs();
+  show({ bytes, lines }: TrafficCounts): void {
+    const nowMs = performance.now();
     if (nowMs - this.#shownMs < PROGRESS_INTERVAL_MS) return;
     this.#shownMs = nowMs;
     const perSecond = Math.round((lines * 1_000) / Math.max(nowMs - this.#startedMs, 1));
-    const count = `${lines.toLocaleString('en-US')} lines, ${perSecond.toLocaleString('en-US')}/s`;
-    this.#write(`\r\u001b[K${this.#bar(bytes)}${count}`);
+    this.#write(`\r\u001b[K${this.#bar(bytes)}${count(lines)} lines, ${count(perSecond)}/s`);
   }
 
   clear(): void {

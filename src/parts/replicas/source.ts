@@ -1,6 +1,8 @@
 import { lookup } from 'node:dns/promises';
 import { readFile, stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { every } from '../../base/clock.ts';
+import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { CountReplicas, ReplicaPlace } from '../../engine/rules/compile/replicas.ts';
 import type { ReplicaSource } from '../../engine/rules/reload/book.ts';
 import type { WorkState } from '../../operate/observe/work-state.ts';
@@ -19,15 +21,18 @@ type Read = (place: ReplicaPlace) => Promise<number>;
 
 /** The number of replicas at one place, smoothed. */
 class Place {
-  readonly #place: ReplicaPlace;
-  readonly #read: Read;
-  readonly #state: Pick<WorkState, 'works' | 'failed'>;
+  /** Its name as in packed rules. */
+  readonly written: string;
+  readonly state: WorkState;
+  readonly #read: () => Promise<number>;
   #readings: readonly number[] = [];
+  #isReading = false;
+  #isOverdue = false;
 
-  constructor(place: ReplicaPlace, read: Read, state: Pick<WorkState, 'works' | 'failed'>) {
-    this.#place = place;
-    this.#read = read;
-    this.#state = state;
+  constructor(place: ReplicaPlace, read: Read, state: WorkState) {
+    this.written = JSON.stringify(place.name);
+    this.state = state;
+    this.#read = () => read(place);
   }
 
   /** Undefined until it has been read. While reading fails, the last number counts. */
@@ -35,28 +40,38 @@ class Place {
     return this.#readings.length === 0 ? undefined : Math.max(...this.#readings);
   }
 
-  async read(): Promise<void> {
-    try {
-      const found = await this.#read(this.#place);
-      this.#readings = [...this.#readings, found].slice(-READINGS);
-      this.#state.works();
-    } catch (error) {
-      this.#state.failed(error);
+  /** Reads the number, unless the last reading has not ended. @returns whether the number has changed */
+  async read(): Promise<boolean> {
+    if (this.#isReading) {
+      if (this.#isOverdue) this.state.failed('no answer yet');
+      this.#isOverdue = true;
+      return false;
     }
+    const before = this.count;
+    this.#isReading = true;
+    try {
+      const found = await this.#read();
+      this.#readings = [...this.#readings, found].slice(-READINGS);
+      this.state.works();
+    } catch (error) {
+      this.state.failed(error);
+    }
+    this.#isReading = false;
+    this.#isOverdue = false;
+    return this.count !== before;
   }
 }
 
 /** Reads the numbers of replicas that rules ask for, repeatedly. */
 export class Replicas implements ReplicaSource {
   readonly #places = new Map<string, Place>();
-  readonly #background: Pick<ProcessContext['background'], 'add'>;
+  readonly #background: Pick<ProcessContext['background'], 'add' | 'remove'>;
   readonly #read: Read;
   readonly #stop: () => void;
   #fresh: Place[] = [];
-  #isReading = false;
   revision = 0;
 
-  constructor({ background }: { readonly background: Pick<ProcessContext['background'], 'add'> }, read = readReplicas) {
+  constructor({ background }: Pick<ProcessContext, 'background'>, read = readReplicas) {
     this.#background = background;
     this.#read = read;
     this.#stop = every(INTERVAL_MS, () => void this.readAll());
@@ -81,24 +96,31 @@ export class Replicas implements ReplicaSource {
     const fresh = this.#fresh;
     this.#fresh = [];
     if (fresh.length === 0) return false;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, FIRST_MS);
+    let isLate = false;
+    const reading = fresh.map(async (place) => {
+      if ((await place.read()) && isLate) this.revision++;
     });
-    await Promise.race([Promise.all(fresh.map((place) => place.read())), late]);
-    clearTimeout(timer);
+    await Promise.race([Promise.all(reading), sleep(FIRST_MS, undefined, { ref: false })]);
+    isLate = true;
     return fresh.some(({ count }) => count !== undefined);
   }
 
-  /** Reads all numbers once. */
+  retain(rules: PackedRules): void {
+    const isNamed = ({ written }: Place): boolean =>
+      rules.some(({ pieces }) => pieces.some((piece) => piece.includes(written)));
+    for (const [id, place] of this.#places) {
+      if (isNamed(place)) continue;
+      this.#places.delete(id);
+      this.#background.remove(place.state);
+    }
+  }
+
+  /** Reads all numbers once; one that hangs delays no other. */
   async readAll(): Promise<void> {
-    if (this.#isReading) return;
-    this.#isReading = true;
-    const numbers = (): string => Array.from(this.#places.values(), ({ count }) => count).join();
-    const before = numbers();
-    await Promise.all(Array.from(this.#places.values(), (place) => place.read()));
-    if (numbers() !== before) this.revision++;
-    this.#isReading = false;
+    const follow = async (place: Place): Promise<void> => {
+      if (await place.read()) this.revision++;
+    };
+    await Promise.all(Array.from(this.#places.values(), follow));
   }
 
   close(): void {

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import { printableJson, printableLines } from '../../base/printable.ts';
 import type { Surroundings } from '../../cli/commands/admin.ts';
+import { guarded } from '../../cli/commands/client.ts';
 
 /** Adds the command that runs tests of rule files. */
 export function addTestCommand(program: Command, surroundings: Surroundings): void {
@@ -10,7 +12,9 @@ export function addTestCommand(program: Command, surroundings: Surroundings): vo
     .argument('<file...>', 'YAML files of tests')
     .option('--rules <path>', 'rule file or directory, instead of the one that the tests name')
     .option('--json', 'print the results as JSON', false)
-    .action((files: readonly string[], flags: TestFlags) => testRules(files, flags, surroundings));
+    .action(
+      guarded(surroundings.fail, (files: readonly string[], flags: TestFlags) => testRules(files, flags, surroundings)),
+    );
 }
 
 interface TestFlags {
@@ -23,21 +27,12 @@ async function testRules(
   { rules, json }: TestFlags,
   { env, print, fail, exitWith }: Surroundings,
 ): Promise<void> {
-  const [{ runRuleTests }, { InvalidSettings }, { printableJson, printableLines }] = await Promise.all([
-    import('./rule-tests.ts'),
-    import('../../settings/values.ts'),
-    import('../../base/printable.ts'),
-  ]);
-  try {
-    const { lines, failed } = await runRuleTests(files, rules, env);
-    if (json) {
-      print(printableJson({ failed, results: lines }));
-      return exitWith(failed > 0 ? 1 : 0);
-    }
-    for (const line of lines) print(printableLines(line));
-    if (failed > 0) fail(`${failed} of ${lines.length} failed`);
-  } catch (error) {
-    if (!(error instanceof InvalidSettings)) throw error;
-    fail(error.message);
+  const { runRuleTests } = await import('./rule-tests.ts');
+  const { lines, failed } = await runRuleTests(files, rules, env);
+  if (json) {
+    print(printableJson({ failed, results: lines }));
+    return exitWith(failed > 0 ? 1 : 0);
   }
+  for (const line of lines) print(printableLines(line));
+  if (failed > 0) fail(`${failed} of ${lines.length} failed`);
 }

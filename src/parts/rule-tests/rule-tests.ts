@@ -1,39 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { loadSettings } from '../../cli/commands/load-rules.ts';
 import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { descriptorText, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
 import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import { missingName } from '../../engine/rules/read/requirement.ts';
-import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../../engine/rules/read/yaml.ts';
+import { parseYaml, YamlError, type YamlNode } from '../../engine/rules/read/yaml.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import type { Environment } from '../../settings/near-misses.ts';
-import { readSettings, type Settings } from '../../settings/settings.ts';
+import type { Settings } from '../../settings/settings.ts';
 
 /** A test of a rule file, with a request that is sent `times` times on new counters, and the expected last answer. */
-interface RuleTest {
-  readonly line: number;
-  readonly name: string;
-  readonly domain: string;
-  readonly descriptors: readonly RequestDescriptor[];
-  readonly times: number;
-  readonly atMs: number;
-  readonly expected: {
-    readonly code: string | undefined;
-    /** Path of the rule of each descriptor, or `none`. */
-    readonly rules: readonly string[] | undefined;
-    readonly remaining: readonly string[] | undefined;
-    /** The required keys that the request lacks, or `none`. */
-    readonly missing: string | undefined;
-    /** Paths of the rules whose limits would have refused, in order, or `none`. */
-    readonly wouldRefuse: readonly string[] | undefined;
-  };
-}
+type RuleTest = ReturnType<typeof readTest>;
 
 class InvalidTests extends Error {
   readonly line: number;
@@ -56,7 +41,7 @@ const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
  * @returns a line for each test, and for each file without tests
  */
 export async function runRuleTests(files: readonly string[], rules: string | undefined, env: Environment) {
-  const settings = await readSettings(env);
+  const settings = await loadSettings(env);
   const lines: string[] = [];
   let failed = 0;
   const fail = (file: string, line: number, message: string): void => {
@@ -92,26 +77,24 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
 }
 
 function differences({ domain, descriptors, expected }: RuleTest, answer: Answer, rules: RuleTree): readonly string[] {
-  const { code, rules: expectedRules, remaining, missing, wouldRefuse: expectedSpared } = expected;
   const found: string[] = [];
+  const compare = (wanted: string | undefined, got: string, text: (wanted: string) => string): void => {
+    if (wanted !== undefined && wanted !== got) found.push(text(wanted));
+  };
   const lacks = answer.unmet?.missing.map(({ requirement }) => missingName(requirement)).join(', ') ?? 'none';
-  if (missing !== undefined && missing !== lacks) found.push(`expected missing ${missing}, got ${lacks}`);
+  compare(expected.missing, lacks, (wanted) => `expected missing ${wanted}, got ${lacks}`);
   const spared = [...new Set(wouldRefuse(answer).map(({ rule }) => rule.path))].join(', ') || 'none';
-  if (expectedSpared && expectedSpared.join(', ') !== spared)
-    found.push(`expected would_refuse ${expectedSpared.join(', ')}, got ${spared}`);
-  if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
+  compare(expected.wouldRefuse?.join(', '), spared, (wanted) => `expected would_refuse ${wanted}, got ${spared}`);
+  const code = answer.overallCode;
+  compare(expected.code, code, (wanted) => `expected ${wanted}, got ${code}`);
   for (const [at, verdict] of answer.verdicts.entries()) {
     const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
     const shown = descriptor && descriptorText(descriptor.entries);
     const why = descriptor ? explain(rules, domain, descriptor).text : '';
-    const expectedRule = expectedRules?.[at];
     const rule = 'rule' in verdict ? verdict.rule.path : 'none';
-    if (expectedRule !== undefined && expectedRule !== rule)
-      found.push(`${shown}: expected rule ${expectedRule}, got ${rule}: ${why}`);
-    const expectedLeft = remaining?.[at];
+    compare(expected.rules?.[at], rule, (wanted) => `${shown}: expected rule ${wanted}, got ${rule}: ${why}`);
     const left = remainingText(verdict);
-    if (expectedLeft !== undefined && expectedLeft !== left)
-      found.push(`${shown}: expected ${expectedLeft} remaining, got ${left}: ${why}`);
+    compare(expected.remaining?.[at], left, (wanted) => `${shown}: expected ${wanted} remaining, got ${left}: ${why}`);
   }
   return found;
 }
@@ -119,7 +102,10 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
 const remainingText = (verdict: Verdict): string =>
   verdict.kind === 'limited' ? String(verdict.decision.limitRemaining) : verdict.kind === 'unlimited' ? 'any' : 'none';
 
-function readTests(file: string, rules: string | undefined): { readonly path: string; readonly tests: RuleTest[] } {
+function readTests(
+  file: string,
+  rules: string | undefined,
+): { readonly path: string; readonly tests: readonly RuleTest[] } {
   const root = readMap(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
   const named = root.get('rules');
   if (rules === undefined && !named) throw new InvalidTests(1, 'rules must name a rule file or directory, got nothing');
@@ -136,49 +122,22 @@ function readText(file: string): string {
   }
 }
 
-function readTest(node: YamlNode): RuleTest {
-  const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
-  const test = readMap(node, node.line, 'a test', keys);
-  const expect = readMap(test.get('expect'), node.line, 'expect', [
-    'code',
-    'rules',
-    'remaining',
-    'missing',
-    'would_refuse',
-  ]);
+const TEST_KEYS = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
+const EXPECT_KEYS = ['code', 'rules', 'remaining', 'missing', 'would_refuse'];
+
+function readTest(node: YamlNode) {
+  const { line } = node;
+  const test = readMap(node, line, 'a test', TEST_KEYS);
+  const expect = readMap(test.get('expect'), line, 'expect', EXPECT_KEYS);
   const hits = readCount(test.get('hits'), 'hits', 1);
-  const descriptors = readItems(test.get('descriptors'), node.line, 'descriptors').map((one) =>
-    readDescriptor(one, hits),
-  );
-  if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must contain at least one, got none');
-  const texts = (key: string): readonly string[] | undefined => {
-    const found = expect.get(key);
-    return found && (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
-  };
-  const list = (key: string): readonly string[] | undefined => {
-    const found = texts(key);
-    if (!found || found.length === descriptors.length) return found;
-    throw new InvalidTests(
-      expect.get(key)?.line ?? node.line,
-      `${key} must hold one for each of ${descriptors.length} descriptors, got ${found.length}`,
-    );
-  };
-  const [code, missing] = [expect.get('code'), expect.get('missing')];
-  if (code && !['OK', 'OVER_LIMIT'].includes(toText(code, 'code')))
-    throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${toText(code, 'code')}'`);
-  const expected = {
-    code: code && toText(code, 'code'),
-    rules: list('rules'),
-    remaining: list('remaining'),
-    missing: missing && toText(missing, 'missing'),
-    wouldRefuse: texts('would_refuse'),
-  };
+  const descriptors = readItems(test.get('descriptors'), line, 'descriptors').map((one) => readDescriptor(one, hits));
+  if (descriptors.length === 0) throw new InvalidTests(line, 'descriptors must contain at least one, got none');
+  const expected = readExpected(expect, descriptors.length, line);
   const domain = toText(test.get('domain') ?? node, 'domain');
   const written = descriptors.map(({ entries }) => descriptorText(entries)).join(' ');
-  const name = test.get('name');
   return {
-    line: node.line,
-    name: name ? toText(name, 'name') : `${domain} ${written}`,
+    line,
+    name: optionalText(test, 'name') ?? `${domain} ${written}`,
     domain,
     descriptors,
     times: Math.min(readCount(test.get('times'), 'times', 1), MAX_TIMES),
@@ -187,21 +146,52 @@ function readTest(node: YamlNode): RuleTest {
   };
 }
 
+/** @param count  number of descriptors */
+function readExpected(expect: ReadonlyMap<string, YamlNode>, count: number, line: number) {
+  const texts = (key: string): readonly string[] | undefined => {
+    const found = expect.get(key);
+    return found && (found.kind === 'list' ? found.items : [found]).map((item) => toText(item, key));
+  };
+  const forEach = (key: string): readonly string[] | undefined => {
+    const found = texts(key);
+    if (!found || found.length === count) return found;
+    const message = `${key} must hold one for each of ${count} descriptors, got ${found.length}`;
+    throw new InvalidTests(expect.get(key)?.line ?? line, message);
+  };
+  const code = optionalText(expect, 'code');
+  if (code !== undefined && !['OK', 'OVER_LIMIT'].includes(code))
+    throw new InvalidTests(expect.get('code')?.line ?? line, `code must be OK or OVER_LIMIT, got '${code}'`);
+  return {
+    code,
+    /** Path of the rule of each descriptor, or `none`. */
+    rules: forEach('rules'),
+    remaining: forEach('remaining'),
+    /** The required keys that the request lacks, or `none`. */
+    missing: optionalText(expect, 'missing'),
+    /** Paths of the rules whose limits would have refused, in order, or `none`. */
+    wouldRefuse: texts('would_refuse'),
+  };
+}
+
+function optionalText(map: ReadonlyMap<string, YamlNode>, key: string): string | undefined {
+  const node = map.get(key);
+  return node && toText(node, key);
+}
+
 /** `user=alice,path=/login`, or a mapping of keys and values. */
 function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
-  if (node.kind === 'map') {
-    const entries = node.entries.map(({ key, value }) => ({
-      key: toText(key, 'a key'),
-      value: toText(value, 'a value'),
-    }));
-    return { entries, hits, requestLimit: undefined };
-  }
+  const pairs = node.kind === 'map' ? node.entries : undefined;
+  const entries = pairs
+    ? pairs.map(({ key, value }) => ({ key: toText(key, 'a key'), value: toText(value, 'a value') }))
+    : parseText(toText(node, 'a descriptor'), node.line);
+  return { entries, hits, requestLimit: undefined };
+}
+
+function parseText(text: string, line: number): readonly Entry[] {
   try {
-    return { entries: parseDescriptor(toText(node, 'a descriptor')), hits, requestLimit: undefined };
+    return parseDescriptor(text);
   } catch (error) {
-    throw error instanceof InvalidTests
-      ? error
-      : new InvalidTests(node.line, error instanceof Error ? error.message : '');
+    throw new InvalidTests(line, error instanceof Error ? error.message : '');
   }
 }
 
@@ -214,11 +204,10 @@ function readMap(
   if (node?.kind !== 'map')
     throw new InvalidTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
   return new Map(
-    (node satisfies YamlMap).entries.map(({ key, value }) => {
+    node.entries.map(({ key, value }) => {
       const name = toText(key, 'a key');
-      if (!keys.includes(name))
-        throw new InvalidTests(key.line, `unknown key '${name}' of ${what}; expected one of ${keys.join(', ')}`);
-      return [name, value];
+      if (keys.includes(name)) return [name, value];
+      throw new InvalidTests(key.line, `unknown key '${name}' of ${what}; expected one of ${keys.join(', ')}`);
     }),
   );
 }

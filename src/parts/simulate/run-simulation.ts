@@ -1,21 +1,17 @@
 import { open } from 'node:fs/promises';
 import type { Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
+import { orFail } from '../replay/input.ts';
 import { parseMapping } from '../replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
-import { answerTraffic, mappingAt } from '../replay/run-replay.ts';
+import { type AnswerFlags, answerTraffic, mappingAt } from '../replay/run-replay.ts';
 import type { ScenarioName } from './scenario-names.ts';
 import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from './simulate.ts';
 
 /** Options of `weir simulate`. */
-export interface SimulateFlags {
+export interface SimulateFlags extends Pick<AnswerFlags, 'against' | 'mapping' | 'json' | 'html'> {
   readonly scenario: ScenarioName;
   readonly rules?: string;
-  readonly against?: string;
   readonly seed: number;
-  readonly mapping?: string;
-  readonly json: boolean;
-  readonly html?: string;
   readonly out?: string;
 }
 
@@ -25,19 +21,10 @@ export async function runSimulation(flags: SimulateFlags, surroundings: Surround
   const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
   const made = simulated(scenario, seed, mapping);
   const traffic = out === undefined ? made : written(made, out);
-  const { against, html, json } = flags;
+  const { rules = 'the rules of scenarios', ...more } = flags;
+  const own = flags.rules === undefined && { rulesText: SIMULATED_RULES };
   await answerTraffic(
-    {
-      ...(flags.rules === undefined
-        ? { rules: 'the rules of scenarios', rulesText: SIMULATED_RULES }
-        : { rules: flags.rules }),
-      json,
-      overlay: [],
-      answers: false,
-      verify: false,
-      ...(against !== undefined && { against }),
-      ...(html !== undefined && { html }),
-    },
+    { ...more, rules, ...own, overlay: [], answers: false, verify: false },
     surroundings,
     async () => ({ traffic, names: [`scenario ${scenario}, seed ${seed}`], totalBytes: undefined }),
   );
@@ -51,9 +38,7 @@ function ownMapping() {
 
 /** Passes the traffic on, and writes it to a file. */
 async function* written(traffic: RecordedTraffic, path: string): RecordedTraffic {
-  const file = await open(path, 'w').catch((error: Error) => {
-    throw new CommandFailed(`${path}: ${error.message}`);
-  });
+  const file = await orFail(path, () => open(path, 'w'));
   try {
     for await (const batch of traffic) {
       await file.write(batch.map(recordingLine).join(''));

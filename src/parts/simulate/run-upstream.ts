@@ -70,7 +70,7 @@ export async function runUpstreamSimulation(
     ].join('\n'),
   );
 
-  function row(figures: PhaseFigures, at: number): readonly string[] {
+  function row(figures: ReturnType<typeof figuresOf>, at: number): readonly string[] {
     const { served, servedAfter10s, refused, failed, p99Ms, slots } = figures;
     const name = at === 1 ? change : ['before', '', 'after'][at];
     const rates = [served, servedAfter10s, refused, failed].map((perSecond) => String(round(perSecond)));
@@ -84,16 +84,7 @@ const HEAD = ['', 'served/s', 'after 10 s', 'refused/s', 'failed/s', 'p99', 'slo
  * Rates per second in a phase; and after its first ten seconds the p99 of served requests, and the lowest and highest
  * number of slots.
  */
-interface PhaseFigures {
-  readonly served: number;
-  readonly servedAfter10s: number;
-  readonly refused: number;
-  readonly failed: number;
-  readonly p99Ms: number;
-  readonly slots: readonly [number, number];
-}
-
-function figuresOf({ ended, limits }: UpstreamRun, phase: number): PhaseFigures {
+function figuresOf({ ended, limits }: UpstreamRun, phase: number) {
   const [fromMs, toMs] = [phase * PHASE_MS, (phase + 1) * PHASE_MS];
   const count = (outcome: 'refused' | 'failed'): number =>
     ended.filter((one) => one.outcome === outcome && one.atMs >= fromMs && one.atMs < toMs).length;

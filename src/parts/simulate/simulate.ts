@@ -34,7 +34,7 @@ descriptors:
 
 /** The requests of a scenario, ordered by time; equal seeds give equal requests. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
-  const sent = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
+  const sent = [...scenarios[name](new Random(seed))].sort((one, other) => one.atMs - other.atMs);
   const requests = sent.flatMap(({ atMs, user, address, path, label, status = 200 }): RecordedRequest | [] => {
     const time = START_MS + Math.floor(atMs);
     const headers = { 'x-user': user, ':method': 'GET', ':path': path };

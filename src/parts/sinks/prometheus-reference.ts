@@ -22,30 +22,24 @@ interface ReferenceMetricsOptions {
   figures(): ReportedFigures;
 }
 
-/** The statistics with envoyproxy/ratelimit's Prometheus names and labels. */
-interface ReferenceMetrics {
-  render(): Exposition;
-  /** Records the duration of a gRPC call. */
-  onCallFinished(method: string, elapsedMs: number): void;
-}
-
 /** In seconds: Prometheus' default buckets. In milliseconds the same numbers, as in envoyproxy/ratelimit. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * Omits counters that are 0.
+ * The statistics with envoyproxy/ratelimit's Prometheus names and labels. Omits counters that are 0.
  *
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  */
-export function createReferenceMetrics(statistics: Statistics, options: ReferenceMetricsOptions): ReferenceMetrics {
+export function createReferenceMetrics(statistics: Statistics, options: ReferenceMetricsOptions) {
   const extra = [...new Map([...options.extraTags].map(([tag, value]) => [escapedName(tag), value] as const))];
   const times = new Histogram(BUCKETS);
   let probe: ProcessProbe | undefined;
   return {
-    onCallFinished(method, elapsedMs) {
+    /** Records the duration of a gRPC call. */
+    onCallFinished(method: string, elapsedMs: number): void {
       times.observe(options.responseTimeAsMilliseconds ? elapsedMs : elapsedMs / 1000, method);
     },
-    render() {
+    render(): Exposition {
       probe ??= new ProcessProbe(); // a service that is not scraped needs none
       const source = { figures: options.figures(), probe };
       const rows = processRows.map((row) => [row, toSeries(row, row.read(source), extra)] as const);

@@ -9,9 +9,6 @@ import { serve } from '../../h2/server.ts';
 import { type Lender, OtherSites } from './lender.ts';
 import { type BorrowRequest, type BorrowResponse, borrowMethod } from './messages.ts';
 
-/** Calls one other site. */
-export type SiteChannel = ReturnType<typeof openSiteChannel>;
-
 /** Timeout of a call, after which a response is of no use. */
 const CALL_TIMEOUT_MS = 1_000;
 /** Maximum delay before a lost connection is tried again. */

@@ -62,12 +62,11 @@ function peersTable({ site, peers, lost }: SiteList, paint: Paint): readonly str
     grouped(counts.untimely),
     grouped(counts.borrowed),
   ]);
-  const [head = '', ...lines] = table([
+  const [head = '', own = '', ...others] = table([
     ['SITE', 'STATE', 'LAG', 'ANSWERED', 'CALLED HERE', 'FAILED', 'UNTIMELY', 'BORROWED'],
-    ...[[site, 'this one', '', '', '', '', '', '']],
+    [site, 'this one', '', '', '', '', '', ''],
     ...rows,
   ]);
-  const [own = '', ...others] = lines;
   return [
     paint.dim(head),
     own,

@@ -17,41 +17,30 @@ export function computeErrorRatio(limit: SiteShareLimit, used: number, room: num
   return Math.max(used - total, -room, 0) / Math.max(total, 1);
 }
 
+export type MeasuredError = ReturnType<typeof createMeasuredError>;
+
 /** The excess over shared limits, as far as exchanges show it. */
-export class MeasuredError {
-  readonly #monotonicMs: Monotonic;
-  #ratio = 0;
-  #bound = 0;
-  #atMs = 0;
-
-  constructor(monotonicMs: Monotonic) {
-    this.#monotonicMs = monotonicMs;
-  }
-
-  /**
-   * Excess of the limit that was furthest beyond its bound, or nearest to it, in the last minute, as a fraction of the
-   * limit.
-   */
-  get ratio(): number {
-    return this.#isOver() ? 0 : this.#ratio;
-  }
-
-  /** Bound declared by the rule of that limit. */
-  get bound(): number {
-    return this.#isOver() ? 0 : this.#bound;
-  }
-
-  /** @param others  hits admitted in the same epoch by the other sites that answered */
-  note(limit: SiteShareLimit, { used, room }: SiteReport, others: number): void {
-    const ratio = computeErrorRatio(limit, used + others, room);
-    const bound = limit.maxErrorPercent / 100;
-    if (ratio - bound < this.#ratio - this.#bound && !this.#isOver()) return;
-    this.#ratio = ratio;
-    this.#bound = bound;
-    this.#atMs = this.#monotonicMs();
-  }
-
-  #isOver(): boolean {
-    return this.#monotonicMs() - this.#atMs > SHOWN_MS;
-  }
+export function createMeasuredError(monotonicMs: Monotonic) {
+  let furthest = { ratio: 0, bound: 0, atMs: 0 };
+  const isOver = (): boolean => monotonicMs() - furthest.atMs > SHOWN_MS;
+  return {
+    /**
+     * Excess of the limit that was furthest beyond its bound, or nearest to it, in the last minute, as a fraction of the
+     * limit.
+     */
+    get ratio(): number {
+      return isOver() ? 0 : furthest.ratio;
+    },
+    /** Bound declared by the rule of that limit. */
+    get bound(): number {
+      return isOver() ? 0 : furthest.bound;
+    },
+    /** @param others  hits admitted in the same epoch by the other sites that answered */
+    note(limit: SiteShareLimit, { used, room }: SiteReport, others: number): void {
+      const ratio = computeErrorRatio(limit, used + others, room);
+      const bound = limit.maxErrorPercent / 100;
+      if (ratio - bound < furthest.ratio - furthest.bound && !isOver()) return;
+      furthest = { ratio, bound, atMs: monotonicMs() };
+    },
+  };
 }

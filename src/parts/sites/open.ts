@@ -8,10 +8,10 @@ import { openParts, start } from '../../serve/parts/start-up.ts';
 import { openTls } from '../../serve/parts/tls.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { Borrower, borrowingLedger, type Peer, peerReport } from './borrower.ts';
-import { openSiteChannel, type SiteChannel, startSiteServer } from './channel.ts';
+import { openSiteChannel, startSiteServer } from './channel.ts';
 import { createOwnLimits, Lender } from './lender.ts';
 import { LowCounters } from './low-counters.ts';
-import { MeasuredError } from './measured-error.ts';
+import { createMeasuredError } from './measured-error.ts';
 import { reportShared, type SharedQuestion, type SharedReport } from './shared-counters.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
@@ -34,11 +34,9 @@ export const openSites =
           'SITE_TLS_CERT is not set: sites exchange in plain text, and any client that reaches SITE_PORT can move hits',
         );
       const certificates = tls && add(await openTls('SITE_TLS_CERT', { ...tls, clientCa: tls.ca }, context));
-      const channels = others.map(({ address: to }): SiteChannel => add(openSiteChannel(to, certificates, clock)));
-      const peers = others.map(({ site }, at): Peer => {
-        const channel = channels[at];
-        if (!channel) throw new TypeError(`no channel to ${site}`); // each peer has one
-        return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
+      const peers = others.map(({ site, address: to }): Peer => {
+        const { borrow } = add(openSiteChannel(to, certificates, clock));
+        return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow };
       });
       const common = {
         ledger,
@@ -55,7 +53,7 @@ export const openSites =
       );
       const states = others.map(({ site }) => background.add('sites', `exchanging hits with site ${site}`));
       const low = new LowCounters(monotonicMs);
-      const error = new MeasuredError(monotonicMs);
+      const error = createMeasuredError(monotonicMs);
       const borrower = new Borrower({ ...common, site: name, sites: names, error });
       const borrowing = add(borrowingLedger(ledger, low, borrower));
       return {
@@ -67,11 +65,7 @@ export const openSites =
           for (const [at, { failing, problem }] of reports.entries())
             if (failing > 0) states[at]?.failed(problem);
             else states[at]?.works();
-          return {
-            peers: reports,
-            errorRatio: error.ratio,
-            errorBound: error.bound,
-          };
+          return { peers: reports, errorRatio: error.ratio, errorBound: error.bound };
         },
         /** At most `count` of the counters that were exchanged recently, of these domains if they are given. */
         asked({ count, domains }: SharedQuestion): Promise<SharedReport> {

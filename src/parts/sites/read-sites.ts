@@ -2,7 +2,7 @@ import { rateFor } from '../../engine/algorithms/index.ts';
 import { MAX_COUNT, unitMs } from '../../engine/algorithms/limit.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { isRateLimit, type Limit } from '../../engine/holds/limits.ts';
-import { findExcluded } from '../../engine/rules/compile/share.ts';
+import { findExcluded } from '../../engine/rules/compile/excluded.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
 import type { Problems } from '../../engine/rules/read/problem.ts';
 import { isBucket, maxError } from './site-part.ts';

@@ -32,9 +32,9 @@ import { after } from '../../base/later.ts';
 import { identifyCaller } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { Caller, CallOutcome, RlsService } from '../../edge/rls/service.ts';
+import { codeNumbers, findName } from '../../edge/wire/wire.ts';
 import type { Replies } from '../../engine/backends/backend.ts';
 import type { Trace } from '../../engine/ledger/ledger.ts';
-import { codeNumbers, findName } from '../../engine/wire/wire.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import type { WorkState } from '../../operate/observe/work-state.ts';
 

@@ -30,82 +30,66 @@ interface CollectorOptions {
   readonly rows: Pick<WorkState, 'works' | 'failed'>;
 }
 
-/** Moves usage from the counters' store to where it is kept: each batch once, wherever a process ends. */
-export class UsageCollector {
-  readonly #options: CollectorOptions;
+/**
+ * Creates the function that moves usage from the counters' store to where it is kept: each batch once, wherever a process
+ * ends. It collects what has been set aside for long enough, and sets aside the rest. It rejects if some of it could not
+ * be collected; the next round tries that again.
+ */
+export const createCollector = (options: CollectorOptions): (() => Promise<void>) => shareRuns(() => collect(options));
 
-  constructor(options: CollectorOptions) {
-    this.#options = options;
-  }
+async function collect(options: CollectorOptions): Promise<void> {
+  const { sources, store, settleMs } = options;
+  const { batches, problems } = await sources.setAside(store.collector);
+  const failures = new Set<string>();
+  for (const { id, ageMs } of batches)
+    if (ageMs >= settleMs) await collectBatch(id, options).catch((error: Error) => failures.add(error.message));
+  await tidy(options);
+  await countRefused(options);
+  for (const problem of problems) failures.add(problem);
+  if (failures.size > 0) throw new Error([...failures].join('; '));
+}
 
-  /**
-   * Collects what has been set aside for long enough, and sets aside the rest. Rejects if some of it could not be
-   * collected; the next round tries that again.
-   */
-  readonly collect = shareRuns(() => this.#collect());
+async function tidy({ store, keepMs, clock, onDeleted, retention }: CollectorOptions): Promise<void> {
+  const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
+  const nowHour = Math.floor(nowMs / unitMs.HOUR);
+  const keptFromHour = Math.floor((nowMs - keepMs) / unitMs.HOUR);
+  const mayDelete = await isPlausible(store, nowHour, keptFromHour);
+  if (mayDelete) retention.works();
+  else retention.failed(`the clock is ${rfc3339(nowMs)}, but there is no usage from the week before the last one`);
+  const deleted = await store.tidy(mayDelete ? keptFromHour : 0, nowHour);
+  if (deleted > 0)
+    onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+}
 
-  async #collect(): Promise<void> {
-    const { sources, store, settleMs } = this.#options;
-    const { batches, problems } = await sources.setAside(store.collector);
-    const failures = new Set<string>();
-    for (const { id, ageMs } of batches)
-      if (ageMs >= settleMs) await this.#take(id).catch((error: Error) => failures.add(error.message));
-    await this.#tidy();
-    await this.#countRefused();
-    for (const problem of problems) failures.add(problem);
-    if (failures.size > 0) throw new Error([...failures].join('; '));
-  }
+/** Whether what is old by a clock may be deleted. Usage of the last week may have been counted by the same clock. */
+async function isPlausible(store: UsageStore, nowHour: number, keptFromHour: number): Promise<boolean> {
+  if ((await store.newestHour(keptFromHour)) === undefined) return true; // nothing is deleted
+  const newest = await store.newestHour(nowHour - WEEK_HOURS);
+  return newest === undefined || newest >= nowHour - 2 * WEEK_HOURS;
+}
 
-  async #tidy(): Promise<void> {
-    const { store, keepMs, clock, onDeleted, retention } = this.#options;
-    const nowMs = Math.min(clock(), (await store.nowMs()) ?? Number.POSITIVE_INFINITY);
-    const nowHour = Math.floor(nowMs / unitMs.HOUR);
-    const keptFromHour = Math.floor((nowMs - keepMs) / unitMs.HOUR);
-    const isPlausible = await this.#isPlausible(nowHour, keptFromHour);
-    if (isPlausible) retention.works();
-    else retention.failed(`the clock is ${rfc3339(nowMs)}, but there is no usage from the week before the last one`);
-    const deleted = await store.tidy(isPlausible ? keptFromHour : 0, nowHour);
-    if (deleted > 0)
-      onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
-  }
+async function countRefused({ store, rows }: CollectorOptions): Promise<void> {
+  const refused = await store.refused();
+  if (refused === undefined) rows.works();
+  else rows.failed(refused);
+}
 
-  /** Whether what is old by a clock may be deleted. Usage of the last week may have been counted by the same clock. */
-  async #isPlausible(nowHour: number, keptFromHour: number): Promise<boolean> {
-    const { store } = this.#options;
-    if ((await store.newestHour(keptFromHour)) === undefined) return true; // nothing is deleted
-    const newest = await store.newestHour(nowHour - WEEK_HOURS);
-    return newest === undefined || newest >= nowHour - 2 * WEEK_HOURS;
-  }
-
-  async #countRefused(): Promise<void> {
-    const { store, rows } = this.#options;
-    const refused = await store.refused();
-    if (refused === undefined) rows.works();
-    else rows.failed(refused);
-  }
-
-  async #take(id: string): Promise<void> {
-    const { sources, store, onForeign } = this.#options;
-    const entries = new Map<string, UsageEntry>(); // one may be on several pages
-    const added = new Map<string, UsageEntry>();
-    let after: string | undefined;
-    do {
-      const page = await sources.read(id, after);
-      if (!page) return; // no decider has it, or has replied: the next round begins again
-      for (const name of page.foreign ?? []) onForeign(name);
-      for (const entry of page.entries) entries.set(nameEntry(entry), entry);
-      for (const entry of page.added ?? []) addTo(added, entry);
-      after = page.next;
-    } while (after !== undefined);
-    for (const entry of entries.values()) addTo(added, entry);
-    await store.add(id, Array.from(added.values(), this.#describe));
-    await sources.drop(id);
-  }
-
-  readonly #describe = ({ hour, key, hits }: UsageEntry): UsageRow => {
-    const { rules, hash } = this.#options;
-    return { hour, ...describeCounter(key, rules(), hash), hits };
-  };
+async function collectBatch(id: string, { sources, store, onForeign, rules, hash }: CollectorOptions): Promise<void> {
+  const entries = new Map<string, UsageEntry>(); // one may be on several pages
+  const added = new Map<string, UsageEntry>();
+  let after: string | undefined;
+  do {
+    const page = await sources.read(id, after);
+    if (!page) return; // no decider has it, or has replied: the next round begins again
+    for (const name of page.foreign ?? []) onForeign(name);
+    for (const entry of page.entries) entries.set(nameEntry(entry), entry);
+    for (const entry of page.added ?? []) addTo(added, entry);
+    after = page.next;
+  } while (after !== undefined);
+  for (const entry of entries.values()) addTo(added, entry);
+  const describe = ({ hour, key, hits }: UsageEntry) => ({ hour, ...describeCounter(key, rules(), hash), hits });
+  await store.add(id, Array.from(added.values(), describe));
+  await sources.drop(id);
 }
 
 const WEEK_HOURS = unitMs.WEEK / unitMs.HOUR;

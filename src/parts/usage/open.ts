@@ -5,7 +5,7 @@ import type { MethodCall } from '../../operate/admin/remote-records.ts';
 import type { ProcessContext } from '../../serve/parts/process-context.ts';
 import { CannotStart, openParts, type Part, start } from '../../serve/parts/start-up.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { UsageCollector } from './collector.ts';
+import { createCollector } from './collector.ts';
 import { FileUsage } from './files.ts';
 import type { UsageStore } from './usage-store.ts';
 
@@ -32,7 +32,7 @@ export function openUsage(
 ): Promise<Part & { readonly store: UsageStore }> {
   return openParts(async (add) => {
     const store = add(await openStore(at, log));
-    const collector = new UsageCollector({
+    const collect = createCollector({
       ...settings,
       sources: askDeciders({ ask, askOne, isInMemory }),
       store,
@@ -45,7 +45,7 @@ export function openUsage(
       rows: background.add('usage_rows', 'keeping every row of usage'),
     });
     const state = background.add('usage', 'collecting usage', START_MS);
-    add({ close: every(settings.intervalMs, () => void state.run(() => collector.collect())) }); // what is left is collected after the next start
+    add({ close: every(settings.intervalMs, () => void state.run(collect)) }); // what is left is collected after the next start
     return { store };
   });
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Pool, type PoolClient, type QueryResult, type QueryResultRow } from 'pg';
+import { every } from '../../base/clock.ts';
 import {
   ALL_USAGE,
+  addSpent,
   MAX_SUM,
   saturated,
   type UsageGroup,
@@ -34,6 +36,8 @@ const MAX_COUNTED = 1_000;
 const BATCHES_KEPT = '30 days';
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
+/** The interval at which is checked whether a client still waits for its report. */
+const WANTED_INTERVAL_MS = 1_000;
 
 /** Usage in PostgreSQL, which all instances may share: a row for each key and hour, a transaction for each batch. */
 export class PostgresUsage implements UsageStore {
@@ -79,46 +83,42 @@ export class PostgresUsage implements UsageStore {
     return `the database has refused ${refused}${refused === MAX_COUNTED ? ' or more' : ''} rows, which are in the table weir_usage_quarantine`;
   }
 
-  async report({
-    fromHour,
-    toHour,
-    by,
-    per,
-    count,
-    part = 0,
-    parts = 1,
-    after,
-    ...only
-  }: UsageQuery): Promise<UsageReport> {
+  async report(
+    { fromHour, toHour, by, per, count, part = 0, parts = 1, after, ...only }: UsageQuery,
+    isWanted = () => true,
+  ): Promise<UsageReport> {
     await this.#migrate();
     const columns = groupColumns[by];
-    const period = periods[per];
+    const ofPeriod = <T>(one: T): readonly T[] => (per === 'total' ? [] : [one]);
     const values: (string | number)[] = [fromHour, toHour];
     const filters = (['domain', 'rule', 'key'] as const).flatMap((name) => {
       const value = only[name];
       return value === undefined ? [] : [`AND ${name} = $${values.push(value)}`];
     });
-    const groups = [...(per === 'total' ? [] : [period]), ...columns].join(', ');
     if (parts > 1) filters.push(`AND (hashtext(${by}) & 2147483647) % ${parts} = ${part}`);
-    const order = [...(per === 'total' ? [] : [period]), '-sum(hits)', ...columns.map((name) => `${name} COLLATE "C"`)];
-    const given = after && [
-      ...(per === 'total' ? [] : [after.hour ?? 0]),
-      -after.hits,
-      ...columns.map((name) => after[name] ?? ''),
-    ];
-    const later = given
-      ? `HAVING (${order.join(', ')}) > (${given.map((one) => `$${values.push(one)}`).join(', ')})`
-      : '';
+    const groups = [...ofPeriod(periods[per]), ...columns].join(', ');
+    const names = columns.map((name) => `${name} COLLATE "C"`);
+    const order = [...ofPeriod(periods[per]), '-sum(hits)', ...names].join(', ');
+    const given = after && [...ofPeriod(after.hour ?? 0), -after.hits, ...columns.map((name) => after[name] ?? '')];
+    const later = given ? `HAVING (${order}) > (${given.map((one) => `$${values.push(one)}`).join(', ')})` : '';
     const of = `FROM weir_usage WHERE hour >= $1 AND hour < $2 ${filters.join(' ')} GROUP BY ${groups} ${later}`;
-    const { rows } = await this.#query<ReportedRow>(
-      `SELECT ${per === 'total' ? 'NULL' : period} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of}
-       ORDER BY 1, hits DESC, ${columns.map((name) => `${name} COLLATE "C"`).join(', ')}
-       LIMIT $${values.length + 1}`,
-      [...values, count],
-    );
-    const totals = rows.length < count ? rows.map((row) => ({ ...row, rows: 1 })) : await this.#total(of, values);
+    const { rows, totals } = await this.#whileWanted(isWanted, async (client) => {
+      const found = await client.query<ReportedRow>(
+        `SELECT ${per === 'total' ? 'NULL' : periods[per]} AS hour, ${columns.join(', ')}, sum(hits) AS hits ${of}
+         ORDER BY 1, hits DESC, ${names.join(', ')}
+         LIMIT $${values.length + 1}`,
+        [...values, count],
+      );
+      if (found.rows.length < count)
+        return { rows: found.rows, totals: found.rows.map((row) => ({ ...row, rows: 1 })) };
+      const all = await client.query<Total>(
+        `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (SELECT currency, sum(hits) AS hits ${of}) AS groups GROUP BY currency`,
+        values,
+      );
+      return { rows: found.rows, totals: all.rows };
+    });
     const spent: Record<string, number> = {};
-    for (const { currency, hits } of totals) spent[currency] = saturated((spent[currency] ?? 0) + Number(hits));
+    for (const { currency, hits } of totals) addSpent(spent, currency, Number(hits));
     const { '': hits = 0, ...ofBudgets } = spent;
     return {
       rows: rows.map(({ hour, domain, rule = '', key = '', currency, hits }) => ({
@@ -133,15 +133,6 @@ export class PostgresUsage implements UsageStore {
       hits,
       spent: ofBudgets,
     };
-  }
-
-  /** Totals of all groups, for reports that leave some out. */
-  async #total(groups: string, values: readonly (string | number)[]): Promise<readonly Total[]> {
-    const { rows } = await this.#query<Total>(
-      `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (SELECT currency, sum(hits) AS hits ${groups}) AS groups GROUP BY currency`,
-      values,
-    );
-    return rows;
   }
 
   async forget(domain: string, key: string): Promise<number> {
@@ -191,6 +182,18 @@ export class PostgresUsage implements UsageStore {
     return this.#inTransaction((client) => client.query<R>(text, [...values]));
   }
 
+  /** Runs a transaction, of which the database cancels what is running once nobody waits for the result. */
+  #whileWanted<T>(isWanted: () => boolean, run: (client: PoolClient) => Promise<T>): Promise<T> {
+    return this.#inTransaction(async (client) => {
+      const { rows } = await client.query<Running>('SELECT pg_backend_pid() AS pid, now()::text AS since');
+      const [{ pid, since }] = rows as [Running]; // there is one
+      const stop = every(WANTED_INTERVAL_MS, () => {
+        if (!isWanted()) void this.#query(CANCEL, [pid, since]).catch(() => {}); // tried again at the next interval
+      });
+      return run(client).finally(stop);
+    });
+  }
+
   /** The timeout is set in the transaction, since a pooler such as PgBouncer refuses it as an option of a connection. */
   async #inTransaction<T>(run: (client: PoolClient) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
@@ -209,6 +212,14 @@ export class PostgresUsage implements UsageStore {
     }
   }
 }
+
+/** A transaction, which the process of the database and its beginning identify, also behind a pooler. */
+interface Running {
+  readonly pid: number;
+  readonly since: string;
+}
+
+const CANCEL = 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND xact_start = $2::timestamptz';
 
 /** The sum of two saturated sums is within 64 bits. */
 const MAX_ADDED = BigInt(MAX_SUM);

@@ -17,6 +17,11 @@ export const MAX_SUM = 2 ** 62;
 
 export const saturated = (sum: number): number => Math.max(Math.min(sum, MAX_SUM), -MAX_SUM);
 
+/** Adds up sums of each currency. */
+export function addSpent(spent: Record<string, number>, currency: string, amount: number): void {
+  spent[currency] = saturated((spent[currency] ?? 0) + amount);
+}
+
 /** What rows of a report are sums of. */
 export const usageGroups = ['domain', 'rule', 'key'] as const;
 export type UsageGroup = (typeof usageGroups)[number];
@@ -156,7 +161,7 @@ export class UsageSums {
     const spent: Record<string, number> = {};
     for (const { hits, currency } of rows)
       if (currency === undefined) total = saturated(total + hits);
-      else spent[currency] = saturated((spent[currency] ?? 0) + hits);
+      else addSpent(spent, currency, hits);
     return { rows: rows.slice(0, count), more: Math.max(rows.length - count, 0), hits: total, spent };
   }
 
@@ -226,8 +231,7 @@ export async function reportPasses(query: UsageQuery, passes: AsyncIterable<Usag
   for await (const one of passes) {
     const rows = [...all.rows, ...one.rows].sort(compare);
     const spent = { ...all.spent };
-    for (const [currency, amount] of Object.entries(one.spent))
-      spent[currency] = saturated((spent[currency] ?? 0) + amount);
+    for (const [currency, amount] of Object.entries(one.spent)) addSpent(spent, currency, amount);
     all = {
       rows: rows.slice(0, query.count),
       more: all.more + one.more + Math.max(rows.length - query.count, 0),

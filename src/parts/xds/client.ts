@@ -106,7 +106,7 @@ export class DiscoveryClient {
     for (const [name, value] of controlPlane.additionalHeaders) this.headers.set(name, value);
     this.node = { id: controlPlane.nodeId, metadata: toStruct(Object.fromEntries(controlPlane.nodeMetadata)) };
     this.identity = serverIdentity(controlPlane.serverUrl, controlPlane.tls?.serverName);
-    this.open(createCredentials(controlPlane.tls, this.identity));
+    this.open();
   }
 
   /** Ends the stream without notifying the subscriber. */
@@ -124,9 +124,10 @@ export class DiscoveryClient {
     if (stream && this.newest?.stream === stream && this.newest.nonce === nonce) stream.write(this.request(nonce));
   }
 
-  private open(channelCredentials: ChannelCredentials): void {
-    const { serverUrl, maxMessageBytes } = this.controlPlane;
-    const client = new Client(serverUrl, channelCredentials, {
+  /** @throws Error  a file of TLS cannot be read or used */
+  private open(): void {
+    const { serverUrl, maxMessageBytes, tls } = this.controlPlane;
+    const client = new Client(serverUrl, createCredentials(tls, this.identity), {
       'grpc.max_receive_message_length': maxMessageBytes,
       'grpc.keepalive_time_ms': KEEPALIVE_TIME_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
@@ -168,7 +169,7 @@ export class DiscoveryClient {
     const times = this.refused?.version === version ? this.refused.times : 0;
     this.refused = { version, times: times + 1 };
     if (times === 0) refuse();
-    else this.delayedRefusal = setTimeout(refuse, retryDelayMs(REPEATED_REFUSAL, times, Math.random)).unref();
+    else this.delayedRefusal = setTimeout(refuse, retryDelayMs(REPEATED_REFUSAL, times)).unref();
   }
 
   /** @param nonce  nonce of the answer to acknowledge or refuse; empty in a stream's first request */
@@ -194,10 +195,7 @@ export class DiscoveryClient {
   private onLost(reason: string): void {
     this.disconnect();
     this.failures++;
-    this.retry = setTimeout(
-      () => this.reopen(),
-      retryDelayMs(this.controlPlane.backOff, this.failures, Math.random),
-    ).unref();
+    this.retry = setTimeout(() => this.reopen(), retryDelayMs(this.controlPlane.backOff, this.failures)).unref();
     if (this.state === 'down' && this.downReason === reason) return;
     this.state = 'down';
     this.downReason = reason;
@@ -205,14 +203,11 @@ export class DiscoveryClient {
   }
 
   private reopen(): void {
-    let channelCredentials: ChannelCredentials;
     try {
-      channelCredentials = createCredentials(this.controlPlane.tls, this.identity);
+      this.open();
     } catch (error) {
       this.onLost(error instanceof Error ? error.message : String(error));
-      return;
     }
-    this.open(channelCredentials);
   }
 
   private disconnect(): void {
@@ -262,7 +257,7 @@ const MIN_INTERVAL_MS = 100;
  * @param failures  consecutive failures, at least 1
  * @param random    0 to below 1
  */
-export function retryDelayMs({ initialMs, maxMs, jitter }: BackOff, failures: number, random: () => number): number {
+export function retryDelayMs({ initialMs, maxMs, jitter }: BackOff, failures: number, random = Math.random): number {
   const maxDelayMs = Math.max(maxMs, MIN_INTERVAL_MS);
   const intervalMs = Math.min(Math.max(initialMs, MIN_INTERVAL_MS) * 2 ** (failures - 1), maxDelayMs);
   return Math.ceil(jitter ? intervalMs * (1 - random() / 2) : intervalMs);

@@ -13,13 +13,13 @@ import {
   type MissedBy,
   type Observer,
 } from '../../edge/rls/service.ts';
+import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createStopwatch } from '../../engine/backends/lateness.ts';
+import { awaitReady } from '../../engine/backends/within.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
 import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
 import { createSlots } from '../../engine/decide/slots.ts';
-import { awaitStore } from '../../engine/open/store.ts';
-import type { WireRequest } from '../../engine/wire/wire.ts';
 import { AdminAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';
@@ -68,7 +68,7 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
       sites: parts.sites,
       /** Opens the servers. @throws CannotStart if an address cannot be bound, or certificates cannot be used */
       async listen(onCallFinished: OnCallFinished): Promise<Servers> {
-        await awaitStore(store);
+        await awaitReady(store.ledger);
         await core.shareHashKey();
         await warmWith(settings, { core, noted, overload, health, onCallFinished, decider }, context);
         for (const part of parts.opened.values()) part.start?.(running);

@@ -5,7 +5,7 @@
  */
 import './stay-alive.ts';
 import { join } from 'node:path';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { type Descriptor, startControlPlane } from '../../helpers/control-plane.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { report, startContainer } from '../../helpers/pod.ts';

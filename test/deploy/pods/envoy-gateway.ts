@@ -8,7 +8,7 @@ import { mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { type Resource, startControlPlane } from '../../helpers/control-plane.ts';
 import { createClient } from '../../helpers/grpc-client.ts';

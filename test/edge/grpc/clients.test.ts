@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { GrpcServerOptions } from '../../../src/edge/grpc/grpc-server.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { type Certificates, openCertificates } from '../../../src/h2/listen/certificates.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { OK } from '../../helpers/grpc-server.ts';

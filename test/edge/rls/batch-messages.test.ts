@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { batchCost, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../../../src/edge/rls/batch.ts';
 import { requestCost } from '../../../src/edge/rls/cost.ts';
 import { decideBatch } from '../../../src/edge/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { status } from '../../../src/h2/grpc/grpc-status.ts';
 import fc from '../../helpers/property.ts';
 import { lengthField, varintField } from '../../helpers/protobuf.ts';

@@ -11,9 +11,9 @@ import {
   type Observer,
   type RlsService,
 } from '../../../src/edge/rls/service.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import type { WireDescriptor, WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';

@@ -1,8 +1,8 @@
 import { createCountLate } from '../../../src/edge/rls/count-late.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';

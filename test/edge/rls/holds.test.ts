@@ -5,9 +5,9 @@ import { type CallOptions, Client, type ClientUnaryCall, credentials, type Servi
 import { Health } from '../../../src/edge/rls/health.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import { type CallOutcome, createRlsService, type Observer, type RlsService } from '../../../src/edge/rls/service.ts';
+import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Answer } from '../../../src/engine/decide/decide.ts';
-import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
 import type { GrpcServer } from '../../../src/h2/server.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { callerWith } from '../../helpers/caller.ts';

@@ -1,5 +1,5 @@
 import { type CallOutcome, createRlsService, type RlsService } from '../../../src/edge/rls/service.ts';
-import { codeNumbers, type WireRequest } from '../../../src/engine/wire/wire.ts';
+import { codeNumbers, type WireRequest } from '../../../src/edge/wire/wire.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { type OpenCounters, openCounters } from '../../helpers/counters.ts';
 import { deciderOf } from '../../helpers/decider.ts';

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Item, type List, parseList } from 'structured-headers';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { type Decision, NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import type { Rule } from '../../../src/engine/rules/match/tree.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

@@ -1,8 +1,8 @@
 import '../../helpers/realm.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../../../src/edge/rls/messages.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
-import { maximumRequest, type WireRequest, type WireResponse } from '../../../src/engine/wire/wire.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
+import { maximumRequest, type WireRequest, type WireResponse } from '../../../src/edge/wire/wire.ts';
 import { WireType } from '../../../src/protobuf/reader.ts';
 import fc from '../../helpers/property.ts';
 import { group, lengthField, tag, varintField } from '../../helpers/protobuf.ts';

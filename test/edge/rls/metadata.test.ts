@@ -1,10 +1,10 @@
 import type { JsonObject } from '../../../src/base/json.ts';
 import { createDynamicMetadata } from '../../../src/edge/rls/metadata.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
+import type { WireDescriptor, WireRequest } from '../../../src/edge/wire/wire.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Answer, decide, type Verdict } from '../../../src/engine/decide/decide.ts';
 import { BLOCK_COUNTER } from '../../../src/engine/decide/overrides.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
-import type { WireDescriptor, WireRequest } from '../../../src/engine/wire/wire.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { fixedWindowOf, labelOf } from '../../helpers/limits.ts';
 import { ruleOf, rulesFrom } from '../../helpers/rules.ts';

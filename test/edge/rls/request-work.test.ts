@@ -1,7 +1,7 @@
 import { RequestWork } from '../../../src/base/request-work.ts';
 import { createBatch } from '../../../src/edge/rls/batch.ts';
 import { type Caller, type CallOutcome, createRlsService } from '../../../src/edge/rls/service.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { status } from '../../../src/h2/grpc/grpc-status.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { deciderOf } from '../../helpers/decider.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import { decideBatch, shouldRateLimit } from '../../../src/edge/rls/proto.ts';
-import type { WireRequest, WireResponse } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest, WireResponse } from '../../../src/edge/wire/wire.ts';
 import { kuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';

@@ -4,7 +4,6 @@ import type { Redis as Connection } from 'ioredis';
 import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { referenceCounters } from '../../../src/engine/backends/redis/reference/counters.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
@@ -65,7 +64,6 @@ async function onRedis(): Promise<Opened> {
   const backend = new RedisBackend(await openReady(redis), clock, {
     replay: true,
     monotonicMs,
-    foreign: referenceCounters,
   });
   return {
     backend,

@@ -1,4 +1,4 @@
-import { packState, unpackState } from '../../../src/engine/backends/packed-state.ts';
+import { packNumbers, unpackState } from '../../../src/engine/backends/packed-state.ts';
 
 test.each([
   [[1_700_000_000_000, 3]],
@@ -6,14 +6,14 @@ test.each([
   [[Number.MAX_SAFE_INTEGER]],
   [Array.from({ length: 40 }, (_, at) => at)],
 ])('the state %j is read as it was written', (state) => {
-  expect(unpackState(packState(state))).toEqual(state);
+  expect(unpackState(packNumbers(state))).toEqual(state);
 });
 
 test.each([
   ['a text of sixteen octets', Buffer.from('sixteen octets..')],
-  ['a fraction', packState([1_700_000_000_000, 0.5])],
-  ['a number that is too large', packState([2 ** 53])],
-  ['no number', packState([Number.NaN])],
+  ['a fraction', packNumbers([1_700_000_000_000, 0.5])],
+  ['a number that is too large', packNumbers([2 ** 53])],
+  ['no number', packNumbers([Number.NaN])],
   ['no octets', Buffer.alloc(0)],
   ['half a number', Buffer.alloc(12)],
 ])('%s is no state', (_, packed) => {

@@ -1,6 +1,6 @@
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
-import { describeShared, sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
+import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
@@ -59,13 +59,4 @@ test("limits that envoyproxy/ratelimit does not support have Weir's own counters
   const shared = countersAt(1_234, { prefix: 'p:' });
   for (const limit of others)
     expect(shared(limit, 'd', entries(['k', 'v']))).toEqual(own(limit, 'd', entries(['k', 'v'])));
-});
-
-test('a decision that arrives after the window is still one of that window', () => {
-  const decision = describeShared(unitLimit('MINUTE'), { windowStartMs: 60_000, ttlMs: 60_000 }, [4], 120_500, {
-    hits: 1,
-    accepted: true,
-    charged: true,
-  });
-  expect(decision).toMatchObject({ code: 'OK', hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1 });
 });

@@ -27,7 +27,7 @@ import {
   tokenBucketOf,
 } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
-import { fairShareOf } from '../../helpers/shares.ts';
+import { fairShareOf, sharedSlotsOf } from '../../helpers/shares.ts';
 
 const HOUR_MS = 3_600_000;
 const MINUTE = 60_000;
@@ -68,6 +68,7 @@ const kinds = [
   [allocationOf(10), 'allocated', '10 until given back', 'level', /^allocation limits/, undefined],
   [reservationOf(fixedWindowOf(10)), 'hits', '10 per minute, reserved', 'window', /^the hits of reserve/, undefined],
   [fairShareOf(10), 'hits', '10 per minute by token_bucket, shared', 'level', /^share divides/, undefined],
+  [sharedSlotsOf(10), 'slots', '10 in flight for up to 60 s, shared', 'slots', /^in_flight limits/, undefined],
   [adaptiveOf(10), 'slots', '4 to 10 in flight for up to 60 s, adaptive', 'slots', /^in_flight limits/, undefined],
   [siteShareOf(10), 'hits', '10 per minute', 'window', /^sites share it/, undefined],
   [
@@ -95,11 +96,13 @@ test.each(kinds)('a row answers what its kind is: $algorithm', (limit, unit, wor
     burst instanceof RegExp ? expect.stringMatching(burst) : burst,
   );
   expect(isRateLimit(limit) ? rateFor(limit).movable?.(limit) : undefined).toBe(movable);
-  const isNamed = !['reservation', 'site_share', 'fair_share', 'adaptive', 'penalty'].includes(algorithm);
+  const isNamed = !['reservation', 'site_share', 'fair_share', 'shared_slots', 'adaptive', 'penalty'].includes(
+    algorithm,
+  );
   expect(namedAlgorithm(limit) === algorithm).toBe(isNamed);
   expect(row.measures === true).toBe(algorithm === 'adaptive');
   expect(row.reserves === true).toBe(algorithm === 'reservation');
-  expect(row.isActiveChild !== undefined).toBe(['in_flight', 'adaptive', 'fair_share'].includes(algorithm));
-  expect(isShared(limit)).toBe(algorithm === 'fair_share');
+  expect(row.isActiveChild !== undefined).toBe(['shared_slots', 'adaptive', 'fair_share'].includes(algorithm));
+  expect(isShared(limit)).toBe(['fair_share', 'shared_slots'].includes(algorithm));
   expect(describeCounter(limit, undefined, 1_000).capacity).toBe(algorithm === 'adaptive' ? 4 : undefined);
 });

@@ -3,6 +3,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
@@ -50,7 +51,7 @@ beforeEach(() => {
 const open = (changes: Partial<LedgerOptions>): Ledger =>
   ledgerOf(backend, { clock: wallClock, monotonicMs, ...changes });
 const caching = { denyCacheBytes: 100_000 };
-const leasing = { leases: { maxLeases: 10, idleMs: 250 } };
+const leasing = { leases: leasesWithin({ maxLeases: 10, idleMs: 250 }) };
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
 const on = (limit: Limit, hits = 1, key = 'k'): Debit =>
   createDebit({ key: key as CounterKey }, { limit, policy: limit }, hits, true);

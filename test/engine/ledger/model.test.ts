@@ -3,6 +3,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit, type Receipt } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit } from '../../helpers/limits.ts';
@@ -96,7 +97,7 @@ class World {
     this.names[one] = `${one}:${this.#starts++}`;
     this.#ledgers[one] = ledgerOf(this.#backendOf(one), {
       ...{ clock: this.wallClock, monotonicMs: this.monotonic, instance: this.names[one] ?? '' },
-      ...{ denyCacheBytes: 100_000, leases: { maxLeases: 10, idleMs: 250 } },
+      ...{ denyCacheBytes: 100_000, leases: leasesWithin({ maxLeases: 10, idleMs: 250 }) },
       local: { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 },
       every: (_, run) => {
         this.#sweeps[one]?.push(run);

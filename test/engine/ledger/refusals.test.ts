@@ -248,10 +248,13 @@ test('a repeated refusal by a block names the time when the limit has room', asy
   expect(await each(on('a', day, 2))).toMatchObject([again]);
 });
 
-test('a known block holds for its own rule and for those that it refuses as well', async () => {
+test.each([
+  ['last', (own: Limit) => ({ ...own, above: 1 })],
+  ['first', (own: Limit) => ({ above: 1, ...own })],
+])('a known block holds for its own rule and for those that it refuses as well (watched %s)', async (_, watch) => {
   const { clock, cache, each } = cached();
   const own = penaltyOf(fixedWindowOf(2, unitMs.DAY), { blockMs: unitMs.HOUR, longestMs: unitMs.HOUR });
-  const watched = { limit: { ...own, above: 1 }, policy: { watches: true } } as const;
+  const watched = { limit: watch(own), policy: { watches: true } } as const;
   const watching = createDebit({ key: 'a' as CounterKey }, watched, 0, true); // any key will do
   const roomMs = unitMs.DAY - (clock() % unitMs.DAY);
   await each(on('a', own, 3));

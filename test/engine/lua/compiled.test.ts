@@ -1,9 +1,9 @@
 import type { Redis as Connection } from 'ioredis';
 import { rateNames } from '../../../src/engine/algorithms/index.ts';
 import type { Step } from '../../../src/engine/algorithms/limit.ts';
-import { packState } from '../../../src/engine/backends/packed-state.ts';
+import { packNumbers } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
-import { NODE_NUMBERS } from '../../../src/engine/holds/processor-sharing.ts';
+import { NODE_NUMBERS } from '../../../src/engine/holds/nodes.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
 import { compiledScripts } from '../../../src/engine/lua/compiled-scripts.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -23,7 +23,7 @@ import {
   tokenBucketOf,
 } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
-import { fairShareOf } from '../../helpers/shares.ts';
+import { fairShareOf, sharedSlotsOf } from '../../helpers/shares.ts';
 import { type Drawn, digestSteps, drawLoad, drawSteps, runSteps } from '../../helpers/steps.ts';
 
 const STEPS = 2_000;
@@ -82,7 +82,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
     siteShareOf(60, 1_000, { of: 'token_bucket', sites: 3, site: 1, burst: 40 }),
     'de6b63ef2ffde00a',
   ],
-  ['shared slots', inFlightOf(10, 60_000, { path }), '2b163173f0a4f5a0'],
+  ['shared slots', sharedSlotsOf(10, 60_000, { path }), '2b163173f0a4f5a0'],
   ['a penalty of a window', penaltyOf(fixedWindowOf(20, 60_000)), 'f92f040e2d9c6d43'],
   [
     'a growing penalty of a log',
@@ -161,7 +161,7 @@ async function runInRedis(limit: Limit, steps: readonly Drawn[]): Promise<readon
     const how = steps[at]?.chargedAtMs === undefined ? [false, true, 'regardless'].indexOf(charge) : 3;
     return [nowMs, hits, how, chargedAtMs, numbers.length, ...numbers];
   });
-  const reply = (await connection.callBuffer('EVAL', text, 0, packState(input))) as Buffer; // the script's
+  const reply = (await connection.callBuffer('EVAL', text, 0, packNumbers(input))) as Buffer; // the script's
   let at = 0;
   const read = (count: number): readonly number[] => Array.from({ length: count }, () => reply.readDoubleLE(8 * at++)); // of doubles
   return steps.map(() => {

@@ -5,7 +5,7 @@ import { MAX_REQUEST_BYTES } from '../../../src/edge/grpc/grpc-server.ts';
 import type { Overload } from '../../../src/edge/overload/overload.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { Caller, CallOutcome, RlsService } from '../../../src/edge/rls/service.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import type { PendingCall } from '../../../src/h2/bounds/call-queue.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { Flag, FrameType } from '../../../src/h2/http2/frames.ts';

@@ -130,8 +130,12 @@ test('a token for one domain tries and reads only candidates of its domain', asy
   expect((await post('own', rulesOf('vault', 'vaultkey'))).status).toBe(403);
   expect((await post('own', rulesOf('shop', 'user'))).status).toBe(200);
   expect((await post('whole', rulesOf('vault', 'vaultkey'))).status).toBe(200);
-  for (const path of ['candidate', 'candidate/text', 'candidate/diff'])
-    expect((await page(`/api/v1/${path}`, 'own')).status).toBe(403);
+  for (const path of ['candidate', 'candidate/text', 'candidate/diff']) {
+    const { status, text } = await page(`/api/v1/${path}`, 'own');
+    expect(status).toBe(403);
+    expect(text).toContain('the service tries one candidate at a time');
+    expect(text).not.toMatch(FOREIGN);
+  }
   const end = (secret: string) => send('DELETE', '/api/v1/candidate', secret, { reason: 'end' });
   expect((await end('own')).status).toBe(403);
   expect((await end('whole')).status).toBe(200);

@@ -1,14 +1,14 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import type { Entry } from '../../../src/engine/rules/match/match.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { changeCounters, listCounters, readCounters } from '../../../src/parts/counters/named-counters.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';

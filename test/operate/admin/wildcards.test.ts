@@ -110,10 +110,12 @@ test('a wildcard stands for values of its own key and domain alone', () => {
     ...more,
   });
   overrides.replace([one('*', { wildcard: true }), one('a*')]);
-  expect(overrides.find('demo', [{ key: 'customer', value: 'b' }])?.wildcard).toBe(true);
-  expect(overrides.find('demo', [{ key: 'customer', value: 'a*' }])?.wildcard).toBeUndefined();
-  expect(overrides.find('other', [{ key: 'customer', value: 'b' }])).toBeUndefined();
-  expect(overrides.find('demo', [{ key: 'user', value: 'b' }])).toBeUndefined();
+  expect(overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'customer', value: 'b' }])?.override.wildcard).toBe(true);
+  expect(
+    overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'customer', value: 'a*' }])?.override.wildcard,
+  ).toBeUndefined();
+  expect(overrides.of({ kind: 'no_rule' }, 'other', [{ key: 'customer', value: 'b' }])).toBeUndefined();
+  expect(overrides.of({ kind: 'no_rule' }, 'demo', [{ key: 'user', value: 'b' }])).toBeUndefined();
 });
 
 test('at most 100 overrides have wildcards, also if many are set at once', async () => {

@@ -1,11 +1,11 @@
 import '../../helpers/realm.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { type State, spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { type Backend, StoreUnavailable } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../../src/engine/decide/decide.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
 import { OTHER } from '../../../src/operate/observe/caller-names.ts';
 import { countedRule, type RuleCounts } from '../../../src/operate/observe/rule-counts.ts';
 import { createStatistics, type Statistics } from '../../../src/operate/observe/stats.ts';

@@ -1,10 +1,10 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { anyRequest, anyRules } from '../../helpers/explained.ts';

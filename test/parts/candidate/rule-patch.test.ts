@@ -130,6 +130,18 @@ test('a reason and the names of rules change neither the author nor other files'
   }
 });
 
+test('a rule file that differs from the rules in force makes no patch', async () => {
+  const { body } = await service.call('GET', '/api/v1/rules/text?domain=demo');
+  const file = body.files[0].name;
+  for (const unit of ['eon', 'decade']) {
+    writeFileSync(file, RULES.replace('unit: year', `unit: ${unit}`)); // invalid, so the last rules stay in force
+    expect(() => weir('candidate', 'patch')).toThrow(/rules\.yaml differs from the rules in force/);
+  }
+  writeFileSync(file, RULES.replace('# static files', '# images'));
+  expect(weir('candidate', 'patch')).toContain('# images');
+  writeFileSync(file, RULES);
+});
+
 test('a candidate that changes nothing in the file makes no patch', async () => {
   expect((await candidate(RULES)).status).toBe(200);
   await service.ask({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'ann' }] }] });

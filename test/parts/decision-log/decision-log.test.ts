@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { createDecisionLog } from '../../../src/parts/decision-log/decision-log.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

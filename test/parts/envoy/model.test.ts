@@ -1,5 +1,5 @@
-import { requestUnitNumbers } from '../../../src/engine/wire/wire.ts';
-import { descriptorsOf, type RouteCalls, routeCalls } from '../../../src/parts/envoy/model.ts';
+import { requestUnitNumbers } from '../../../src/edge/wire/wire.ts';
+import { type ModelRequest, type RouteCalls, routeCalls } from '../../../src/parts/envoy/model.ts';
 import { COSTS, callText, type FilterRow, recordCalls, USUAL } from '../../helpers/recorded-calls.ts';
 import { filterTable, metadataOf, sentCalls } from './filter-table.ts';
 
@@ -31,17 +31,15 @@ function predicted(row: FilterRow, isLate: boolean): readonly string[] {
     const text = Buffer.from(value, 'latin1').toString();
     received.set(name, [...(received.get(name) ?? []), text]);
   }
-  const descriptors = descriptorsOf(
-    calls,
-    {
-      received,
-      headers: isLate ? calls.upstreamHeaders(received) : received,
-      ...{ address: '127.0.0.1', cluster: 'upstream', sourceCluster: 'edge' },
-      metadata: metadataOf(row),
-      ...(isLate && { commands: RESPONSE }),
-    },
-    isLate,
-  );
+  const request: ModelRequest = {
+    received,
+    headers: isLate ? calls.upstreamHeaders(received) : received,
+    ...{ address: '127.0.0.1', cluster: 'upstream', sourceCluster: 'edge' },
+    metadata: metadataOf(row),
+    ...(isLate && { commands: RESPONSE }),
+  };
+  const sent = calls.silence === undefined ? calls.items.filter((item) => item.isLate === isLate) : [];
+  const descriptors = sent.flatMap(({ read }) => read({ request }, calls.ownHits) ?? []);
   if (descriptors.length === 0) return [];
   return [
     callText({

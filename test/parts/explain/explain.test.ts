@@ -1,6 +1,9 @@
 import '../../helpers/realm.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { toStatus } from '../../../src/edge/rls/service.ts';
+import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
+import { responseToJson } from '../../../src/edge/wire/json.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { failedSnapshot, forkFrom } from '../../../src/engine/backends/fork.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
@@ -10,12 +13,10 @@ import type { RedisConnection } from '../../../src/engine/backends/redis/connect
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { decodeRequest, encodeAnswer } from '../../../src/engine/wire/codec.ts';
-import { responseToJson } from '../../../src/engine/wire/json.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import type { Explanation } from '../../../src/operate/answers/explain.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
+import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
@@ -138,7 +139,7 @@ const remembering = (clock: FakeClock): Partial<LedgerOptions> => ({
   clock,
   monotonicMs: () => clock(),
   denyCacheBytes: 1_000_000,
-  leases: { maxLeases: 100, idleMs: 250 },
+  leases: leasesWithin({ maxLeases: 100, idleMs: 250 }),
   local: { maxCounters: 1_000, maxBytes: 1_000_000, instances: () => 1 },
 });
 

@@ -57,7 +57,7 @@ test.each(recordedCounters.filter(({ limit }) => isKept(limit)))(
     let before: RecordedCall['stored'];
     for (const { nowMs, hits, answer, stored } of calls) {
       clock.set(nowMs);
-      await (before ? client.set(key, before, HOUR_S) : client.delete(key));
+      await (before ? client.set(key, { value: before, exptime: HOUR_S }) : client.delete(key));
       const operation = operationOf({ key: key as CounterKey }, limit, hits, true); // it was recorded as one
       const [reply] = await backend.run([operation], PATIENT);
       expect({ nowMs, hits, ...reply }).toMatchObject({ nowMs, hits, ...sameAnswer(limit, answer) });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { kuadrantService } from '../../../src/parts/kuadrant/service.ts';
 import { createClient } from '../../helpers/grpc-client.ts';
 import { startRedis } from '../../helpers/redis.ts';
@@ -153,5 +153,11 @@ test('hits that Kuadrant reports, and hits of a batch, pass shares as well', asy
   expect((await list()).toSorted()).toEqual(['user=batch 80', 'user=kuadrant 80']);
   client.close();
   kuadrant.close();
+  await weir.stop();
+});
+
+test('the log warns once of rules with notify while nobody is told', async () => {
+  const weir = await startWeir({}, { args: ['--rules', join(folder, 'rules.yaml')] });
+  await weir.waitFor('rules have notify, which has no effect: set NOTIFY=true or NOTIFY_WEBHOOK_URL');
   await weir.stop();
 });

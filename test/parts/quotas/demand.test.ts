@@ -1,7 +1,7 @@
-import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import type { status } from '../../../src/h2/grpc/grpc-status.ts';
 import type { BucketAction } from '../../../src/parts/quotas/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/parts/quotas/quota-service.ts';
+import { MemoryShares } from '../../../src/parts/quotas/share-store.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

@@ -4,7 +4,7 @@ import { type FakeQuotaService, type SentAction, startFakeQuotaService } from '.
 import { type QuotaEnvoy, type QuotaEnvoyOptions, startQuotaEnvoy } from '../../helpers/quota-envoy.ts';
 import { until } from '../../helpers/until.ts';
 
-// Behaviour of one Envoy version's rate limit quota filter on which src/engine/shares and src/parts/quotas rely.
+// Behaviour of one Envoy version's rate limit quota filter on which src/parts/quotas relies.
 const RULES =
   'domain: edge\ndescriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: 9 } }]';
 

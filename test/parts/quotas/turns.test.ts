@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { field } from '../../../proof/attack/messages.ts';
-import { MemoryShares } from '../../../src/engine/shares/share-store.ts';
 import type { BucketAction } from '../../../src/parts/quotas/messages.ts';
 import { QuotaService, shareTerms } from '../../../src/parts/quotas/quota-service.ts';
+import { MemoryShares } from '../../../src/parts/quotas/share-store.ts';
 import { bufferBytes } from '../../helpers/heap.ts';
 import { crossedRules, crossing } from '../../helpers/patterns.ts';
 import { streamQuotas } from '../../helpers/quota-client.ts';

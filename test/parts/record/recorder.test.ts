@@ -6,16 +6,16 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { RequestClock } from '../../../src/base/request-clock.ts';
 import { createRlsService, type Observer } from '../../../src/edge/rls/service.ts';
+import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Decider } from '../../../src/engine/decide/decide.ts';
 import { Overrides } from '../../../src/engine/decide/overrides.ts';
-import type { WireRequest } from '../../../src/engine/wire/wire.ts';
 import { RecordingFiles } from '../../../src/parts/record/files.ts';
 import { Recorder } from '../../../src/parts/record/recorder.ts';
 import { ReplayEngine } from '../../../src/parts/replay/engine.ts';
-import { RecordingReader } from '../../../src/parts/replay/recordings.ts';
+import { readRecording } from '../../../src/parts/replay/recordings.ts';
 import { callerWith } from '../../helpers/caller.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { extrasOf } from '../../helpers/extras.ts';
@@ -175,8 +175,8 @@ test('the deadline of a caller is recorded, since a request is not delayed beyon
   const { recorder, ask, rules } = recording();
   for (let times = 0; times < 3; times++) await ask(requestOf(['slow', 'x']), 150.7);
   await recorder.close();
-  const reader = new RecordingReader({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });
-  const read = reader.read(textsOf(files()[0] ?? '')).flatMap((one) => (typeof one === 'object' ? [one] : []));
+  const readLines = readRecording({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });
+  const read = readLines(textsOf(files()[0] ?? '')).flatMap((one) => (typeof one === 'object' ? [one] : []));
   expect(read.map(({ timeoutMs, answer }) => [timeoutMs, answer?.code])).toEqual([
     [150, 'OK'],
     [150, 'OK'],

@@ -1,10 +1,10 @@
 import '../../helpers/realm.ts';
-import { decodeRequest } from '../../../src/engine/wire/codec.ts';
+import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import { ReplayEngine, replay } from '../../../src/parts/replay/engine.ts';
 import { ReplayFigures } from '../../../src/parts/replay/figures.ts';
+import { TrafficCounts } from '../../../src/parts/replay/input.ts';
 import { parseMapping } from '../../../src/parts/replay/mapping/mapping.ts';
 import type { RecordedTraffic } from '../../../src/parts/replay/request.ts';
-import { TrafficCounts } from '../../../src/parts/replay/traffic.ts';
 import { simulated } from '../../../src/parts/simulate/simulate.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { requestOf } from '../../helpers/trial.ts';

@@ -11,6 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const states: string[] = [];
 const background = {
+  remove: () => {},
   add: () => ({ works: () => void states.push('works'), failed: (error: unknown) => void states.push(String(error)) }),
 } as never;
 
@@ -49,6 +50,39 @@ test('more replicas count at once, fewer after half a minute; a failure changes 
   expect(counts).toEqual([5, 5, 5, 5, 5, 5, 5, 2]);
   expect(revisions).toEqual([0, 1, 1, 1, 1, 1, 1, 1, 2]);
   expect(states).toContain('Error: no answer');
+  source.close();
+});
+
+test('a reading that hangs stops those of no other place, and is reported', async () => {
+  let replicas = 1;
+  const source = new Replicas({ background }, ({ name }) =>
+    name === 'slow.svc' ? new Promise<number>(() => {}) : Promise.resolve(replicas++),
+  );
+  const isRead = (number: number) => until(`${number} is read`, () => source.count(shop) === number);
+  source.count({ kind: 'dns', name: 'slow.svc' });
+  source.count(shop);
+  for (const number of [1, 2, 3]) {
+    void source.readAll();
+    await isRead(number);
+  }
+  expect(states.at(-2)).toBe('no answer yet');
+  expect(source.revision).toBe(3);
+  source.close();
+});
+
+test('a place that rules do not name any more is not read again, and its state ends', async () => {
+  const ended: object[] = [];
+  const read: string[] = [];
+  const watched = { ...(background as object), remove: (state: object) => void ended.push(state) } as never;
+  const source = new Replicas({ background: watched }, async ({ name }) => read.push(name));
+  source.count(shop);
+  source.count({ kind: 'dns', name: 'gone.svc' });
+  await source.learn();
+  const pieces = [JSON.stringify([['f'], [[0, { rate_limit: { replicas: { dns: shop.name } } }, 0, 1]]])];
+  source.retain([{ name: 'demo', spend: undefined, hash: '', pieces }]);
+  await source.readAll();
+  expect(read).toEqual([shop.name, 'gone.svc', shop.name]);
+  expect(ended).toHaveLength(1);
   source.close();
 });
 
@@ -109,6 +143,10 @@ test('a running service follows the file, keeps its counters, and shows the numb
     });
     return JSON.stringify(await answer.json());
   };
+  const status = async () => {
+    const headers = { authorization: 'Bearer operator' };
+    return (await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/status`, { headers })).text();
+  };
   try {
     const before: number[] = [];
     for (let hit = 0; hit < 5; hit++) before.push(await spend());
@@ -119,6 +157,13 @@ test('a running service follows the file, keeps its counters, and shows the numb
     const after: number[] = [];
     for (let hit = 0; hit < 4; hit++) after.push(await spend());
     expect(after).toEqual([200, 200, 200, 429]); // the fifth hit counts
+    rmSync(file);
+    await until('the failure is shown', async () => (await status()).includes('counting the replicas'));
+    writeFileSync(
+      rules,
+      'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 2 } }]\n',
+    );
+    await until('it ends with its place', async () => !(await status()).includes('counting the replicas'));
   } finally {
     await weir.stop();
   }

@@ -29,7 +29,7 @@ test('requests are the same for the same seed, and others for another', async ()
 
 test('legitimate and abusive requests are labelled according to the models', () => {
   const refused = (name: (typeof scenarioNames)[number]): number =>
-    [...scenarios[name].requests(new Random(1))].filter(({ label }) => label === 'refuse').length;
+    [...scenarios[name](new Random(1))].filter(({ label }) => label === 'refuse').length;
   expect(scenarioNames.filter((name) => refused(name) === 0)).toEqual(['nat', 'cron', 'diurnal']);
   expect(refused('scraper')).toBe((30 * 60 * 1_000) / 125);
   expect(refused('retry-storm')).toBe(200 * 12 * 5);

@@ -6,7 +6,7 @@ import { writeArithmetic } from '../../../src/parts/lab/counters/counter-state.t
 import { Borrower, type Peer } from '../../../src/parts/sites/borrower.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import { LowCounters } from '../../../src/parts/sites/low-counters.ts';
-import { MeasuredError } from '../../../src/parts/sites/measured-error.ts';
+import { createMeasuredError } from '../../../src/parts/sites/measured-error.ts';
 import { type SiteShareLimit, siteShare, siteStanding } from '../../../src/parts/sites/site-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
@@ -39,7 +39,7 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
     borrow: (request) => (fault.isCut ? Promise.reject(new Error('cut off')) : lender.lend(request)),
   };
   const low = new LowCounters(clock);
-  const error = new MeasuredError(clock);
+  const error = createMeasuredError(clock);
   const borrower = new Borrower({ ...common, ledger: east.ledger, site: 'east', peers: [toWest], error });
   const spend = async ({ ledger, limit }: typeof east, hits: number) => {
     const debit = createDebit({ key: keyOf(limit.of) }, { limit, policy: {} }, hits, true);
@@ -184,7 +184,7 @@ test('taken tokens are confirmed again in each minute', async () => {
 
 test('the error and its bound are those of one limit', () => {
   const clock = fakeClock(START_MS);
-  const error = new MeasuredError(clock);
+  const error = createMeasuredError(clock);
   const report = { epochMs: START_MS, leftMs: 0, nowMs: START_MS, demand: 0, room: 0, given: [], taken: [] };
   error.note(siteShareOf(100), { ...report, used: 20 }, 100);
   error.note(siteShareOf(100, 60_000, { maxErrorPercent: 50 }), { ...report, used: 0 }, 100);

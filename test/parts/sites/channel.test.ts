@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Certificates, openCertificates } from '../../../src/h2/listen/certificates.ts';
 import { noPeerCounts } from '../../../src/operate/observe/site-counts.ts';
-import { openSiteChannel, type SiteChannel, startSiteServer } from '../../../src/parts/sites/channel.ts';
+import { openSiteChannel, startSiteServer } from '../../../src/parts/sites/channel.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import type { SiteAsk } from '../../../src/parts/sites/messages.ts';
 import { type Authority, createAuthority, writeCertificate } from '../../helpers/certificates.ts';
@@ -22,6 +22,7 @@ const authority = createAuthority();
 let folder: string;
 let lender: Lender;
 let server: Awaited<ReturnType<typeof startSiteServer>>;
+type SiteChannel = ReturnType<typeof openSiteChannel>;
 const channels: SiteChannel[] = [];
 const opened: Certificates[] = [];
 

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { UsageSource } from '../../../src/engine/backends/usage.ts';
 import { Background } from '../../../src/operate/observe/work-state.ts';
-import { UsageCollector } from '../../../src/parts/usage/collector.ts';
+import { createCollector } from '../../../src/parts/usage/collector.ts';
 import { FileUsage } from '../../../src/parts/usage/files.ts';
 import { PostgresUsage } from '../../../src/parts/usage/postgres.ts';
 import type { UsageStore } from '../../../src/parts/usage/usage-store.ts';
@@ -30,7 +30,7 @@ const stores: Readonly<Record<string, () => Promise<UsageStore>>> = {
 const HOUR = Math.floor(Date.now() / unitMs.HOUR);
 const all = { fromHour: 0, toHour: 1e7, by: 'key', per: 'total', count: 10 } as const;
 
-interface CollectOptions extends Partial<ConstructorParameters<typeof UsageCollector>[0]> {
+interface CollectOptions extends Partial<Parameters<typeof createCollector>[0]> {
   /** How far the clock is ahead. */
   readonly days?: number;
 }
@@ -41,7 +41,7 @@ async function collect(store: UsageStore, { days = 0, ...options }: CollectOptio
   const clock = () => Date.now() + days * unitMs.DAY;
   const log = { warn: (line: string) => said.push(line), error: (line: string) => said.push(line) };
   const background = new Background({ clock, log: log as never });
-  const collector = new UsageCollector({
+  const collectUsage = createCollector({
     sources: sourceOf([]),
     store,
     settleMs: 0,
@@ -56,8 +56,8 @@ async function collect(store: UsageStore, { days = 0, ...options }: CollectOptio
     ...options,
   });
   const state = background.add('usage', 'collecting');
-  await state.run(() => collector.collect());
-  await state.run(() => collector.collect());
+  await state.run(collectUsage);
+  await state.run(collectUsage);
   return said;
 }
 
@@ -114,13 +114,13 @@ test('a clock that jumps while usage is collected deletes none of it', async () 
   const clock = () => Date.now() + days * unitMs.DAY;
   const failed = jest.fn();
   const ignored = { works() {}, failed };
-  const collector = new UsageCollector({
+  const collectUsage = createCollector({
     ...{ sources: sourceOf(['one']), store, settleMs: 0, keepMs: 400 * unitMs.DAY, rules: () => undefined },
     ...{ hash: undefined, clock, onForeign() {}, onDeleted() {}, retention: ignored, rows: ignored },
   });
-  await collector.collect();
+  await collectUsage();
   days = 420;
-  await collector.collect();
+  await collectUsage();
   expect((await store.report(all)).hits).toBe(1);
   expect(failed).toHaveBeenCalledTimes(1);
 });

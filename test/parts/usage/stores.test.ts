@@ -17,6 +17,7 @@ import {
 } from '../../../src/parts/usage/usage-store.ts';
 import { type Postgres, startPgBouncer, startPostgres } from '../../helpers/postgres.ts';
 import fc from '../../helpers/property.ts';
+import { until } from '../../helpers/until.ts';
 
 let folder: string;
 let postgres: Postgres;
@@ -181,6 +182,27 @@ test('PostgreSQL may be behind PgBouncer in transaction mode', async () => {
   expect(await store.forget('d', 'user=alice')).toBe(1);
   await store.close();
   await pgbouncer.stop();
+});
+
+test.each(['PostgreSQL', 'PgBouncer'])('a report in %s is cancelled when its client has gone', async (behind) => {
+  const url = await postgres.createDatabase();
+  const pgbouncer = behind === 'PgBouncer' ? await startPgBouncer(postgres) : undefined;
+  const store = new PostgresUsage(pgbouncer?.urlOf(url) ?? url, () => {});
+  await store.add('first', [rowOf(100, 'user=alice', 5)]);
+  const client = new Client(url);
+  await client.connect();
+  await client.query('BEGIN; LOCK TABLE weir_usage'); // the report waits
+  let isWanted = true;
+  const report = store.report(all, () => isWanted);
+  const running = "SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT%weir_usage%' AND wait_event_type = 'Lock'";
+  await until('it runs', async () => (await client.query(running)).rowCount === 1);
+  isWanted = false;
+  await expect(report).rejects.toThrow('canceling statement due to user request');
+  await client.query('COMMIT');
+  expect((await store.report(all, () => true)).hits).toBe(5);
+  await client.end();
+  await store.close();
+  await pgbouncer?.stop();
 });
 
 test('reports and merges of more keys than fit into memory at once are exact', async () => {

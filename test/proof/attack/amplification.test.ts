@@ -14,7 +14,7 @@ import {
   varintField,
 } from '../../../proof/attack/messages.ts';
 import { range } from '../../../proof/tables/figures.ts';
-import { codeNumbers } from '../../../src/engine/wire/wire.ts';
+import { codeNumbers } from '../../../src/edge/wire/wire.ts';
 import { FrameType, MAX_WINDOW, PREFACE, Setting } from '../../../src/h2/http2/frames.ts';
 import { allServices } from '../../helpers/all-services.ts';
 import { OK } from '../../helpers/grpc-server.ts';

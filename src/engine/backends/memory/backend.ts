@@ -3,7 +3,7 @@ import { type Decision, MAX_WINDOW_MS, type State } from '../../algorithms/limit
 import { algorithmFor, longestMemoryMs } from '../../holds/limits.ts';
 import type { Backend, Fork, Operation, RunOptions } from '../backend.ts';
 import { type CounterKey, childKey, childKeys } from '../key.ts';
-import { readNodes, runOperations, type StepCounters } from '../steps.ts';
+import { readNodes, runOperations, type StepCounters, stepOne } from '../steps.ts';
 import type { MemoryUsage } from '../usage.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
@@ -41,7 +41,7 @@ export function createMemoryBackend(
 ): MemoryBackend {
   const counters = new BoundedCounters(bounds);
   for (const [key, state] of states ?? [])
-    counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
+    counters.set(key, counters.find(key), { state, ttlMs: COPIED_TTL_MS }, clock());
   const readState = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
   const atMs = (nowMs: number): StepCounters => countersAt(nowMs, { counters, resets, usage });
@@ -50,8 +50,6 @@ export function createMemoryBackend(
       ? spend(counters, operation, nowMs)
       : (runOperations(atMs(nowMs), [operation], 'each', nowMs)[0] as Decision); // one for each
   const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
-    const [only] = operations;
-    if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
     if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
     return runOperations(atMs(nowMs), operations, how, nowMs);
   };
@@ -95,7 +93,7 @@ interface Held {
 
 const countersAt = (nowMs: number, { counters, resets, usage }: Held): StepCounters => ({
   read: (key) => counters.stateAt(counters.find(key), nowMs),
-  write: (key, state, ttlMs) => counters.set(key, counters.find(key), { accepted: true, state, ttlMs }, nowMs),
+  write: (key, state, ttlMs) => counters.set(key, counters.find(key), { state, ttlMs }, nowMs),
   resetAtMs(key) {
     const reset = resets.get(key);
     return reset && reset.untilMs > nowMs ? reset.atMs : Number.NEGATIVE_INFINITY;
@@ -103,7 +101,7 @@ const countersAt = (nowMs: number, { counters, resets, usage }: Held): StepCount
   reset({ key, limit }) {
     for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
     resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
-    counters.set(key, counters.find(key), { accepted: true, state: [], ttlMs: 0 }, nowMs);
+    counters.set(key, counters.find(key), { state: [], ttlMs: 0 }, nowMs);
     if (algorithmFor(limit).state.hasNodes) counters.drop(childKey(key, ''));
   },
   keepsPeeks: true,
@@ -130,11 +128,8 @@ const isPlainSpend = ({ kind, share, metered }: Operation, usage: MemoryUsage | 
   kind === 'spend' && !share && !(metered && usage);
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number): Decision {
-  const { key, limit, hits } = operation;
-  const { step, describe } = algorithmFor(limit);
-  const found = counters.find(key);
-  const next = step(limit, counters.stateAt(found, nowMs), nowMs, hits, true, operation);
-  counters.set(key, found, next, nowMs);
-  const outcome = { hits, accepted: next.accepted, charged: true };
-  return describe(limit, next.report ?? next.state, nowMs, outcome, operation);
+  const found = counters.find(operation.key);
+  const spent = stepOne(operation, counters.stateAt(found, nowMs), nowMs);
+  counters.set(operation.key, found, spent, nowMs);
+  return spent.decision;
 }

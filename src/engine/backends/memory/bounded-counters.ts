@@ -8,6 +8,9 @@ export interface CounterBounds {
   readonly maxBytes?: number;
 }
 
+/** What a step leaves, and for how long. */
+type Kept = Pick<Step, 'state' | 'ttlMs'>;
+
 /**
  * Maximum number of counters that the hand passes in search of one to evict; then it evicts the next one in any case.
  */
@@ -73,7 +76,7 @@ export class BoundedCounters {
    * Stores a step's state in the counter that `find` returned for this key; drops the counter if nothing is left to
    * keep.
    */
-  set(key: CounterKey, found: number | undefined, { state, ttlMs }: Step, nowMs: number): void {
+  set(key: CounterKey, found: number | undefined, { state, ttlMs }: Kept, nowMs: number): void {
     if (ttlMs <= 0) {
       if (found !== undefined) this.#forget(found, found);
       return;

@@ -1,6 +1,7 @@
 import slotOf from 'cluster-key-slot';
 import { Cluster, type Redis } from 'ioredis';
 import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../../base/clock.ts';
+import { groupBy } from '../../../base/group.ts';
 import type { Eventual } from '../../../base/later.ts';
 import {
   type Backend,
@@ -23,20 +24,19 @@ import type { CounterKey } from '../key.ts';
 import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { type Batch, type BatchRequest, encodeBatch, type ForeignCounters } from './batch.ts';
+import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
-import { type CountedWindow, listWindows, replyFrom } from './batch-windows.ts';
 import { Batcher } from './batcher.ts';
-import { isQuiet, type RedisConnection } from './connect.ts';
+import { Pipeline, StoreCommand } from './commands.ts';
+import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
-import { Pipeline } from './pipeline.ts';
-import { PlainCounts } from './plain-counts.ts';
-import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError, isUnsent } from './reason.ts';
-import { loneScripts, type Script, StoreCommand, script } from './script.ts';
+import { createProbe, isOfScripts, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
+import { answered, describeError, isReply, isUnsent } from './reason.ts';
+import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
+import { findUnplain, listChanges, listWindows, replyFrom } from './window-batches.ts';
 import { readTime, WindowCounts } from './window-counts.ts';
 
 interface RedisBackendOptions {
@@ -52,8 +52,6 @@ interface RedisBackendOptions {
   /** Precedes every key, including those of counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
-  /** Counters of other programs in addition to the service's own. */
-  readonly foreign?: ForeignCounters;
   /** What runs batches. Default: the script of this build. */
   readonly script?: Script;
   /** The recent timer lag of this process. */
@@ -80,21 +78,14 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: RedisConnection;
   readonly #clock: Clock;
-  readonly #options: Required<Omit<RedisBackendOptions, 'foreign' | 'usage' | 'probe'>> &
-    Pick<RedisBackendOptions, 'foreign' | 'usage'>;
+  readonly #options: Required<Omit<RedisBackendOptions, 'usage' | 'probe'>> & Pick<RedisBackendOptions, 'usage'>;
   readonly #probe: Probe | undefined;
   readonly #slotKeys: SlotKeys;
   readonly #windows: WindowCounts;
-  readonly #plain: PlainCounts;
-  /** Why no script can run, so that only fixed windows are counted. */
-  #limitation: string | undefined;
-  /** What could not be counted for that reason. */
-  #lacked: string | undefined;
+  /** By slot; without a Cluster, the one of `ONE_NODE`. */
   readonly #batchers = new Map<number, Batcher>();
   /** The nodes of slots, as last found. */
   readonly #nodes = new Map<number, { readonly name: string; readonly node: Redis }>();
-  /** Used without a Cluster. */
-  #onlyBatcher: Batcher | undefined;
   readonly #inNextTurn: (send: () => void) => void;
   #lastError = 'not connected yet';
   /** The run of the server: Redis has another one after each start. */
@@ -128,13 +119,11 @@ export class RedisBackend implements Backend {
     this.#options = { ...defaults, ...options, monotonicMs, breakers };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
-    const turn = new WriteTurn(redis);
-    this.#inNextTurn = (send) => turn.add(send);
+    this.#inNextTurn = createWriteTurn(redis);
     this.#windows = new WindowCounts(
       (commands, slot) => this.#sendPlain(commands, slot),
       (slot) => this.#nodeTime(slot),
     );
-    this.#plain = new PlainCounts(this.#windows, (operation) => this.#needsScript(operation));
     redis.on('error', (error: Error) => {
       this.#lastError = describeError(error);
     });
@@ -148,27 +137,21 @@ export class RedisBackend implements Backend {
       createProbe({
         ...options.probe,
         redis,
-        run: (all, how) => (this.#limitation === undefined ? this.run(all, how) : this.#runAlone(all, how)),
-        limit: (reason, key) => this.#limit(reason, key),
+        run: (all, how) => (this.limitation() === undefined ? this.run(all, how) : this.#runAlone(all, how)),
+        testPlain: (key) => this.#testPlain(key),
       });
   }
 
   run(operations: readonly Operation[], { spend, timeoutMs, longestMs, receipts }: RunOptions): Eventual<Replies> {
     if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
-    if (!(this.#redis instanceof Cluster)) {
-      this.#onlyBatcher ??= this.#openBatcher(ONE_NODE);
-      return this.#onlyBatcher.run({ operations, spend, receipts }, timeoutMs, longestMs);
-    }
-    return scatter(
-      operations,
-      ({ key }) => this.#slotKeys.slotOf(key), // a call may only use keys of one slot
-      (slot, own) => this.#openBatcher(slot).run({ operations: own, spend, receipts }, timeoutMs, longestMs),
-    );
+    const runIn = (slot: number, own: readonly Operation[]): Eventual<Replies> =>
+      this.#openBatcher(slot).run({ operations: own, spend, receipts }, timeoutMs, longestMs);
+    if (!(this.#redis instanceof Cluster)) return runIn(ONE_NODE, operations);
+    return scatter(operations, ({ key }) => this.#slotOf(key), runIn); // a call may only use keys of one slot
   }
 
   isSilent({ key }: Operation, nowMs: number): boolean {
-    const batcher = this.#redis instanceof Cluster ? this.#batchers.get(this.#slotKeys.slotOf(key)) : this.#onlyBatcher;
-    return batcher?.isSilent(nowMs) ?? false;
+    return this.#batchers.get(this.#slotOf(key))?.isSilent(nowMs) ?? false;
   }
 
   recallWith(recall: Recall): void {
@@ -176,30 +159,31 @@ export class RedisBackend implements Backend {
   }
 
   shardOf({ key }: Operation): string {
-    return String(this.#slotIn(key) ?? '');
+    return String(this.#slotOf(key));
   }
 
   async settle({ instance, number, operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const [first] = operations;
     if (!first) return true;
     if (!this.#isUsable()) return false;
-    if (this.#limitation !== undefined) {
+    if (this.limitation() !== undefined) {
       const outcome = await within(timeoutMs, this.#countPlainly([{ operations, spend: 'each' }], ONE_NODE));
       return 'value' in outcome || !isUnsent(new Error(outcome.reason)); // what may have been counted is assumed to be
     }
     const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
-    const slot = this.#slotIn(first.key);
+    const slot = this.#slotOf(first.key);
     const settledKey = this.#slotKeys.name(slot, `settled|${instance}`);
     const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, slot, [number, SETTLED_TTL_MS]);
     return 'value' in (await within(timeoutMs, counted));
   }
 
   async fork(counters: readonly Copied[], timeoutMs: number): Promise<Fork> {
-    const parts = new Map<number, Copied[]>();
-    const partFor = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
-    for (const counter of counters) parts.set(partFor(counter), [...(parts.get(partFor(counter)) ?? []), counter]);
-    const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, part, timeoutMs)] as const);
-    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf: partFor });
+    const partOf = ({ key }: Pick<Operation, 'key'>): number => this.#slotOf(key);
+    const read = Array.from(
+      groupBy(counters, partOf),
+      async ([slot, own]) => [slot, await this.#snapshot(own, slot, timeoutMs)] as const,
+    );
+    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf });
   }
 
   async #snapshot(counters: readonly Copied[], slot: number, timeoutMs: number): Promise<Snapshot> {
@@ -210,7 +194,7 @@ export class RedisBackend implements Backend {
     if (refusal !== undefined) return failed(refusal);
     const commands = new Pipeline();
     addReads(commands, counters);
-    const isTold = this.#limitation === undefined;
+    const isTold = this.limitation() === undefined;
     if (isTold) commands.add('TIME');
     const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
     if ('reason' in reply) return failed(describeError(reply.reason));
@@ -223,8 +207,8 @@ export class RedisBackend implements Backend {
   async list(after: string | undefined, count: number): Promise<CounterPage> {
     const [node = '0', cursor = '0'] = after?.split(':') ?? [];
     if (!this.#isUsable()) throw new StoreUnavailable(`redis: ${this.#lastError}`);
-    if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.#limitation}`);
-    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
+    if (isQuiet(this.#redis)) throw new StoreUnavailable(`redis: counters cannot be listed: ${this.limitation()}`);
+    const nodes = masters(this.#redis);
     const server = nodes[Number(node)];
     if (!server) return { keys: [] };
     const pattern = `${this.#options.prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
@@ -243,28 +227,18 @@ export class RedisBackend implements Backend {
   }
 
   health(): BackendHealth {
-    const reason = this.#isUsable() && this.#isWhole() ? (this.#probe?.problem() ?? this.#lacked) : this.#lastError;
+    const isWhole = this.#isUsable() && masters(this.#redis).every(({ status }) => status === 'ready');
+    const reason = isWhole ? this.#probe?.problem() : this.#lastError;
     return reason === undefined ? { ready: true } : { ready: false, reason };
   }
 
   limitation(): string | undefined {
-    return this.#limitation;
+    return this.#probe?.limitation();
   }
 
-  /**
-   * Counts fixed windows alone from now on, for this reason, or everything.
-   *
-   * @param key  of a scratch counter
-   * @throws  Redis's reason why not even that is possible
-   */
-  async #limit(reason: string | undefined, key: CounterKey): Promise<void> {
-    if (reason !== undefined)
-      this.#leadsMs.set(
-        ONE_NODE,
-        (await this.#windows.test(key, ONE_NODE, this.#clock())) - this.#options.monotonicMs(),
-      );
-    this.#limitation = reason;
-    this.#lacked = undefined;
+  async #testPlain(key: CounterKey): Promise<void> {
+    const nodeMs = await this.#windows.test(key, ONE_NODE, this.#clock());
+    this.#leadsMs.set(ONE_NODE, nodeMs - this.#options.monotonicMs());
   }
 
   async close(): Promise<void> {
@@ -276,7 +250,8 @@ export class RedisBackend implements Backend {
   }
 
   #unavailable(reason: string): Unavailable {
-    this.#options.onUnavailable(reason);
+    const isProbed = isOfScripts(reason) && this.#probe?.hasEnded() === false; // the first probe tells what is possible
+    if (!isProbed) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
@@ -285,13 +260,8 @@ export class RedisBackend implements Backend {
     return this.#redis.status === 'ready';
   }
 
-  #isWhole(): boolean {
-    const redis = this.#redis;
-    return !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
-  }
-
-  #slotIn(key: string): number | undefined {
-    return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
+  #slotOf(key: string): number {
+    return this.#redis instanceof Cluster ? slotOf(key) : ONE_NODE;
   }
 
   #sendPlain(commands: Pipeline, slot: number): Promise<readonly unknown[]> {
@@ -336,62 +306,63 @@ export class RedisBackend implements Backend {
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
       breaker: () => only ?? this.#findBreaker(slot),
-      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
+      isAnswer: (error) => isReply(error) || isHalfMoved(error),
     });
     this.#batchers.set(slot, batcher);
     return batcher;
   }
 
-  #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    if (this.#limitation !== undefined) return this.#countPlainly(requests, slot);
+  async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    if (this.limitation() !== undefined) return this.#countPlainly(requests, slot);
     if (this.#options.replay || !this.#leadsMs.has(slot) || !this.#findNode(slot))
       return this.#runScript(requests, slot);
     const nowMs = this.#nodeTime(slot);
     const isPlain = (operation: Operation): boolean =>
       !this.#needsScript(operation) && this.#windows.isPlain(operation, nowMs);
     const windows = listWindows(requests, MOST_PLAIN_WINDOWS, isPlain);
-    return windows ? this.#sendWindows(requests, windows, slot) : this.#runScript(requests, slot);
+    if (!windows) return this.#runScript(requests, slot);
+    const calledAtMs = this.#options.monotonicMs();
+    const counted = await this.#windows.count(windows, slot);
+    this.#checkClock(slot, counted.nowMs, calledAtMs);
+    return replyFrom(requests, windows, counted, (alone, error) => this.#recount(alone, error, slot));
   }
 
   /** What needs a script to count an operation, even on a fixed window. */
   #needsScript(operation: Operation): string | undefined {
-    const { foreign, usage } = this.#options;
-    if (foreign?.has(operation)) return 'a counter shared with envoyproxy/ratelimit';
-    return usage && operation.metered ? 'usage' : undefined;
+    if (operation.shared) return 'a counter shared with envoyproxy/ratelimit';
+    return this.#options.usage && operation.metered ? 'usage' : undefined;
   }
 
+  /** Counts fixed windows where no script can run. */
   async #countPlainly(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
+    const needs = (operation: Operation): string | undefined => findUnplain(operation) ?? this.#needsScript(operation);
+    const windows = listChanges(requests, needs);
     const calledAtMs = this.#options.monotonicMs();
-    const { nowMs, replies } = await this.#plain.run(requests, slot, (what, { blocks, kind }) => {
-      if (what instanceof Error) return this.#unavailable(describeError(what));
-      const reason = `${what} needs a script: ${this.#limitation}`;
-      if (blocks && kind === 'spend') {
-        this.#lacked = reason;
-        this.#probe?.refused(); // it may run by now
-      }
-      return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
-    });
-    this.#checkClock(slot, nowMs, calledAtMs);
-    return replies;
+    const counted = await this.#windows.count(windows, slot, false);
+    this.#checkClock(slot, counted.nowMs, calledAtMs);
+    const replies = await replyFrom(requests, windows, counted, async (alone, error) =>
+      alone.map(() => [this.#unavailable(describeError(error))]),
+    );
+    return requests.map(({ operations }, request) =>
+      operations.map((operation, at) => replies[request]?.[at] ?? this.#unsupported(needs(operation), operation)),
+    );
   }
 
-  async #sendWindows(
-    requests: readonly BatchRequest[],
-    windows: readonly CountedWindow[],
-    slot: number,
-  ): Promise<readonly Replies[]> {
-    const calledAtMs = this.#options.monotonicMs();
-    const counted = await this.#windows.count(windows, slot);
-    this.#checkClock(slot, counted.nowMs, calledAtMs);
-    return replyFrom(requests, windows, counted, async (alone, error) => {
-      if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
-      if (!isOverwritten(error)) return this.#runScript(alone, slot);
-      this.#listener?.doubted?.();
-      const known = alone.map(({ operations }) => this.#recall(operations));
-      const unknown = alone.filter((_, at) => !known[at]);
-      const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
-      return known.map((replies) => replies ?? counted.shift() ?? []);
-    });
+  #unsupported(what: string | undefined, { blocks, kind }: Operation): Unavailable {
+    const reason = `${what} needs a script: ${this.limitation()}`;
+    if (blocks && kind === 'spend') this.#probe?.lacks(reason);
+    return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
+  }
+
+  /** Counts spends by a script that a plain command did not count. */
+  async #recount(alone: readonly BatchRequest[], error: Error, slot: number): Promise<readonly Replies[]> {
+    if (!isForScript(error)) return alone.map(() => [this.#unavailable(describeError(error))]);
+    if (!isOverwritten(error)) return this.#runScript(alone, slot);
+    this.#listener?.doubted?.();
+    const known = alone.map(({ operations }) => this.#recall(operations));
+    const unknown = alone.filter((_, at) => !known[at]);
+    const counted = unknown.length > 0 ? [...(await this.#runScript(unknown, slot))] : [];
+    return known.map((replies) => replies ?? counted.shift() ?? []);
   }
 
   /** Runs operations by a script even while scripts are believed to be unavailable. */
@@ -423,8 +394,8 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
-    const { replay, foreign, usage } = this.#options;
-    const lone = replay ? undefined : findLoneSpend(requests, foreign);
+    const { replay, usage } = this.#options;
+    const lone = replay ? undefined : findLoneSpend(requests);
     if (lone) {
       const { operation, limit } = lone;
       const usageKey = operation.metered && usage?.keysIn(this.#slotKeys.tag(slot))[0];
@@ -459,52 +430,39 @@ export class RedisBackend implements Backend {
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
-    const { foreign, usage } = this.#options;
     return encodeBatch(requests, nowMs, {
-      resetKeyOf: (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
-      foreign,
-      metersUsage: usage !== undefined,
+      resetKeyOf: (key) => this.#slotKeys.name(this.#slotOf(key), `reset|${key}`),
+      metersUsage: this.#options.usage !== undefined,
     });
   }
 
-  /**
-   * @param slot  of its keys; has no effect without a Cluster
-   * @param more  the script's arguments after the clock
-   */
-  #call(
-    { keys, packed, nowMs, isMetered, usageNames }: Batch,
-    slot: number | undefined,
-    more: readonly (string | number)[] = [],
-  ): Promise<Buffer> {
-    const { replay, usage } = this.#options;
-    const clockMs = replay ? String(nowMs) : '';
-    if (isMetered && usage) {
-      const usageKeys = usage.keysIn(this.#slotKeys.tag(slot));
-      const [number = '', ttlMs = ''] = more.map(String);
-      const args = [String(keys.length + 2), ...keys, ...usageKeys, packed, clockMs, number, ttlMs, '1', ...usageNames];
-      return this.#callScript(this.#options.script, args, slot);
-    }
-    const clocks = replay || more.length > 0 ? [clockMs] : [];
-    const args = [String(keys.length), ...keys, packed, ...clocks, ...more.map(String)];
-    return this.#callScript(this.#options.script, args, slot);
+  /** @param settlement  the script's arguments of a settlement */
+  #call(batch: Batch, slot: number, settlement: readonly number[] = []): Promise<Buffer> {
+    const { replay, usage, script } = this.#options;
+    const { keys, packed, isMetered, usageNames } = batch;
+    const usageKeys = isMetered && usage ? usage.keysIn(this.#slotKeys.tag(slot)) : [];
+    const isPlain = !replay && settlement.length === 0 && usageKeys.length === 0;
+    const [number = '', keptMs = ''] = settlement.map(String);
+    const more: string[] = isPlain ? [] : [replay ? String(batch.nowMs) : '', number, keptMs];
+    if (usageKeys.length > 0) more.push('1', ...usageNames);
+    const keyCount = String(keys.length + usageKeys.length);
+    return this.#callScript(script, [keyCount, ...keys, ...usageKeys, packed, ...more], slot);
   }
 
   /** @param args  the number of keys, the keys, the arguments */
-  async #callScript(
-    { sha1, text }: Script,
-    args: readonly (string | Buffer)[],
-    slot: number | undefined,
-  ): Promise<Buffer> {
+  async #callScript({ sha1, text }: Script, args: readonly (string | Buffer)[], slot: number): Promise<Buffer> {
     const calledAtMs = this.#options.monotonicMs();
+    const send = (name: string, script: string) =>
+      this.#redis.sendCommand(new StoreCommand(name, [script, ...args], slot));
     let reply: unknown;
     try {
-      reply = await this.#redis.sendCommand(new StoreCommand('EVALSHA', [sha1, ...args], slot));
+      reply = await send('EVALSHA', sha1);
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      reply = await this.#redis.callBuffer('EVAL', text, ...args); // it did not run: safe to retry
+      reply = await send('EVAL', text); // it did not run: safe to retry
     }
     if (!Buffer.isBuffer(reply)) throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
-    this.#checkClock(slot ?? ONE_NODE, readClock(reply), calledAtMs);
+    this.#checkClock(slot, readClock(reply), calledAtMs);
     return reply;
   }
 }
@@ -539,48 +497,35 @@ const isOverwritten = ({ message }: Error): boolean => message.startsWith('WRONG
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');
 
 /** Makes keys on the node of a counter, with the counters' prefix, since the operator may only allow keys with it. */
-interface SlotKeys {
-  readonly slotOf: (key: string) => number;
-  /** A hash tag of the slot; empty for `ONE_NODE` or undefined, if one node has all slots. */
-  tag(slot: number | undefined): string;
-  name(slot: number | undefined, name: string): string;
-}
+type SlotKeys = ReturnType<typeof createSlotKeys>;
 
-function createSlotKeys(prefix: string): SlotKeys {
+function createSlotKeys(prefix: string) {
   const tags = new Map([[ONE_NODE, '']]);
-  const findTag = (slot = ONE_NODE): string => {
+  /** A hash tag of the slot; empty if one node has all slots. */
+  const tagOf = (slot: number): string => {
     let tag = tags.get(slot);
     for (let number = 0; tag === undefined; number++) if (slotOf(`${prefix}{${number}}`) === slot) tag = `{${number}}`;
     tags.set(slot, tag);
     return tag;
   };
-  return { slotOf, tag: findTag, name: (slot, name) => `${prefix}${findTag(slot)}${name}` };
+  return { tag: tagOf, name: (slot: number, name: string): string => `${prefix}${tagOf(slot)}${name}` };
 }
 
-/** Sends the commands that are due in one turn of the event loop with one write per node. */
-class WriteTurn {
-  readonly #redis: RedisConnection;
-  #due: (() => void)[] = [];
-
-  constructor(redis: RedisConnection) {
-    this.#redis = redis;
-  }
-
-  /** Calls the function in the next turn. */
-  add(send: () => void): void {
-    if (this.#due.push(send) === 1) setImmediate(this.#run);
-  }
-
-  readonly #run = (): void => {
-    const due = this.#due;
-    this.#due = [];
-    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
-    const streams = nodes.map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
+/** Returns a function that runs others in the next turn of the event loop, with one write to each node. */
+function createWriteTurn(redis: RedisConnection): (send: () => void) => void {
+  let due: (() => void)[] = [];
+  const sendAll = (): void => {
+    const sends = due;
+    due = [];
+    const streams = masters(redis).map(({ stream }) => stream); // a node's stream may be replaced before its calls are written
     for (const stream of streams) stream?.cork();
     try {
-      for (const send of due) send();
+      for (const send of sends) send();
     } finally {
       for (const stream of streams) stream?.uncork();
     }
+  };
+  return (send) => {
+    if (due.push(send) === 1) setImmediate(sendAll);
   };
 }

@@ -1,17 +1,9 @@
 import type { State } from '../../algorithms/limit.ts';
-import type { Claim } from '../../holds/claim.ts';
-import { algorithmFor, type Limit } from '../../holds/limits.ts';
-import {
-  afterEarlierHits,
-  type Operation,
-  type Replies,
-  type Reply,
-  signedHits,
-  type TriedHits,
-  triedHits,
-} from '../backend.ts';
+import { algorithmFor } from '../../holds/limits.ts';
+import { describeRun, type Operation, type Replies, type Reply, type TriedHits, triedHits } from '../backend.ts';
+import { DOUBLE_BYTES, dataView } from '../packed-state.ts';
+import { stepOne } from '../steps.ts';
 import type { Batch, BatchRequest, Run } from './batch.ts';
-import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 import { outcomes } from './scripts/format.ts';
 
 /** What became of an operation, by its outcome. */
@@ -38,15 +30,8 @@ export function outcomeOf(outcome: number) {
 /** The node's clock in a reply of the script. */
 export const readClock = (reply: Buffer): number => dataView(reply).getFloat64(0, true);
 
-/**
- * Reads the script's reply: for each request one reply per operation, in the order of the requests.
- *
- * @throws RangeError  if the reply is too short for the operations: it is not this script's
- */
-export function decodeBatch(
-  reply: Buffer,
-  { requests, operationCount, runs, trees, groups, nowMs: ownNowMs, foreign }: Batch,
-): readonly Replies[] {
+/** Reads the numbers of a reply one after another; `nextNumbers` reads a list, which follows its length. */
+export function readNumbers(reply: Buffer) {
   const view = dataView(reply);
   let at = 0;
   const next = (): number => {
@@ -61,11 +46,24 @@ export function decodeBatch(
     for (let at = 0; at < count; at++) numbers[at] = next();
     return numbers;
   };
+  return { next, nextNumbers };
+}
+
+/**
+ * Reads the script's reply: for each request one reply per operation, in the order of the requests.
+ *
+ * @throws RangeError  if the reply is too short for the operations: it is not this script's
+ */
+export function decodeBatch(
+  reply: Buffer,
+  { requests, operationCount, runs, trees, groups, nowMs: ownNowMs }: Batch,
+): readonly Replies[] {
+  const { next, nextNumbers } = readNumbers(reply);
   const nowMs = next();
   const replies = new Array<Reply>(operationCount); // by the operations' numbers
-  const decodeSpend = ({ limit, hits, claim }: Run, outcome: number): Reply => {
-    const spent = { hits, accepted: outcomeOf(outcome).accepted, charged: true };
-    return algorithmFor(limit).describe(limit, nextNumbers(), nowMs, spent, claim);
+  const decodeSpend = ({ spend }: Run, outcome: number): Reply => {
+    const spent = { hits: spend.hits, accepted: outcomeOf(outcome).accepted, charged: true };
+    return algorithmFor(spend.limit).describe(spend.limit, nextNumbers(), nowMs, spent, spend);
   };
   const decodeRepeated = (run: Run, numbers: readonly number[]): void => {
     const outcome = next();
@@ -73,33 +71,30 @@ export function decodeBatch(
     for (let at = 0; at < numbers.length; at++)
       replies[numbers[at] as number] = decodeSpend(run, at === 0 ? outcome : next());
   };
-  const repeatSteps = ({ limit, hits, claim }: Run, numbers: readonly number[], before: State): void => {
+  const repeatSteps = ({ spend }: Run, numbers: readonly number[], before: State): void => {
     let state = before.length > 0 ? before : undefined;
     for (const number of numbers) {
-      const next = stepFrom(limit, hits, claim, { state, nowMs });
-      replies[number] = next.reply;
-      state = next.state;
+      const spent = stepOne(spend, state, nowMs);
+      replies[number] = spent.decision;
+      state = spent.state;
     }
   };
   const decode = (outcome: number, operation: Operation, tried: TriedHits | undefined): Reply => {
-    const { limit } = operation;
+    const { limit, kind, shared } = operation;
     const report = nextNumbers();
     const reason = reasons.get(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
     const { accepted, charged } = outcomeOf(outcome);
-    const hits = tried?.cumulative ?? signedHits(operation); // as in the script
-    const how = operation.kind === 'charge' ? 'regardless' : charged;
-    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
-    const decision = foreign?.has(operation)
-      ? foreign.describe(operation, report, ownNowMs, decided)
-      : algorithmFor(limit).describe(limit, report, nowMs, decided, operation);
-    return tried ? afterEarlierHits(decision, tried) : decision;
+    const done = { accepted, charged: kind === 'charge' ? 'regardless' : charged } as const;
+    if (!shared) return describeRun(operation, report, nowMs, done, tried);
+    const { windowStartMs } = shared; // it may have ended since the counter was named
+    const withinMs = Math.min(ownNowMs, windowStartMs + limit.windowMs - 1);
+    return describeRun(operation, [windowStartMs, report[0] ?? 0], withinMs, done, tried);
   };
   for (const run of runs) {
-    const { spends, repeated, repeatedCount } = run;
-    for (let at = 0; at < spends.length; at++)
-      if (repeatedCount === 0 || !repeated[at]) replies[spends[at] as number] = decodeSpend(run, next());
-    if (repeatedCount > 0) for (const numbers of repeated) if (numbers) decodeRepeated(run, numbers);
+    for (const { numbers } of run.counters)
+      if (numbers.length === 1) replies[numbers[0] as number] = decodeSpend(run, next());
+    for (const { numbers } of run.counters) if (numbers.length > 1) decodeRepeated(run, numbers);
   }
   for (const { operations, numbers } of trees)
     for (const [at, operation] of operations.entries())
@@ -131,18 +126,3 @@ function byRequest(requests: readonly BatchRequest[], replies: readonly Reply[],
 
 export const withTime = (reply: Reply, nowMs: number): Reply =>
   reply.code === 'UNAVAILABLE' ? reply : { ...reply, chargedAtMs: nowMs };
-
-/** Repeats a step that Redis has run, from the same state at the same time. Returns the reply and the next state. */
-export function stepFrom(
-  limit: Limit,
-  hits: number,
-  claim: Claim,
-  { state, nowMs }: { readonly state: State | undefined; readonly nowMs: number },
-): { readonly reply: Reply; readonly state: State } {
-  const { step, describe } = algorithmFor(limit);
-  const next = step(limit, state, nowMs, hits, true, claim);
-  const outcome = { hits, accepted: next.accepted, charged: true };
-  return { reply: describe(limit, next.report ?? next.state, nowMs, outcome, claim), state: next.state };
-}
-
-const isTakenBack = ({ kind }: Operation): boolean => kind === 'refund' || kind === 'forget';

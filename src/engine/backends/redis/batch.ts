@@ -1,11 +1,18 @@
-import { type Decision, type Outcome, type Spend, spends } from '../../algorithms/limit.ts';
-import { type Claim, isClaim } from '../../holds/claim.ts';
-import { algorithmFor, algorithmNames, isShared, type Limit, longestMemoryMs } from '../../holds/limits.ts';
+import { type Spend, spends } from '../../algorithms/limit.ts';
+import { isClaim } from '../../holds/claim.ts';
+import {
+  algorithmFor,
+  algorithmNames,
+  fullCapacity,
+  isShared,
+  type Limit,
+  longestMemoryMs,
+} from '../../holds/limits.ts';
 import { marksRefusal, type Operation, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
+import { packNumbers } from '../packed-state.ts';
 import { kinds } from '../requests.ts';
 import { heldAt } from '../usage.ts';
-import { PackedNumbers } from './packed-numbers.ts';
 import {
   heldAt as heldPlaces,
   operationAt,
@@ -17,15 +24,6 @@ import {
   treeAt,
   treeSpendAt,
 } from './scripts/format.ts';
-
-/** Counters in another format, shared with other programs. */
-export interface ForeignCounters {
-  has(operation: Operation): boolean;
-  /** The operation's limit in the script's format. */
-  pack(operation: Operation): readonly number[];
-  /** @param nowMs  this process's clock, which determines the counters' windows */
-  describe(operation: Operation, report: readonly number[], nowMs: number, outcome: Outcome): Decision;
-}
 
 /** The input of one `run` of the backend. */
 export interface BatchRequest {
@@ -49,7 +47,6 @@ export interface Batch {
   readonly groups: readonly Group[];
   /** This process's clock when the requests were packed. */
   readonly nowMs: number;
-  readonly foreign: ForeignCounters | undefined;
   /** Some hits are usage. */
   readonly isMetered: boolean;
   /** What usage is booked under besides keys: on a Cluster, these names may belong to other slots. */
@@ -65,23 +62,11 @@ interface Group {
 }
 
 interface EncodeOptions {
-  readonly resetKeyOf?: ResetKeyOf;
-  readonly foreign?: ForeignCounters | undefined;
+  /** The key of the time when a counter was reset, on the counter's node. */
+  readonly resetKeyOf?: (key: CounterKey) => string;
   /** Hits of metered operations are usage. */
   readonly metersUsage?: boolean;
 }
-
-/** The key of the time when a counter was reset, on the counter's node. */
-type ResetKeyOf = (key: CounterKey) => string;
-
-const stepNumbers = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
-  Limit['algorithm'],
-  number
->; // has every name
-
-/** Buffers, reused for all batches. */
-const packedHead = new PackedNumbers();
-const packedRequests = new PackedNumbers();
 
 /**
  * Packs requests for one script call. Each key and each limit is sent once, so that operations on the same counter see
@@ -90,109 +75,194 @@ const packedRequests = new PackedNumbers();
  *
  * @param nowMs  this process's clock, around which calendar windows are computed
  */
-export function encodeBatch(
-  requests: readonly BatchRequest[],
-  nowMs: number,
-  { resetKeyOf = noReset, foreign, metersUsage = false }: EncodeOptions = {},
-): Batch {
-  const [keys, names] = [new BatchKeys(), new BatchKeys()];
-  const limits: LimitTable = { few: [], places: new Map(), count: 0, numbers: [], nowMs, foreign };
-  const runs = new Runs();
-  const groups: Group[] = [];
-  packedRequests.clear();
-  let isMetered = false;
-  const meters = ({ metered }: Operation): boolean => {
-    const isCounted = metersUsage && metered !== undefined;
-    isMetered ||= isCounted;
-    return isCounted;
-  };
-  const packGroup = (group: Group): void => {
-    const { spend } = group.request;
-    groups.push(group);
-    packedRequests.addRecord(requestAt, { spend: spends.indexOf(spend), count: group.operations.length });
-    for (const operation of group.operations) {
-      const key = keys.intern(operation.key);
-      runs.close(key);
-      const isCounted = meters(operation);
-      packOperation(operation, spend, { key, limit: placeOfLimit(limits, operation), isMetered: isCounted ? 1 : 0 });
-      if (isCounted && operation.kind === 'give_back') packedRequests.addRecord(heldPlaces, heldAt(operation));
-      if (operation.kind === 'refund' || operation.kind === 'forget') {
-        const ms = operation.kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(operation.limit);
-        packedRequests.addRecord(resetAt, { key: keys.intern(resetKeyOf(operation.key)), ms });
-      }
-      if (hasNodes(operation)) packPath(operation, placeOfUsage(operation, key, names));
-    }
-  };
-  const joinRun = (operation: Operation, number: number): boolean => {
-    if (operation.kind !== 'spend' || foreign?.has(operation)) return false;
-    const place = keys.intern(operation.key);
-    if (hasNodes(operation)) {
-      const tree = runs.findTree(place);
-      const usage = tree && meters(operation) ? placeOfUsage(operation, place, names) : 0;
-      tree?.add(operation, number, placeOfLimit(limits, operation), usage);
-      return tree !== undefined;
-    }
-    if (runs.repeat(operation, place, number)) return true;
-    const placed = { limit: placeOfLimit(limits, operation), isMetered: meters(operation) };
-    return runs.join(operation, place, placed, number);
-  };
-  let number = 0;
+export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, options: EncodeOptions = {}): Batch {
+  const encoder = new Encoder(nowMs, options);
+  let operationCount = 0;
   for (const request of requests) {
-    const { operations, spend } = request;
-    if (spend !== 'each') packGroup({ request, operations, first: number });
-    else
-      for (let at = 0; at < operations.length; at++) {
-        const operation = operations[at] as Operation; // in range
-        if (!joinRun(operation, number + at)) packGroup({ request, operations: [operation], first: number + at });
-      }
-    number += operations.length;
+    encoder.add(request, operationCount);
+    operationCount += request.operations.length;
   }
-  packedHead.clear();
-  packedHead.add(limits.count);
-  packedHead.addAll(limits.numbers);
-  runs.pack(packedHead);
-  return {
-    keys: keys.all,
-    packed: packedHead.copyBefore(packedRequests),
-    requests,
-    operationCount: number,
-    runs: runs.all,
-    trees: runs.trees,
-    groups,
-    nowMs,
-    foreign,
-    isMetered,
-    usageNames: names.all,
-  };
+  return encoder.finish(requests, operationCount);
 }
 
-/** What the usage of an operation is booked under. */
-const placeOfUsage = ({ usageKey }: Operation, key: number, names: BatchKeys): number =>
-  usageKey === undefined ? key : -names.intern(usageKey);
+/** Operations are numbered through all requests of the batch. */
+class Encoder {
+  readonly keys = new Names();
+  /** What usage is booked under besides keys. */
+  readonly names = new Names();
+  /** One for each limit, with the number of hits of the limit's first spend. */
+  readonly runs: Run[] = [];
+  /** The same of shared limits, of which a batch has few. */
+  readonly trees: Tree[] = [];
+  readonly groups: Group[] = [];
+  isMetered = false;
+  readonly #nowMs: number;
+  readonly #options: EncodeOptions;
+  /** The places of limits, from 1; those shared with other programs by their numbers. Without those of claims. */
+  readonly #limits = new Map<Limit | string, number>();
+  readonly #limitNumbers: number[] = [];
+  /** The number of limits; one with a claim is listed again for each operation. */
+  #limitCount = 0;
+  readonly #groupNumbers: number[] = [];
+  /** By the limit's place. */
+  readonly #runs: (Run | undefined)[] = [];
+  /** For each key, by its place: its counter in a run, or `CLOSED`. */
+  readonly #spent: (SpentCounter | typeof CLOSED | undefined)[] = [];
 
-const hasNodes = ({ limit }: Operation): boolean => algorithmFor(limit).state.hasNodes === true;
+  constructor(nowMs: number, options: EncodeOptions) {
+    this.#nowMs = nowMs;
+    this.#options = options;
+  }
 
-/** @param usage  what its usage is booked under */
-function packPath({ share }: Operation, usage: number): void {
-  const [first = 0, second = 0, third = 0] = share?.children ?? [];
-  packedRequests.add(usage);
-  packedRequests.addRecord(pathAt, { first, second, third });
+  /** @param first  the number of its first operation */
+  add(request: BatchRequest, first: number): void {
+    const { operations, spend } = request;
+    if (spend !== 'each') return this.#addGroup({ request, operations, first });
+    for (let at = 0; at < operations.length; at++) {
+      const operation = operations[at] as Operation; // in range
+      if (!this.#join(operation, first + at)) this.#addGroup({ request, operations: [operation], first: first + at });
+    }
+  }
+
+  finish(requests: readonly BatchRequest[], operationCount: number): Batch {
+    const numbers = [this.#limitCount, ...this.#limitNumbers, this.runs.length];
+    for (const run of this.runs) packRun(numbers, run);
+    numbers.push(this.trees.length);
+    for (const tree of this.trees) tree.pack(numbers);
+    for (const number of this.#groupNumbers) numbers.push(number);
+    return {
+      keys: this.keys.all,
+      packed: packNumbers(numbers),
+      requests,
+      operationCount,
+      runs: this.runs,
+      trees: this.trees,
+      groups: this.groups,
+      nowMs: this.#nowMs,
+      isMetered: this.isMetered,
+      usageNames: this.names.all,
+    };
+  }
+
+  #addGroup(group: Group): void {
+    const { request, operations } = group;
+    this.groups.push(group);
+    addRecord(this.#groupNumbers, requestAt, { spend: spends.indexOf(request.spend), count: operations.length });
+    for (const operation of operations) this.#addOperation(operation, request.spend);
+  }
+
+  #addOperation(operation: Operation, spend: Spend): void {
+    const { kind, limit, blocks } = operation;
+    const into = this.#groupNumbers;
+    const key = this.keys.placeOf(operation.key);
+    this.#spent[key] = CLOSED;
+    const isMetered = this.#meters(operation);
+    addRecord(into, operationAt, {
+      key,
+      limit: this.#placeOfLimit(operation),
+      hits: signedHits(operation),
+      kind: kinds.indexOf(kind === 'peek' && operation.hits === 0 ? 'spend' : kind),
+      role: roleOf(operation, spend),
+      blocks: Number(blocks),
+      isMetered: Number(isMetered),
+    });
+    if (isMetered && kind === 'give_back') addRecord(into, heldPlaces, heldAt(operation));
+    if (kind === 'refund' || kind === 'forget') {
+      const { resetKeyOf = (name) => `reset|${name}` } = this.#options;
+      const ms = kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(limit);
+      addRecord(into, resetAt, { key: this.keys.placeOf(resetKeyOf(operation.key)), ms });
+    }
+    if (!hasNodes(limit)) return;
+    const [first = 0, second = 0, third = 0] = operation.share?.children ?? [];
+    into.push(this.#placeOfUsage(operation, key));
+    addRecord(into, pathAt, { first, second, third });
+  }
+
+  /** @returns false if the spend can join no run and no tree */
+  #join(operation: Operation, number: number): boolean {
+    if (operation.kind !== 'spend' || operation.shared) return false;
+    const key = this.keys.placeOf(operation.key);
+    return hasNodes(operation.limit) ? this.#joinTree(operation, key, number) : this.#joinRun(operation, key, number);
+  }
+
+  #joinRun(operation: Operation, key: number, number: number): boolean {
+    const known = this.#spent[key];
+    if (known !== undefined) {
+      if (known === CLOSED || !isRepeated(operation, known.run)) return false;
+      known.numbers.push(number);
+      return true;
+    }
+    const limit = this.#placeOfLimit(operation);
+    const isMetered = this.#meters(operation);
+    const run = this.#runs[limit] ?? this.#beginRun(operation, limit, isMetered);
+    if (run.spend.hits !== operation.hits || run.isMetered !== isMetered) return false;
+    const counter = { run, key, numbers: [number] };
+    this.#spent[key] = counter;
+    run.counters.push(counter);
+    return true;
+  }
+
+  #beginRun(spend: Operation, limit: number, isMetered: boolean): Run {
+    const mayRepeat = !isClaim(spend) && algorithmFor(spend.limit).windows?.(spend.limit) !== 'calendar';
+    const run: Run = { spend, limit, isMetered, mayRepeat, counters: [] };
+    this.#runs[limit] = run;
+    this.runs.push(run);
+    return run;
+  }
+
+  #joinTree(operation: Operation, key: number, number: number): boolean {
+    if (this.#spent[key] === CLOSED) return false;
+    let tree = this.trees.find((one) => one.key === key);
+    if (!tree) {
+      tree = new Tree(key);
+      this.trees.push(tree);
+    }
+    const usage = this.#meters(operation) ? this.#placeOfUsage(operation, key) : 0;
+    tree.add(operation, number, this.#placeOfLimit(operation), usage);
+    return true;
+  }
+
+  /** Whether its hits are usage. */
+  #meters({ metered }: Operation): boolean {
+    const isCounted = this.#options.metersUsage === true && metered !== undefined;
+    this.isMetered ||= isCounted;
+    return isCounted;
+  }
+
+  /** What the usage of an operation is booked under. */
+  #placeOfUsage({ usageKey }: Operation, key: number): number {
+    return usageKey === undefined ? key : -this.names.placeOf(usageKey);
+  }
+
+  /** The place of the operation's limit among the limits, to which it is added if necessary. */
+  #placeOfLimit(operation: Operation): number {
+    const { limit, shared } = operation;
+    const isOwn = isClaim(operation) && !isAsRuled(operation);
+    const name = shared ? `${fullCapacity(limit)} ${shared.ttlMs}` : limit;
+    const known = isOwn ? undefined : this.#limits.get(name);
+    if (known !== undefined) return known;
+    this.#limitCount++;
+    if (!isOwn) this.#limits.set(name, this.#limitCount);
+    const args = shared
+      ? [fullCapacity(limit), shared.ttlMs]
+      : algorithmFor(limit).scriptArgs(limit, this.#nowMs, operation);
+    this.#limitNumbers.push(shared ? SHARED_WINDOW : places[limit.algorithm], args.length, ...args);
+    return this.#limitCount;
+  }
 }
 
-function packOperation(
-  operation: Operation,
-  spend: Spend,
-  placed: { readonly key: number; readonly limit: number; readonly isMetered: number },
-): void {
-  const { kind, hits, blocks } = operation;
-  packedRequests.addRecord(operationAt, {
-    ...placed,
-    hits: signedHits(operation),
-    kind: kinds.indexOf(kind === 'peek' && hits === 0 ? 'spend' : kind),
-    role: roleOf(operation, spend),
-    blocks: blocks ? 1 : 0,
-  });
-}
+/** The places of algorithms in the script's table, and that of counters shared with envoyproxy/ratelimit. */
+const places = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
+  Limit['algorithm'],
+  number
+>; // has every name
+const SHARED_WINDOW = algorithmNames.length + 1;
+
+const hasNodes = (limit: Limit): boolean => algorithmFor(limit).state.hasNodes === true;
+
+/** Whether the numbers of the limit are the same for all children of its rule. */
+const isAsRuled = ({ limit, share }: Operation): boolean =>
+  isShared(limit) && share?.threshold === undefined && share?.children.length === limit.path.length;
 
 function roleOf(operation: Operation, spend: Spend): number {
   if (spend === 'each') return operation.commits ? roles.commits : roles.ordinary;
@@ -200,166 +270,83 @@ function roleOf(operation: Operation, spend: Spend): number {
   return marksRefusal(operation) ? roles.marks : roles.ordinary;
 }
 
-/** The keys of a batch, each once. */
-class BatchKeys {
+/** Adds the numbers of a record. @param order  that of its numbers: see scripts/format.ts */
+function addRecord<P extends object>(
+  into: number[],
+  order: P,
+  record: Readonly<Record<Exclude<keyof P, 'size'>, number>>,
+): void {
+  const numbers: Readonly<Record<string, number>> = record;
+  for (const name in order) if (name !== 'size') into.push(numbers[name] as number); // it has each one
+}
+
+/** Texts, each once, and their places. */
+class Names {
   readonly all: string[] = [];
   readonly #places = new Map<string, number>();
   #last: string | undefined;
   #lastPlace = 0;
 
   /** From 1. */
-  intern(key: string): number {
-    if (key === this.#last) return this.#lastPlace; // calls of a turn often share a key
-    this.#last = key;
-    this.#lastPlace = this.#places.get(key) ?? 0;
-    if (this.#lastPlace > 0) return this.#lastPlace;
-    this.#lastPlace = this.all.push(key);
-    this.#places.set(key, this.#lastPlace);
+  placeOf(name: string): number {
+    if (name === this.#last) return this.#lastPlace; // calls of a turn often share a key
+    const known = this.#places.get(name);
+    this.#last = name;
+    this.#lastPlace = known ?? this.all.push(name);
+    if (known === undefined) this.#places.set(name, this.#lastPlace);
     return this.#lastPlace;
   }
 }
 
-/** The limits of a batch. */
-interface LimitTable {
-  /** The first limits, by place; most batches have few, which are faster to compare than to find in a map. */
-  readonly few: Limit[];
-  /** The places of limits, from 1; those of foreign limits by their packed form. Without those of claims. */
-  readonly places: Map<Limit | string, number>;
-  /** The number of limits; one with a claim is listed again for each operation. */
-  count: number;
-  readonly numbers: number[];
-  readonly nowMs: number;
-  readonly foreign: ForeignCounters | undefined;
-}
-
-const FEW_LIMITS = 4;
-
-/** Whether the numbers of the limit are the same for all children of its rule. */
-const isAsRuled = ({ limit, share }: Operation): boolean =>
-  isShared(limit) && share?.threshold === undefined && share?.children.length === limit.path.length;
-
-/** The place of the operation's limit in the table, to which it is added if necessary. */
-function placeOfLimit(table: LimitTable, operation: Operation): number {
-  const { few, places, numbers, nowMs, foreign } = table;
-  const { limit } = operation;
-  if (isClaim(operation) && !isAsRuled(operation)) {
-    packLimit(numbers, operation, nowMs);
-    return ++table.count;
-  }
-  if (!foreign) for (let at = 0; at < few.length; at++) if (few[at] === limit) return at + 1;
-  const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
-  const name = packed?.join(' ') ?? limit;
-  const known = places.get(name);
-  if (known !== undefined) return known;
-  if (packed) numbers.push(...packed);
-  else packLimit(numbers, operation, nowMs);
-  places.set(name, ++table.count);
-  if (table.count <= FEW_LIMITS && few.length === table.count - 1) few.push(limit);
-  return table.count;
-}
-
-const noReset: ResetKeyOf = (key) => `reset|${key}`;
-
-function packLimit(into: number[], operation: Operation, nowMs: number): void {
-  const { limit } = operation;
-  const { scriptArgs } = algorithmFor(limit);
-  const args = scriptArgs(limit, nowMs, operation);
-  const step = stepNumbers[limit.algorithm];
-  into.push(step, args.length, ...args);
-}
-
 /**
  * Independent spends of the same number of hits under one limit. They come before all other operations on their
- * counters. Operations are numbered through all requests of the batch.
+ * counters.
  */
 export interface Run {
-  readonly limit: Limit;
-  readonly hits: number;
-  /** Of all its spends. */
-  readonly claim: Claim;
-  /** For each counter: its place among the keys. */
-  readonly places: readonly number[];
-  /** For each counter: the number of its first spend. */
-  readonly spends: readonly number[];
-  /** For each counter with several spends: the numbers of all of them. */
-  readonly repeated: readonly (readonly number[] | undefined)[];
-  /** The number of counters with several spends. */
-  readonly repeatedCount: number;
-}
-
-/** The limit of a run by its place, and whether its hits are usage. */
-interface RunLimit {
+  /** The first of them; the others differ in their counters. */
+  readonly spend: Operation;
+  /** The place of the limit. */
   readonly limit: number;
+  /** The hits are usage. */
   readonly isMetered: boolean;
-}
-
-class OpenRun implements Run {
-  readonly limit: Limit;
-  readonly hits: number;
-  readonly claim: Claim;
-  /** In the table of limits. */
-  readonly limitPlace: number;
-  /** The hits are counted as usage. */
-  readonly isCounted: boolean;
   /** Whether this process can repeat the steps; the script only knows a few of a calendar's boundaries. */
   readonly mayRepeat: boolean;
-  readonly isMetered: Operation['metered'];
-  readonly places: number[] = [];
-  readonly spends: number[] = [];
-  readonly repeated: (number[] | undefined)[] = [];
-  repeatedCount = 0;
+  readonly counters: SpentCounter[];
+}
 
-  constructor(operation: Operation, { limit: limitPlace, isMetered }: RunLimit) {
-    const { limit, hits } = operation;
-    this.limit = limit;
-    this.hits = hits;
-    this.claim = operation;
-    this.limitPlace = limitPlace;
-    this.isCounted = isMetered;
-    this.isMetered = operation.metered;
-    this.mayRepeat = !isClaim(operation) && algorithmFor(limit).windows?.(limit) !== 'calendar';
-  }
+/** A counter of a run, by the place of its key, and the numbers of its spends. */
+interface SpentCounter {
+  readonly run: Run;
+  readonly key: number;
+  readonly numbers: number[];
+}
 
-  /** @returns the position of the counter in the run */
-  add(keyPlace: number, number: number): number {
-    this.spends.push(number);
-    return this.places.push(keyPlace) - 1;
-  }
+/** The place of a counter that can join no run any more: later spends must keep their order after another operation. */
+const CLOSED = 'closed';
 
-  repeat(at: number, number: number): void {
-    const known = this.repeated[at];
-    if (known) known.push(number);
-    else {
-      this.repeated[at] = [this.spends[at] as number, number];
-      this.repeatedCount++;
-    }
-  }
+/** Whether an operation is the same spend again, on a counter of the run. */
+const isRepeated = (operation: Operation, { spend, mayRepeat }: Run): boolean =>
+  spend.limit === operation.limit &&
+  spend.hits === operation.hits &&
+  spend.metered === operation.metered &&
+  mayRepeat &&
+  !isClaim(operation);
 
-  pack(into: PackedNumbers): void {
-    const { places, repeated } = this;
-    into.addRecord(runAt, {
-      limit: this.limitPlace,
-      hits: this.hits,
-      isMetered: this.isCounted ? 1 : 0,
-      once: places.length - this.repeatedCount,
-      repeated: this.repeatedCount,
-    });
-    if (this.repeatedCount === 0) return into.addAll(places);
-    for (let at = 0; at < places.length; at++) if (!repeated[at]) into.add(places[at] as number);
-    for (const [at, spends] of repeated.entries()) if (spends) into.addAll([places[at] as number, spends.length]);
-  }
+function packRun(into: number[], { spend, limit, isMetered, counters }: Run): void {
+  const repeated = counters.filter(({ numbers }) => numbers.length > 1);
+  addRecord(into, runAt, {
+    ...{ limit, hits: spend.hits, isMetered: Number(isMetered) },
+    ...{ once: counters.length - repeated.length, repeated: repeated.length },
+  });
+  for (const { key, numbers } of counters) if (numbers.length === 1) into.push(key);
+  for (const { key, numbers } of repeated) into.push(key, numbers.length);
 }
 
 /** Spends on one shared limit, in their order. They come before all other operations on it. */
-export interface Tree {
-  readonly operations: readonly Operation[];
-  /** The numbers of the operations. */
-  readonly numbers: readonly number[];
-}
-
-class OpenTree implements Tree {
+export class Tree {
   readonly key: number;
   readonly operations: Operation[] = [];
+  /** The numbers of the operations. */
   readonly numbers: number[] = [];
   /** The places of children, by id, from 1. */
   readonly #places = new Map<number, number>();
@@ -378,10 +365,10 @@ class OpenTree implements Tree {
     this.#spends.push({ limit, hits: operation.hits, usage, ...places });
   }
 
-  pack(into: PackedNumbers): void {
-    into.addRecord(treeAt, { key: this.key, children: this.#places.size, spends: this.operations.length });
-    for (const id of this.#places.keys()) into.add(id);
-    for (const spend of this.#spends) into.addRecord(treeSpendAt, spend);
+  pack(into: number[]): void {
+    addRecord(into, treeAt, { key: this.key, children: this.#places.size, spends: this.operations.length });
+    for (const id of this.#places.keys()) into.push(id);
+    for (const spend of this.#spends) addRecord(into, treeSpendAt, spend);
   }
 
   #place(id: number | undefined): number {
@@ -389,71 +376,5 @@ class OpenTree implements Tree {
     const place = this.#places.get(id) ?? this.#places.size + 1;
     this.#places.set(id, place);
     return place;
-  }
-}
-
-/** The position of a counter that can join no run any more. */
-const CLOSED = -1;
-
-/** The runs of a batch: one for each limit, with the number of hits of the limit's first spend. */
-class Runs {
-  readonly all: OpenRun[] = [];
-  /** The same of shared limits, of which a batch has few. */
-  readonly trees: OpenTree[] = [];
-  /** By the limit's place. */
-  readonly #byLimit: (OpenRun | undefined)[] = [];
-  /** For each key, by its place: the run that it is in. */
-  readonly #runs: (OpenRun | undefined)[] = [];
-  /** For each key: its position in the run, or `CLOSED`. */
-  readonly #positions: (number | undefined)[] = [];
-
-  /** @returns false if the operation differs from the spends of its counter's run */
-  repeat(operation: Operation, keyPlace: number, number: number): boolean {
-    const run = this.#runs[keyPlace];
-    const position = this.#positions[keyPlace];
-    if (!run || position === undefined || position === CLOSED) return false;
-    if (run.limit !== operation.limit || run.hits !== operation.hits || !run.mayRepeat) return false;
-    if (isClaim(operation) || operation.metered !== run.isMetered) return false;
-    run.repeat(position, number);
-    return true;
-  }
-
-  /** @returns false if the batch already uses the counter, or the limit's run has another number of hits */
-  join(operation: Operation, keyPlace: number, placed: RunLimit, number: number): boolean {
-    if (this.#positions[keyPlace] !== undefined) return false;
-    const run = this.#byLimit[placed.limit] ?? this.#begin(operation, placed);
-    if (run.hits !== operation.hits || run.isCounted !== placed.isMetered) return false;
-    this.#runs[keyPlace] = run;
-    this.#positions[keyPlace] = run.add(keyPlace, number);
-    return true;
-  }
-
-  /** @returns undefined if spends must keep their order after another operation */
-  findTree(keyPlace: number): OpenTree | undefined {
-    if (this.#positions[keyPlace] === CLOSED) return undefined;
-    const known = this.trees.find(({ key }) => key === keyPlace);
-    if (known) return known;
-    const tree = new OpenTree(keyPlace);
-    this.trees.push(tree);
-    return tree;
-  }
-
-  /** Another operation uses the counter: later spends must keep their order after it. */
-  close(keyPlace: number): void {
-    this.#positions[keyPlace] = CLOSED;
-  }
-
-  pack(into: PackedNumbers): void {
-    into.add(this.all.length);
-    for (const run of this.all) run.pack(into);
-    into.add(this.trees.length);
-    for (const tree of this.trees) tree.pack(into);
-  }
-
-  #begin(operation: Operation, placed: RunLimit): OpenRun {
-    const run = new OpenRun(operation, placed);
-    this.#byLimit[placed.limit] = run;
-    this.all.push(run);
-    return run;
   }
 }

@@ -1,7 +1,6 @@
 import type { Monotonic } from '../../../base/clock.ts';
 import { type Eventual, Later } from '../../../base/later.ts';
-import type { Spend } from '../../algorithms/limit.ts';
-import type { Operation, Recall, Replies, Unavailable } from '../backend.ts';
+import type { Recall, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
 import { MAX_CALL_WORK, measureWork, StoreWork } from '../store-work.ts';
@@ -27,8 +26,8 @@ const TIMER_MS = 1;
 const PEAK_DECAY = 0.9;
 
 /** Work of a call beyond that of an ordinary one, in whole multiples; only calls with one request have any. */
-function measureExtraWork([only, other]: readonly BatchRequest[]): number {
-  return only && !other ? Math.max(Math.ceil(measureWork(only.operations) / MAX_CALL_WORK) - 1, 0) : 0;
+function measureExtraWork([only, other]: readonly Waiting[]): number {
+  return only && !other ? Math.max(Math.ceil(measureWork(only.request.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
 /**
@@ -41,36 +40,42 @@ const MIN_SILENCE_MS = 60;
 /** Shortest time without a reply that counts as longer than usual. */
 const MIN_PAUSE_MS = 5;
 
-/** Maximum time that a request of a call may wait. */
-const maxTimeoutMs = (requests: readonly Waiting[]): number =>
-  requests.reduce((longestMs, { timeoutMs }) => Math.max(longestMs, timeoutMs), 0);
-
-/** A request that is queued or sent, and its replies. */
-class Waiting extends Later<Replies> implements BatchRequest {
-  readonly operations: readonly Operation[];
-  readonly spend: Spend;
-  readonly receipts: boolean | undefined;
-  /** The end of its wait, unless time in which this process does not run extends it. */
+interface Wait {
+  /** Its end, unless time in which this process does not run extends it. */
   readonly untilMs: number;
   readonly timeoutMs: number;
   /** Maximum wait, however long this process does not run. */
   readonly longestMs: number;
   /** How long this process had not run when the wait began. */
   readonly stoodMs: number;
+}
 
-  constructor(
-    { operations, spend, receipts }: BatchRequest,
-    wait: Pick<Waiting, 'untilMs' | 'timeoutMs' | 'longestMs' | 'stoodMs'>,
-  ) {
+/** A request that is queued or sent, and its replies. */
+class Waiting extends Later<Replies> {
+  readonly request: BatchRequest;
+  readonly wait: Wait;
+
+  constructor(request: BatchRequest, wait: Wait) {
     super();
-    this.operations = operations;
-    this.spend = spend;
-    this.receipts = receipts;
-    this.untilMs = wait.untilMs;
-    this.timeoutMs = wait.timeoutMs;
-    this.longestMs = wait.longestMs;
-    this.stoodMs = wait.stoodMs;
+    this.request = request;
+    this.wait = wait;
   }
+}
+
+/** A call that was sent. */
+interface Call {
+  readonly requests: readonly Waiting[];
+  readonly breaker: Breaker;
+  readonly sentAtMs: number;
+  /** How long this process had not run then. */
+  readonly stoodMs: number;
+  /** How long it may take. */
+  readonly allowedMs: number;
+  readonly extraWork: number;
+  /** It, or a call before it, is costly. */
+  readonly isBehindCostly: boolean;
+  /** Neither answered nor failed. */
+  isPending: boolean;
 }
 
 interface BatcherOptions {
@@ -120,8 +125,8 @@ export class Batcher {
   #peakMs = 0;
   /** Time of the first call since the last reply, or of that reply while calls are in flight; else undefined. */
   #waitsSinceMs: number | undefined;
-  /** The requests of each call in flight, unordered. Not a Set: see `StreamIndex`. */
-  readonly #sent: (readonly Waiting[])[] = [];
+  /** The calls without a reply, unordered. Not a Set: see `StreamIndex`. */
+  readonly #sent: Call[] = [];
   #inFlight = 0;
   /** By how much the calls in flight exceed the work of an ordinary one, in its multiples. */
   #extraWork = 0;
@@ -188,7 +193,7 @@ export class Batcher {
     const refusal = this.#options.breaker().refusal;
     if (refusal === undefined) return false;
     this.#queuedHits = 0;
-    for (const request of this.#queue.splice(0)) this.#giveUp(request, refusal);
+    for (const waiting of this.#queue.splice(0)) this.#giveUp(waiting, this.#options.unavailable(refusal));
     return true;
   }
 
@@ -198,7 +203,7 @@ export class Batcher {
     let count = 0;
     // most states are shorter than the longest, which the work is computed for
     const work = this.#peakMs > LONG_CALL_MS ? new StoreWork() : undefined;
-    for (const request of this.#queue) {
+    for (const { request } of this.#queue) {
       hits += request.operations.length;
       for (const operation of request.operations) {
         chars += operation.key.length;
@@ -208,88 +213,98 @@ export class Batcher {
       count++;
     }
     const taken = this.#queue.splice(0, count);
-    for (const request of taken) this.#queuedHits -= request.operations.length;
+    for (const { request } of taken) this.#queuedHits -= request.operations.length;
     return taken;
   }
 
   /** Answers the requests whose replies have become known since they were queued, and sends the others. */
   #sendUnknown(requests: readonly Waiting[]): void {
     const known: (readonly [Waiting, Replies])[] = [];
-    const unknown = requests.filter((request) => {
-      const replies = this.#options.recall(request.operations);
-      if (replies) known.push([request, replies]);
+    const unknown = requests.filter((waiting) => {
+      const replies = this.#options.recall(waiting.request.operations);
+      if (replies) known.push([waiting, replies]);
       return !replies;
     });
     if (unknown.length > 0) this.#send(unknown);
-    for (const [request, replies] of known) request.resolve(replies); // its caller may run more
+    for (const [waiting, replies] of known) waiting.resolve(replies); // its caller may run more
   }
 
   #send(requests: readonly Waiting[]): void {
-    const { send, isAnswer, lateness } = this.#options;
-    const breaker = this.#options.breaker();
-    this.#inFlight++;
+    const { send, isAnswer, lateness, unavailable } = this.#options;
+    const call = this.#begin(requests);
     lateness.began();
-    this.#sent.push(requests);
-    breaker.began();
-    let isPending = true;
-    const sentAtMs = this.#nowMs();
-    this.#waitsSinceMs ??= sentAtMs;
-    const stoodBeforeMs = lateness.stoodMs;
-    const extraWork = measureExtraWork(requests);
-    this.#extraWork += extraWork;
-    const isBehindCostly = this.#extraWork > 0; // or is costly itself
-    const allowedMs = this.#allowedMs(requests);
-    const end = (): void => {
-      isPending = false;
-      clearTimeout(slow);
-      this.#inFlight--;
-      this.#extraWork -= extraWork;
-      lateness.ended();
-      if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
-    };
-    const succeed = (): void => {
-      if (!isPending) return; // too late
-      notePeak(this.#noteReply(sentAtMs));
-      breaker.succeeded();
-      end();
-    };
-    const notePeak = (ms: number): void => {
-      this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
-    };
-    const fail = (reason: string, isInconclusive = false): void => {
-      if (!isPending) return;
-      if (isInconclusive) breaker.inconclusive();
-      else breaker.failed(reason);
-      end(); // a slow call makes room for the next
-    };
-    const giveUpSlow = (): void => {
-      const nowMs = this.#nowMs();
-      const silentMs = nowMs - sentAtMs - (lateness.stoodAtMs(nowMs) - stoodBeforeMs);
-      if (isPending && allowedMs - silentMs >= TIMER_MS) return giveUpAfter(allowedMs - silentMs);
-      notePeak(allowedMs);
-      // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
-      fail(`no reply within ${allowedMs} ms`, isBehindCostly);
-    };
-    let slow: NodeJS.Timeout | undefined;
-    const giveUpAfter = (ms: number): void => {
-      slow = setTimeout(() => setImmediate(giveUpSlow), ms);
-    };
-    giveUpAfter(allowedMs);
-    send(requests).then(
+    call.breaker.began();
+    send(requests.map(({ request }) => request)).then(
       (answers) => {
-        this.#forget(requests);
-        succeed();
-        for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may run more
+        this.#forget(call);
+        this.#succeed(call);
+        for (const [at, waiting] of requests.entries()) waiting.resolve(answers[at] ?? []); // its caller may run more
       },
       (error: unknown) => {
         const reason = describeError(error);
-        this.#forget(requests);
-        if (isAnswer(error)) succeed();
-        else fail(reason);
+        this.#forget(call);
+        if (isAnswer(error)) this.#succeed(call);
+        else this.#fail(call, reason);
         const isUnknown = !isAnswer(error) && !isUnsent(error);
-        for (const request of requests) this.#giveUp(request, reason, isUnknown);
+        for (const waiting of requests) this.#giveUp(waiting, unavailable(reason), isUnknown);
       },
     );
+  }
+
+  #begin(requests: readonly Waiting[]): Call {
+    const sentAtMs = this.#nowMs();
+    const extraWork = measureExtraWork(requests);
+    this.#extraWork += extraWork;
+    const call: Call = {
+      ...{ requests, sentAtMs, extraWork },
+      breaker: this.#options.breaker(),
+      stoodMs: this.#options.lateness.stoodMs,
+      isBehindCostly: this.#extraWork > 0,
+      allowedMs: this.#allowedMs(requests),
+      isPending: true,
+    };
+    this.#inFlight++;
+    this.#sent.push(call);
+    this.#waitsSinceMs ??= sentAtMs;
+    this.#watch(sentAtMs + call.allowedMs);
+    return call;
+  }
+
+  #succeed(call: Call): void {
+    if (!call.isPending) return; // too late
+    this.#notePeak(this.#noteReply(call.sentAtMs));
+    call.breaker.succeeded();
+    this.#end(call);
+  }
+
+  #fail(call: Call, reason: string, isInconclusive = false): void {
+    if (!call.isPending) return;
+    if (isInconclusive) call.breaker.inconclusive();
+    else call.breaker.failed(reason);
+    this.#end(call); // a slow call makes room for the next
+  }
+
+  #end(call: Call): void {
+    call.isPending = false;
+    this.#inFlight--;
+    this.#extraWork -= call.extraWork;
+    this.#options.lateness.ended();
+    if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
+  }
+
+  /** Fails a call that takes too long while this process runs, or looks again later. */
+  #failIfSlow(call: Call, nowMs: number): void {
+    if (!call.isPending) return;
+    const stoodMs = this.#options.lateness.stoodAtMs(nowMs) - call.stoodMs;
+    const leftMs = call.allowedMs - (nowMs - call.sentAtMs - stoodMs);
+    if (leftMs >= TIMER_MS) return this.#watch(nowMs + leftMs);
+    this.#notePeak(call.allowedMs);
+    // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
+    this.#fail(call, `no reply within ${call.allowedMs} ms`, call.isBehindCostly);
+  }
+
+  #notePeak(ms: number): void {
+    this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
   }
 
   /** Returns how long the call took. */
@@ -303,38 +318,36 @@ export class Batcher {
 
   /** How long a call may take before it counts as failed. */
   #allowedMs(requests: readonly Waiting[]): number {
-    const silenceMs = WAITS_OF_SILENCE * Math.max(maxTimeoutMs(requests), this.#callMs);
+    const longestMs = requests.reduce((mostMs, { wait }) => Math.max(mostMs, wait.timeoutMs), this.#callMs);
+    const silenceMs = WAITS_OF_SILENCE * longestMs;
     return Math.min(this.#options.slowMs, Math.max(silenceMs, MIN_SILENCE_MS)) * (1 + this.#extraWork);
   }
 
-  #forget(requests: readonly Waiting[]): void {
+  #forget(call: Call): void {
     const last = this.#sent.pop();
-    if (last !== undefined && last !== requests) this.#sent[this.#sent.indexOf(requests)] = last;
+    if (last !== undefined && last !== call) this.#sent[this.#sent.indexOf(call)] = last;
   }
 
   /** @param isUnknown  the request was sent, and may have been counted */
-  #giveUp(request: Waiting, reason: string, isUnknown = false): void {
-    this.#fail(request, this.#options.unavailable(reason), isUnknown);
-  }
-
-  #fail(request: Waiting, failure: Unavailable, isUnknown: boolean): void {
+  #giveUp(waiting: Waiting, failure: Unavailable, isUnknown = false): void {
     const reply: Unavailable = isUnknown ? { ...failure, isUnknown } : failure;
-    request.resolve(request.operations.map(() => reply));
+    waiting.resolve(waiting.request.operations.map(() => reply));
   }
 
-  #expireOne(request: Waiting, isSent: boolean): void {
+  #expireOne(waiting: Waiting, isSent: boolean): void {
     const { unavailable, lateness } = this.#options;
+    const { timeoutMs, untilMs, stoodMs: stoodBeforeMs } = waiting.wait;
     const nowMs = this.#nowMs();
-    const reason = `no reply within ${request.timeoutMs} ms`;
-    const waitedMs = nowMs - request.untilMs + request.timeoutMs;
-    const stoodMs = lateness.stoodAtMs(nowMs) - request.stoodMs;
-    if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(request, reason, isSent);
+    const reason = `no reply within ${timeoutMs} ms`;
+    const waitedMs = nowMs - untilMs + timeoutMs;
+    const stoodMs = lateness.stoodAtMs(nowMs) - stoodBeforeMs;
+    if (stoodMs < waitedMs * LATE_SHARE) return this.#giveUp(waiting, unavailable(reason), isSent);
     const late = unavailable(`${reason}: this process was ${Math.round(stoodMs)} ms late`);
-    this.#fail(request, { ...late, isOverload: true }, isSent);
+    this.#giveUp(waiting, { ...late, isOverload: true }, isSent);
   }
 
   /** The end of a wait, extended by the time in which this process has not run. */
-  #extendedUntilMs({ untilMs, timeoutMs, longestMs, stoodMs }: Waiting, nowMs: number): number {
+  #extendedUntilMs({ untilMs, timeoutMs, longestMs, stoodMs }: Wait, nowMs: number): number {
     const extraMs = Math.min(this.#options.lateness.stoodAtMs(nowMs) - stoodMs, longestMs - timeoutMs);
     return untilMs + Math.max(Math.ceil(extraMs), 0);
   }
@@ -351,24 +364,26 @@ export class Batcher {
     const nowMs = this.#nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
     let expired: Waiting[] = [];
-    const isInTime = (request: Waiting): boolean => {
-      if (request.isSettled) return false;
-      const untilMs = request.untilMs <= nowMs ? this.#extendedUntilMs(request, nowMs) : request.untilMs;
+    const isInTime = (waiting: Waiting): boolean => {
+      if (waiting.isSettled) return false;
+      const { wait } = waiting;
+      const untilMs = wait.untilMs <= nowMs ? this.#extendedUntilMs(wait, nowMs) : wait.untilMs;
       if (untilMs <= nowMs) {
-        expired.push(request);
+        expired.push(waiting);
         return false;
       }
       nextMs = Math.min(nextMs, untilMs);
       return true;
     };
-    for (const requests of this.#sent) requests.forEach(isInTime);
+    for (const { requests } of this.#sent) requests.forEach(isInTime);
     const sent = expired;
     expired = [];
     this.#queue = this.#queue.filter(isInTime);
-    this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
+    this.#queuedHits = this.#queue.reduce((sum, { request }) => sum + request.operations.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;
     this.#watch(nextMs);
-    for (const request of sent) this.#expireOne(request, true); // its caller may run more
-    for (const request of expired) this.#expireOne(request, false);
+    for (const waiting of sent) this.#expireOne(waiting, true); // its caller may run more
+    for (const waiting of expired) this.#expireOne(waiting, false);
+    for (const call of this.#sent.slice()) this.#failIfSlow(call, nowMs);
   }
 }

@@ -55,8 +55,21 @@ export function connect(options: RedisConnectOptions): RedisConnection {
   });
   hurryReconnects(redis, options.connectTimeoutMs);
   forEachClient(redis, endWhenSilent);
+  forEachClient(redis, readAtOnce);
   return redis;
 }
+
+/**
+ * Adds a listener for replies by `on`. ioredis adds its own by `prependListener`, which Node does not notice: it would
+ * buffer each reply, and pass it on a tick later.
+ */
+function readAtOnce(redis: Redis): void {
+  redis.on('connect', () => redis.stream.on('data', () => {}));
+}
+
+/** The connections to all servers that have counters. */
+export const masters = (redis: RedisConnection): readonly Redis[] =>
+  redis instanceof Cluster ? redis.nodes('master') : [redis];
 
 /** The handshake of ioredis, and none: some proxies close the connection on the first command that they do not know. */
 const HANDSHAKE = { protocol: 3, connectionName: 'weir', disableClientInfo: false } as const;
@@ -112,24 +125,23 @@ function forEachClient(connection: RedisConnection, use: (client: Redis) => void
  * After the first connection, attempts that take much longer than earlier ones are aborted and retried. On a Cluster
  * the first connection to any node counts: a lost node gets a new client for each attempt.
  */
-export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
+function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
-  const hurry = ({ options }: Redis): void => {
-    if (slowestMs === undefined) return;
-    options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
-  };
-  const watch = (redis: Redis): void => {
+  forEachClient(connection, (redis) => {
     let startedMs = performance.now();
-    hurry(redis);
+    const hurry = (): void => {
+      if (slowestMs === undefined) return;
+      redis.options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
+    };
+    hurry();
     redis.on('connecting', () => {
       startedMs = performance.now();
     });
     redis.on('connect', () => {
       slowestMs = Math.max(slowestMs ?? 0, performance.now() - startedMs);
-      hurry(redis);
+      hurry();
     });
-  };
-  forEachClient(connection, watch);
+  });
 }
 
 /** Up to a tenth more, so that a fleet does not connect simultaneously. */
@@ -156,7 +168,8 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
         ...own,
         sentinelRetryStrategy: retryStrategy,
       });
-      mendSentinelClient(redis);
+      mendListeners(redis);
+      outliveFailovers(redis);
       return redis;
     }
     case 'cluster': {
@@ -195,16 +208,6 @@ function withDatabase(redis: Redis): Redis {
  * (TRYAGAIN: a part of its counters has moved) fails within a few milliseconds, before its caller times out.
  */
 const MAX_REDIRECTIONS = 4;
-
-/**
- * Works around three defects of ioredis behind sentinels: it writes errors of sentinels to stderr, it disconnects from
- * a master that it has just found, and it never reconnects after a failover that is announced during a connection
- * attempt.
- */
-export function mendSentinelClient(redis: Redis): void {
-  mendListeners(redis);
-  outliveFailovers(redis);
-}
 
 /**
  * ioredis listens to every sentinel for failovers, and disconnects at each. A sentinel that is down needs no line on

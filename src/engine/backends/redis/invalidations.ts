@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { Cluster, type Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Monotonic } from '../../../base/clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { hurryReconnects, isQuiet, mendSentinelClient, type RedisConnection } from './connect.ts';
+import { isQuiet, masters, type RedisConnection } from './connect.ts';
+import { isReply } from './reason.ts';
 
 /** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
@@ -41,42 +42,38 @@ interface Message {
  */
 export class RedisInvalidations implements Invalidations {
   readonly #redis: RedisConnection;
+  readonly #listener: InvalidationListener;
   readonly #monotonicMs: Monotonic;
   readonly #instance = randomUUID();
   readonly #channel: string;
   readonly #beatChannel: string;
-  readonly #subscriber: MessageSubscriber;
   readonly #beat: NodeJS.Timeout;
   #beatAtMs = Number.NEGATIVE_INFINITY;
-  #isSubscribing = false;
-  #askedAtMs = 0;
+  /** The connection for the subscription. */
+  #subscriber: Redis | undefined;
+  /** When it last subscribed, or began to; undefined if it has not, or was refused. */
+  #subscribedAtMs: number | undefined;
   #isSubscribed = false;
-  #subscribedAtMs = 0;
   #queued = nothingQueued();
   #isFlushScheduled = false;
+  #isClosed = false;
 
   constructor(redis: RedisConnection, { prefix, listener, monotonicMs }: Options) {
     this.#redis = redis;
+    this.#listener = listener;
     this.#monotonicMs = monotonicMs;
     this.#channel = `${prefix}weir|changes`;
     this.#beatChannel = `${this.#channel}|${this.#instance}`;
-    this.#subscriber = openSubscriber(redis, {
-      onReady: () => this.#subscribe(),
-      onClose: () => {
-        this.#isSubscribed = false;
-        this.#beatAtMs = Number.NEGATIVE_INFINITY; // what is published until the next beat is missed
-      },
-      onMessage: (to, text) => {
-        if (to === this.#beatChannel) this.#noteBeat(listener);
-        else receive(text, this.#instance, listener);
-      },
-    });
+    redis.on('ready', () => this.#connect());
+    redis.on('close', () => this.#drop()); // the next one may be to another server
     this.#beat = setInterval(() => {
-      if (this.#isSubscribed) this.#renew();
+      if (this.#isDead()) this.#drop();
+      this.#connect();
       this.#subscribe();
       if (this.#isSubscribed) this.#sendBeat();
       this.#flush();
     }, BEAT_MS).unref();
+    this.#connect();
   }
 
   publish(what: 'changed' | 'forgotten', key: CounterKey): void {
@@ -94,9 +91,10 @@ export class RedisInvalidations implements Invalidations {
   }
 
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#beat);
     this.#flush();
-    this.#subscriber.close();
+    this.#drop();
   }
 
   #sendBeat(): void {
@@ -119,7 +117,7 @@ export class RedisInvalidations implements Invalidations {
 
   #send(message: Omit<Message, 'from'>): void {
     this.#redis.publish(this.#channel, JSON.stringify({ from: this.#instance, ...message })).catch((error: Error) => {
-      if (error.name === 'ReplyError') return; // not permitted: other instances receive no beats either
+      if (isReply(error)) return; // not permitted: other instances receive no beats either
       for (const key of message.changed ?? []) this.#queued.changed.add(key);
       for (const key of message.forgotten ?? []) this.#queued.forgotten.add(key);
       if (message.missed) this.#queued.missed = true;
@@ -134,38 +132,95 @@ export class RedisInvalidations implements Invalidations {
     this.#queued.missed = true;
   }
 
-  #subscribe(): void {
-    if (this.#isSubscribing && this.#monotonicMs() - this.#askedAtMs >= RENEW_MS) this.#subscriber.renew();
-    if (this.#isSubscribing || this.#isSubscribed || !this.#subscriber.isReady()) return;
-    this.#isSubscribing = true;
-    this.#askedAtMs = this.#monotonicMs();
-    this.#subscriber
-      .subscribe(this.#channel, this.#beatChannel)
-      .then(
-        () => {
-          this.#isSubscribed = true;
-          this.#subscribedAtMs = this.#monotonicMs();
-          this.#sendBeat();
-        },
-        () => {}, // retried with the next beat
-      )
-      .finally(() => {
-        this.#isSubscribing = false;
-      });
+  /**
+   * Opens a connection to the server, or to any master of a Cluster: every node receives all messages. ioredis's own
+   * subscriber of a Cluster waits for a reply to INFO, which may be renamed or forbidden.
+   */
+  #connect(): void {
+    if (this.#subscriber || this.#isClosed || !this.#canPublish()) return;
+    const nodes = masters(this.#redis).filter(isReady);
+    const node = nodes[Math.floor(Math.random() * nodes.length)];
+    if (!node) return;
+    const subscriber = node.duplicate(subscriberOptions);
+    this.#subscriber = subscriber;
+    const ifCurrent =
+      <A extends readonly unknown[]>(then: (...args: A) => void) =>
+      (...args: A): void => {
+        if (this.#subscriber === subscriber) then(...args);
+      };
+    subscriber.on('error', () => {}); // the other connection reports the same errors
+    subscriber.on(
+      'ready',
+      ifCurrent(() => this.#subscribe()),
+    );
+    subscriber.on(
+      'end',
+      ifCurrent(() => this.#drop()),
+    );
+    subscriber.on(
+      'message',
+      ifCurrent((channel: string, text: string) => this.#receive(channel, text)),
+    );
   }
 
-  #noteBeat(listener: InvalidationListener): void {
+  /** Closes the connection, which may be dead; the next beat opens another one. */
+  #drop(): void {
+    const subscriber = this.#subscriber;
+    this.#subscriber = undefined;
+    this.#subscribedAtMs = undefined;
+    this.#isSubscribed = false;
+    this.#beatAtMs = Number.NEGATIVE_INFINITY; // what is published until the next beat is missed
+    subscriber?.disconnect();
+  }
+
+  #subscribe(): void {
+    const subscriber = this.#subscriber;
+    if (!subscriber || !isReady(subscriber) || this.#subscribedAtMs !== undefined) return;
+    this.#subscribedAtMs = this.#monotonicMs();
+    subscriber.subscribe(this.#channel, this.#beatChannel).then(
+      () => {
+        if (this.#subscriber !== subscriber) return;
+        this.#isSubscribed = true;
+        this.#subscribedAtMs = this.#monotonicMs();
+        this.#sendBeat();
+      },
+      () => {
+        if (this.#subscriber === subscriber) this.#subscribedAtMs = undefined; // retried with the next beat
+      },
+    );
+  }
+
+  /** Whether a subscription has received no beat for long. */
+  #isDead(): boolean {
+    if (this.#subscribedAtMs === undefined || this.isLive()) return false;
+    return this.#monotonicMs() - this.#subscribedAtMs >= RENEW_MS;
+  }
+
+  #receive(channel: string, text: string): void {
+    if (channel !== this.#beatChannel) return receive(text, this.#instance, this.#listener);
     const wasLive = this.isLive();
     this.#beatAtMs = this.#monotonicMs();
-    if (!wasLive) listener.missed();
-  }
-
-  #renew(): void {
-    if (this.isLive() || this.#monotonicMs() - this.#subscribedAtMs < RENEW_MS) return;
-    this.#isSubscribed = false;
-    this.#subscriber.renew();
+    if (!wasLive) this.#listener.missed();
   }
 }
+
+const isReady = ({ status }: Redis): boolean => status === 'ready';
+
+/** How long closing a connection may take, since it may be dead. */
+const DISCONNECT_MS = 100;
+
+/** Options of the connection for the subscription, which is replaced when it is lost. */
+const subscriberOptions = {
+  connectionName: 'weir-changes',
+  socketTimeout: undefined,
+  disconnectTimeout: DISCONNECT_MS,
+  enableOfflineQueue: false,
+  lazyConnect: false,
+  autoResubscribe: false, // ioredis does not handle a refusal, which would end the process
+  failoverDetector: false,
+  retryStrategy: () => null,
+  sentinelRetryStrategy: () => null,
+};
 
 const nothingQueued = () => ({ changed: new Set<string>(), forgotten: new Set<string>(), missed: false });
 
@@ -195,115 +250,4 @@ function slices(keys: readonly string[]): readonly (readonly string[])[] {
   return Array.from({ length: Math.ceil(keys.length / MAX_KEYS) }, (_, at) =>
     keys.slice(at * MAX_KEYS, (at + 1) * MAX_KEYS),
   );
-}
-
-/** A connection that receives messages and is reopened whenever it is lost. */
-interface MessageSubscriber {
-  isReady(): boolean;
-  /** Rejects if the user may not use a channel, and if the connection is lost. */
-  subscribe(...channels: readonly string[]): Promise<unknown>;
-  /** Reopens the connection, which may be dead; on a Cluster, possibly to another node. */
-  renew(): void;
-  close(): void;
-}
-
-interface MessageEvents {
-  onReady(): void;
-  onClose(): void;
-  onMessage(channel: string, text: string): void;
-}
-
-/** How long closing a connection may take, since it may be dead. */
-const DISCONNECT_MS = 100;
-/** The wait before the next attempt to connect to a node of a Cluster. */
-const RETRY_MS = 250;
-
-const ownOptions = {
-  connectionName: 'weir-changes',
-  socketTimeout: undefined,
-  disconnectTimeout: DISCONNECT_MS,
-  autoResubscribe: false, // its user resubscribes; ioredis does not handle a refusal, which would end the process
-};
-
-/** Opens a connection like this one. Its errors are not reported: this one has the same ones. */
-function openSubscriber(redis: RedisConnection, events: MessageEvents): MessageSubscriber {
-  if (redis instanceof Cluster) return new NodeSubscriber(redis, events);
-  const copy = redis.duplicate(ownOptions);
-  if (copy.options.sentinels) mendSentinelClient(copy);
-  hurryReconnects(copy, redis.options.connectTimeout ?? Number.POSITIVE_INFINITY);
-  listen(copy, events);
-  return {
-    isReady: () => copy.status === 'ready',
-    subscribe: (...channels) => copy.subscribe(...channels),
-    renew: () => copy.disconnect(true),
-    close: () => copy.disconnect(),
-  };
-}
-
-function listen(copy: Redis, { onReady, onClose, onMessage }: MessageEvents): void {
-  copy.on('error', () => {});
-  copy.on('ready', onReady);
-  copy.on('close', onClose);
-  copy.on('message', onMessage);
-}
-
-/**
- * A connection to any master of a Cluster: every node receives all messages. ioredis's own subscriber waits for a reply
- * to INFO, which may be renamed or forbidden.
- */
-class NodeSubscriber implements MessageSubscriber {
-  readonly #cluster: Cluster;
-  readonly #events: MessageEvents;
-  readonly #timer: NodeJS.Timeout;
-  #copy: Redis | undefined;
-
-  constructor(cluster: Cluster, events: MessageEvents) {
-    this.#cluster = cluster;
-    this.#events = events;
-    cluster.once('ready', () => this.#open());
-    this.#timer = setInterval(() => this.#open(), RETRY_MS).unref();
-    this.#open();
-  }
-
-  isReady(): boolean {
-    return this.#copy?.status === 'ready';
-  }
-
-  subscribe(...channels: readonly string[]): Promise<unknown> {
-    return this.#copy?.subscribe(...channels) ?? Promise.reject(new Error('not connected'));
-  }
-
-  renew(): void {
-    const copy = this.#copy;
-    this.#copy = undefined;
-    copy?.disconnect();
-    this.#open();
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-    this.#copy?.disconnect();
-  }
-
-  #open(): void {
-    if (this.#copy && this.#copy.status !== 'end') return;
-    const nodes = this.#cluster.nodes('master').filter(({ status }) => status === 'ready');
-    const node = nodes[Math.floor(Math.random() * nodes.length)];
-    if (!node) return;
-    const copy = node.duplicate({
-      ...ownOptions,
-      enableOfflineQueue: false,
-      lazyConnect: false,
-      retryStrategy: () => null,
-    });
-    this.#copy = copy;
-    const isCurrent = (): boolean => this.#copy === copy;
-    listen(copy, {
-      onReady: () => isCurrent() && this.#events.onReady(),
-      onClose: () => isCurrent() && this.#events.onClose(),
-      onMessage: (channel, text) => {
-        if (isCurrent()) this.#events.onMessage(channel, text);
-      },
-    });
-  }
 }

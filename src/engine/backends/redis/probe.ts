@@ -3,8 +3,8 @@ import { Redis } from 'ioredis';
 import { epochWindow } from '../../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKey, CounterKeys } from '../key.ts';
-import type { RedisConnection } from './connect.ts';
-import { findProxy } from './find-proxy.ts';
+import { Pipeline } from './commands.ts';
+import { isQuiet, type RedisConnection } from './connect.ts';
 import { describeError } from './reason.ts';
 
 export interface ProbeOptions {
@@ -18,12 +18,12 @@ export interface ProbeOptions {
   /** The script runs again after a failure. */
   readonly onUsable: () => void;
   /**
-   * Counts fixed windows alone, for this reason, or everything.
+   * Tests whether fixed windows can be counted without a script.
    *
    * @param key  of a scratch counter
    * @throws  Redis's reason why that is impossible
    */
-  readonly limit: (reason: string | undefined, key: CounterKey) => Promise<void>;
+  readonly testPlain: (key: CounterKey) => Promise<void>;
   /** Called with each new reason. */
   readonly onLimited: (reason: string) => void;
 }
@@ -45,11 +45,8 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * be reached but forbids the script, is still loading, or refuses writes (`OOM`, `READONLY`, `NOREPLICAS`, `MISCONF`)
  * is not ready. A probe that only reads would miss the latter.
  */
-export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, limit: limitTo }: ProbeOptions) {
-  const charges = Array.from({ length: redis.isCluster ? CLUSTER_KEYS : 1 }, (_, at): RequestOperation => {
-    const key = keys(limit, String(at), []);
-    return { kind: 'charge', key, limit, hits: 1, blocks: false };
-  });
+export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, testPlain }: ProbeOptions) {
+  const charges = listCharges(keys, redis.isCluster ? CLUSTER_KEYS : 1);
   let problem: string | undefined = NOT_YET;
   let isProbing = false;
   /** Since the probe began, a call was refused, or the connection was replaced. */
@@ -57,17 +54,19 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
   let limitation: string | undefined;
+  let lacked: string | undefined;
 
   /** @returns  why not even fixed windows can be counted */
-  const limitCounts = async (reason: string | undefined): Promise<string | undefined> => {
+  const limitCounts = async (reason: string | undefined): Promise<readonly string[]> => {
     try {
-      await limitTo(reason, keys(limit, randomUUID(), []));
+      if (reason !== undefined) await testPlain(keys(limit, randomUUID(), []));
     } catch (error) {
-      return describeError(error);
+      return [describeError(error)];
     }
     if (reason !== undefined && reason !== limitation) onLimited(reason);
     limitation = reason;
-    return undefined;
+    lacked = undefined;
+    return [];
   };
   /** Why the server cannot count; nothing if it can, at least fixed windows. */
   const test = async (): Promise<readonly string[]> => {
@@ -76,9 +75,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = proxy ?? reasons.map(withoutPrefixes).find(isOfScripts);
     const isSame = reason === undefined && (limitation === undefined || reasons.length > 0);
-    if (redis.isCluster || isSame) return reasons;
-    const failure = await limitCounts(reason);
-    return failure === undefined ? [] : [failure];
+    return redis.isCluster || isSame ? reasons : limitCounts(reason);
   };
 
   const run = async (): Promise<void> => {
@@ -102,14 +99,62 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   redis.on('ready', () => void run());
   return {
     /** Why Redis cannot count; undefined if it can. */
-    problem: () => problem,
+    problem: () => problem ?? lacked,
+    /** Why only fixed windows are counted; undefined if everything is. */
+    limitation: () => limitation,
+    /** Whether a probe has told what Redis can count. */
+    hasEnded: () => problem !== NOT_YET,
     /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
+    /** Notes what could not be counted for that reason; it may be by now. */
+    lacks(what: string): void {
+      lacked = what;
+      runSoon();
+    },
     close(): void {
       isClosed = true;
       clearTimeout(retry);
     },
   };
+}
+
+const listCharges = (keys: CounterKeys, length: number): readonly RequestOperation[] =>
+  Array.from({ length }, (_, at) => {
+    const key = keys(limit, String(at), []);
+    return { kind: 'charge', key, limit, hits: 1, blocks: false };
+  });
+
+/** Enough that a proxy with two servers has all of them on one in one of 32,768 cases. */
+const PROXY_KEYS = 16;
+/** How long they are kept if this process ends before it has deleted them. */
+const KEPT_MS = 10_000;
+const ARE_TOGETHER = "for _, key in ipairs(KEYS) do if not redis.call('GET', key) then return 0 end end return 1";
+
+/**
+ * Finds out why scripts must not be used on a connection that accepts them. A proxy sends a script to the server of its
+ * first key, where the other keys are missing.
+ *
+ * @param nameKey  makes a key that the user may use
+ */
+async function findProxy(redis: Redis, nameKey: (name: string) => string): Promise<string | undefined> {
+  if (isQuiet(redis))
+    return 'a proxy closes connections on commands that it does not know, and may divide keys among servers';
+  const hello = JSON.stringify(await redis.call('HELLO').catch(() => ''));
+  if (hello.includes('envoy-redis-proxy')) return 'Envoy’s redis_proxy divides keys among servers';
+  const instance = randomUUID();
+  const keys = Array.from({ length: PROXY_KEYS }, (_, at) => nameKey(`${instance}-${at}`));
+  const written = await onEach(redis, keys, 'SET', '1', 'PX', String(KEPT_MS));
+  if (!written.every((reply) => String(reply) === 'OK')) return undefined; // nothing is known
+  const found = await redis.eval(ARE_TOGETHER, PROXY_KEYS, ...keys).catch(() => undefined);
+  await onEach(redis, keys, 'DEL');
+  return found === 0 ? 'a proxy divides keys among servers' : undefined;
+}
+
+/** The replies to a command on each key; none if the connection was lost. */
+function onEach(redis: Redis, keys: readonly string[], name: string, ...args: readonly string[]) {
+  const commands = new Pipeline();
+  for (const key of keys) commands.add(name, key, ...args);
+  return commands.send(redis).catch((): readonly unknown[] => []);
 }
 
 const NOT_YET = 'the script has not run yet';
@@ -122,7 +167,7 @@ const isOfServer = (reason: string): boolean =>
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis refused the script, and not every change. */
-const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
+export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);

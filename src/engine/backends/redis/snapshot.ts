@@ -4,7 +4,7 @@ import type { Operation } from '../backend.ts';
 import type { Snapshot } from '../fork.ts';
 import { type CounterKey, childKey } from '../key.ts';
 import { unpackState } from '../packed-state.ts';
-import type { Pipeline } from './pipeline.ts';
+import type { Pipeline } from './commands.ts';
 
 /** A counter to be copied. */
 export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Cluster } from 'ioredis';
 import { monotonicMs } from '../../../base/clock.ts';
 import type { CounterKey } from '../key.ts';
+import { DOUBLE_BYTES } from '../packed-state.ts';
 import {
   ABANDONED_MS,
   PAGE_ENTRIES,
@@ -10,8 +11,8 @@ import {
   type UsagePage,
   type UsageSource,
 } from '../usage.ts';
+import { readNumbers } from './batch-reply.ts';
 import type { RedisConnection } from './connect.ts';
-import { DOUBLE_BYTES, dataView } from './packed-numbers.ts';
 import { answered } from './reason.ts';
 import { RedisRecords } from './records.ts';
 import { usageScript } from './script.ts';
@@ -154,15 +155,15 @@ function readLogged(entry: Buffer): readonly UsageEntry[] | undefined {
 }
 
 function readEntries(entry: Buffer): readonly UsageEntry[] {
-  const view = dataView(entry);
-  const numberAt = (at: number): number => view.getFloat64(at * DOUBLE_BYTES, true);
-  const [hour, count] = [numberAt(0), numberAt(1)];
+  const { next } = readNumbers(entry);
+  const [hour, count] = [next(), next()];
   let from = (2 + 2 * count) * DOUBLE_BYTES;
   if (!(count >= 0 && from <= entry.length)) throw new RangeError('expected a log of usage');
-  return Array.from({ length: count }, (_, at): UsageEntry => {
-    const to = from + numberAt(3 + 2 * at);
+  return Array.from({ length: count }, (): UsageEntry => {
+    const hits = next();
+    const to = from + next();
     const key = entry.toString('utf8', from, to) as CounterKey; // as the script stores it
     from = to;
-    return { hour, key, hits: numberAt(2 + 2 * at) };
+    return { hour, key, hits };
   });
 }

@@ -3,14 +3,15 @@ import { isClaim } from '../../holds/claim.ts';
 import { algorithmFor, type Limit } from '../../holds/limits.ts';
 import type { Operation } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import type { CountedWindow } from './batch-windows.ts';
-import { Pipeline } from './pipeline.ts';
+import { Pipeline } from './commands.ts';
 
 /** Sends commands to the node of a slot. */
 type SendCommands = (commands: Pipeline, slot: number) => Promise<readonly unknown[]>;
 
 /** What is to be done with one counter. */
-interface Change extends Pick<CountedWindow, 'key' | 'limit'> {
+export interface Change {
+  readonly key: CounterKey;
+  readonly limit: Limit;
   /** Added to the count; negative if they are given back. */
   readonly hits: number;
   /** The counter is only read, or reset, without hits. */
@@ -27,8 +28,8 @@ interface Placed {
   readonly endMs?: number | undefined;
 }
 
-/** The replies of a call, with those to one change. */
-interface Answered extends Placed {
+/** A call that was answered. */
+interface Answered {
   readonly replies: readonly unknown[];
   /** The clock of Redis during the call. */
   readonly nowMs: number;
@@ -37,7 +38,7 @@ interface Answered extends Placed {
 }
 
 /** What became of changes. */
-interface Counted {
+export interface Counted {
   readonly nowMs: number;
   /** For each change the window's state before it, or why Redis refused it. */
   readonly befores: readonly (State | Error)[];
@@ -96,10 +97,8 @@ export class WindowCounts {
     const nowMs = isExact
       ? readTime(replies[0])
       : (places.map((at) => shownTime(at, replies)).find(Boolean) ?? estimatedMs);
-    const befores = windows.map((window, place) => {
-      const { at, isAlone, endMs } = places[place] as Placed; // one for each window; spreading it takes 5 µs
-      return this.#readChange(window, { at, isAlone, endMs, replies, nowMs, isExact, slot });
-    });
+    const answered = { replies, nowMs, isExact, slot };
+    const befores = windows.map((window, at) => this.#readChange(window, places[at] as Placed, answered)); // one for each
     return { nowMs, befores };
   }
 
@@ -143,9 +142,9 @@ export class WindowCounts {
   }
 
   /** The state before the change, or why it was not made. */
-  #readChange(change: Change, answered: Answered): State | Error {
+  #readChange(change: Change, placed: Placed, answered: Answered): State | Error {
     const { key, limit, hits } = change;
-    const count = readCount(answered.replies[answered.at]);
+    const count = readCount(answered.replies[placed.at]);
     if (count instanceof Error) {
       this.#ends.delete(key);
       return count;
@@ -153,9 +152,9 @@ export class WindowCounts {
     const kept = Math.min(Math.max(count, 0), MAX_COUNT); // more was given back than taken, or the largest count is exceeded
     if (kept !== count) this.#mendCount(key, limit, ['INCRBY', key, String(kept - count)], answered.slot);
     const before = Math.max(count - hits, 0);
-    const endMs = answered.isAlone
+    const endMs = placed.isAlone
       ? this.#endOfKnown(key, limit, before, answered)
-      : this.#endOfSeen(change, before, answered);
+      : this.#endOfSeen(change, placed, before, answered);
     return [algorithmFor(limit).startBefore?.(limit, endMs) ?? 0, before];
   }
 
@@ -170,8 +169,9 @@ export class WindowCounts {
   }
 
   /** The same if PTTL followed. */
-  #endOfSeen({ key, limit, instead }: Change, before: number, answered: Answered): number {
-    const { replies, at, nowMs, slot, isExact, endMs: sentMs } = answered;
+  #endOfSeen({ key, limit, instead }: Change, placed: Placed, before: number, answered: Answered): number {
+    const { at, endMs: sentMs } = placed;
+    const { replies, nowMs, slot, isExact } = answered;
     const pttl = replies[at + 1];
     const leftMs = typeof pttl === 'number' ? pttl : NO_EXPIRY;
     // an estimate may be past the end of the window

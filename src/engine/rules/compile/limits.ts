@@ -22,6 +22,7 @@ import {
   findNamedRow,
   isRateLimit,
   isReservation,
+  isShared,
   type Limit,
   type NamedAlgorithm,
   nominalCapacity,
@@ -34,7 +35,6 @@ import { dividing, type Field, format, referenceKeys } from '../read/format.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
 import { calendarUnits, createCalendar, isTimeZone } from '../time/calendar.ts';
-import { readShare } from './share.ts';
 
 type LimitBlock = Block<'rate_limit'>;
 type Key = keyof LimitBlock['values'];
@@ -101,8 +101,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   let read = policy && readNumbers(algorithm, numbers, source);
   for (const readKey of Object.values(limitReaders)) read &&= readKey(block, { limit: read, hasId, split }, problems);
   const counted = policy && read && countedBy(read, policy);
-  const shared = counted && readShare(block, { whole: counted, hasId }, problems);
-  const limit = shared && readReserve(block, { inner: shared, hasId }, problems);
+  const limit = counted && readReserve(block, { inner: counted, hasId }, problems);
+  if (values.share && limit && !isShared(limit)) report('share', NO_SHARES);
   const most = Math.max(numbers.requestsPerUnit, soft);
   if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
     report(
@@ -118,6 +118,9 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const replicas = each === undefined ? undefined : { each, count: all / each };
   return { limit, label: { name, ...ofWindow, ...(replicas && { replicas }) }, policy };
 }
+
+/** Why a limit cannot be shared, in a build without that part. */
+export const NO_SHARES = 'share requires the part fair-shares, which was left out of this build';
 
 /** Largest limit of algorithms whose products grow with the number of children or sites. */
 const MAX_UINT32 = 0xffff_ffff;

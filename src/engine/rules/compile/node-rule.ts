@@ -1,3 +1,4 @@
+import { sharedRules } from '../../../parts/shared-rules.ts';
 import { parseMoney } from '../../algorithms/money.ts';
 import type { SiteSplit } from '../../holds/claim.ts';
 import { isReservation } from '../../holds/limits.ts';
@@ -5,13 +6,19 @@ import { isFixed } from '../match/matchers.ts';
 import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { format, idKinds, notCounted } from '../read/format.ts';
-import { compositeName, listLimits, type NodeHead, type Requirement, valueName } from '../read/node-source.ts';
+import {
+  compositeName,
+  listLimits,
+  type NodeHead,
+  type Requirement,
+  sharedKey,
+  valueName,
+} from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 import { withBlocks } from './blocked-by.ts';
 import { buildLimits } from './limit-over-time.ts';
-import type { NodeModes } from './limits.ts';
+import { NO_SHARES, type NodeModes } from './limits.ts';
 import { buildResponse } from './response.ts';
-import { buildChild, mayHaveChildren, withReserved } from './share.ts';
 import { readStatuses } from './statuses.ts';
 
 /** The context of a level: the nodes above it. */
@@ -85,7 +92,7 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
     reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
-    shares: mayHaveChildren(block),
+    shares: sharedKey(block.values) !== undefined,
   };
 }
 
@@ -97,8 +104,12 @@ export const buildNodeRule = (
   const { not_counted: notCounted, share } = block.values;
   if (notCounted === 'commit') return withBlocks(block, buildCommit(block, above), above);
   const own = share ? buildChildRule(block, { above, here }) : buildRule(block, here);
-  return withBlocks(block, withReserved(block, own) ?? emptyRule(block, here), above);
+  const rule = own && sharing ? sharing.withReserved(block, own, above.problems) : own;
+  return withBlocks(block, rule ?? emptyRule(block, here), above);
 };
+
+/** What builds rules that share a limit; undefined if the part was taken out. */
+const [sharing] = Object.values(sharedRules);
 
 /** The rule of a node without limits of its own, if limits of the node above apply to it. */
 const emptyRule = (block: Block<'node'>, here: Above): Rule | undefined =>
@@ -112,7 +123,8 @@ function buildChildRule(
   { above, here }: { readonly above: Above; readonly here: Above },
 ): Rule | undefined {
   const parent = { rule: above.node?.rule, depth: above.levels.length, shares: above.shares };
-  const child = buildChild(block, parent, above.problems);
+  if (!sharing) return above.problems.error(block.place('share'), NO_SHARES);
+  const child = sharing.buildChild(block, parent, above.problems);
   return child && { ...describeNode(block, here), ...child, unlimited: false, replaces: [] };
 }
 

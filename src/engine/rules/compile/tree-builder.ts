@@ -9,7 +9,6 @@ import { checkedBefore, type Place, type Problems, shown } from '../read/problem
 import type { WrittenDomain } from './by-domain.ts';
 import { KeyOrderBuilder } from './key-order.ts';
 import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from './node-rule.ts';
-import { checkReserves } from './share.ts';
 import { finish, type Steps } from './steps.ts';
 
 /** The nodes of one level, in the order of the file. The children of a node must be read before the next node. */
@@ -230,7 +229,6 @@ function checkRule(block: Block<'node'>, rule: Rule | undefined, problems: Probl
   const { response, rate_limit: only, rate_limits: several, share, blocked_by: blocks, not_counted } = block.values;
   if (response && (rule?.unlimited || not_counted === 'commit' || !(only || several || share || blocks)))
     problems.error(block.place('response'), 'response goes with a limit of the same node that can refuse, got none');
-  checkReserves(block, rule, problems);
 }
 
 /** A node whose rule is built when it is first needed. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../base/clock.ts';
 import type { RequestWork } from '../../../base/request-work.ts';
-import { statedThreshold } from '../../holds/fair-share.ts';
+import { statedThreshold } from '../../holds/sharing.ts';
 import { countedAddress } from './addresses.ts';
 import type { Domain, IdEntry, KeyOrder, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 

@@ -1,7 +1,16 @@
 import { rateFor } from '../../algorithms/index.ts';
 import { algorithmFor, isRateLimit, type Limit } from '../../holds/limits.ts';
-import type { Pool } from '../../shares/shares.ts';
 import type { Rule, RuleLimit } from './tree.ts';
+
+/** A rate and a burst that are divided among holders. */
+export interface Pool {
+  /** Tokens per fill, 1 to 2^32 - 1. */
+  readonly units: number;
+  /** Length of a fill, in milliseconds. */
+  readonly fillMs: number;
+  /** Tokens that all holders together may keep, at least 1. */
+  readonly burst: number;
+}
 
 type BucketStrategy =
   | { readonly kind: 'allow' }

@@ -46,12 +46,16 @@ export const nodeId = (head: NodeHead): string =>
 export const listLimits = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
   only ? [only] : several;
 
+/** The key by whose values a node's limit, or its part of one, is shared. */
+export const sharedKey = ({ share, rate_limit: limit }: Block<'node'>['values']): string | undefined =>
+  share?.values.by ?? limit?.values.share?.values.by;
+
 /**
  * The nodes below a node. If its limit is shared by the values of a key, there is one for those that are not listed.
  */
 export function childBlocks({ values, place }: Block<'node'>): readonly Block<'node'>[] {
-  const { descriptors = [], share, rate_limit: limit } = values;
-  const key = share?.values.by ?? limit?.values.share?.values.by;
+  const { descriptors = [] } = values;
+  const key = sharedKey(values);
   const isAny = ({ values: { key: own, value = '', addresses } }: Block<'node'>): boolean =>
     own === key && value === '' && !addresses;
   if (key === undefined || descriptors.some(isAny)) return descriptors;

@@ -34,6 +34,8 @@ export interface ReplicaSource {
   readonly revision: number;
   /** Counts those that were asked for since the last call. Returns whether any was counted. */
   learn(): Promise<boolean>;
+  /** Forgets what these rules do not ask for. */
+  retain(rules: PackedRules): void;
   close(): void;
 }
 
@@ -98,6 +100,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     }
     if (isClosed) return;
     const { valid, invalid } = checked;
+    if (valid && !invalid) replicas?.retain(valid.packed);
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))

@@ -49,73 +49,42 @@ export function decodeHuffman(bytes: Buffer, from: number, to: number): string |
   return mayEnd[state] ? decoded.toString('latin1', 0, length) : undefined;
 }
 
-/** Builds the code tree, and a step for every inner node and nibble. States are inner nodes; the root is 0. */
+/** Builds a step for every beginning of a code, the states, and every four bits, of which the codes need at least five. */
 function buildDecoder(): { readonly steps: Uint32Array; readonly mayEnd: readonly boolean[] } {
-  const root: Inner = { at: 0, ones: 0, children: [undefined, undefined] };
-  const inner = [root];
-  for (const [symbol, code] of assignCodes()) grow(inner, root, symbol, code);
-  const table = new Uint32Array(inner.length * NIBBLES);
-  for (const node of inner) {
-    for (let nibble = 0; nibble < NIBBLES; nibble++) table[node.at * NIBBLES + nibble] = stepFrom(node, root, nibble);
-  }
-  return { steps: table, mayEnd: inner.map(({ ones }) => ones !== undefined && ones <= 7) };
+  const symbols = new Map(assignCodes());
+  const states = new Map<string, number>();
+  for (const code of symbols.keys())
+    for (let length = 0; length < code.length; length++) {
+      const beginning = code.slice(0, length);
+      if (!states.has(beginning)) states.set(beginning, states.size);
+    }
+  const steps = new Uint32Array(states.size * NIBBLES);
+  for (const [beginning, state] of states)
+    for (let nibble = 0; nibble < NIBBLES; nibble++) {
+      let bits = beginning;
+      let emitted = 0;
+      for (const bit of nibble.toString(2).padStart(4, '0')) {
+        bits += bit;
+        const symbol = symbols.get(bits);
+        if (symbol === undefined) continue;
+        emitted = symbol === EOS ? FAILS : EMITS | (symbol << SYMBOL_SHIFT);
+        bits = '';
+      }
+      steps[state * NIBBLES + nibble] = emitted | (states.get(bits) ?? FAILS);
+    }
+  return { steps, mayEnd: Array.from(states.keys(), (bits) => /^1{0,7}$/.test(bits)) };
 }
 
-interface Inner {
-  readonly at: number;
-  /** Depth if the path from the root is all ones, as padding is. */
-  readonly ones: number | undefined;
-  readonly children: [Inner | number | undefined, Inner | number | undefined];
-}
-
-/** Symbols with their codes as strings of 0 and 1. */
-function assignCodes(): (readonly [number, string])[] {
-  const bySize = codeLengths
+/** Codes as texts of 0 and 1, with their symbols. */
+function assignCodes(): readonly (readonly [code: string, symbol: number])[] {
+  const byLength = codeLengths
     .map((bits, symbol) => ({ bits, symbol }))
-    .sort((a, b) => a.bits - b.bits || a.symbol - b.symbol);
+    .sort((one, other) => one.bits - other.bits || one.symbol - other.symbol);
   let next = 0;
   let last = 0;
-  return bySize.map(({ bits, symbol }) => {
+  return byLength.map(({ bits, symbol }) => {
     next *= 2 ** (bits - last);
     last = bits;
-    return [symbol, (next++).toString(2).padStart(bits, '0')] as const;
+    return [(next++).toString(2).padStart(bits, '0'), symbol];
   });
-}
-
-function grow(inner: Inner[], root: Inner, symbol: number, code: string): void {
-  let node = root;
-  for (const [at, bit] of [...code].entries()) {
-    const side = bit === '1' ? 1 : 0;
-    if (at === code.length - 1) {
-      node.children[side] = symbol;
-      return;
-    }
-    const known = node.children[side];
-    if (typeof known === 'object') {
-      node = known;
-    } else {
-      const ones = side === 1 && node.ones !== undefined ? node.ones + 1 : undefined;
-      const fresh: Inner = { at: inner.length, ones, children: [undefined, undefined] };
-      inner.push(fresh);
-      node.children[side] = fresh;
-      node = fresh;
-    }
-  }
-}
-
-/** Codes have at least five bits, so four bits complete at most one. */
-function stepFrom(start: Inner, root: Inner, nibble: number): number {
-  let node = start;
-  let emitted = 0;
-  for (let bit = 3; bit >= 0; bit--) {
-    const child = node.children[(nibble >> bit) & 1 ? 1 : 0];
-    if (child === undefined || child === EOS) return FAILS;
-    if (typeof child === 'number') {
-      emitted = EMITS | (child << SYMBOL_SHIFT);
-      node = root;
-    } else {
-      node = child;
-    }
-  }
-  return node.at | emitted;
 }

@@ -4,40 +4,25 @@ import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../../engine/r
 import { ruleText } from '../../../engine/rules/reload/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 
+interface HasCounters {
+  readonly counters: readonly CounterFate[];
+}
+
+/** A value of a domain that changed. */
+type Spends = { readonly before?: string; readonly after?: string };
+
 /** Everything that can change an answer when one rule set replaces another. */
 export interface RuleDiff {
-  readonly added: readonly AddedRule[];
-  readonly removed: readonly RemovedRule[];
-  readonly changed: readonly ChangedRule[];
+  /** Each with the rule that its descriptors matched before, if any. */
+  readonly added: readonly (HasCounters & { readonly rule: Rule; readonly before: Rule | undefined })[];
+  /** Each with the rule that its descriptors match now, if any. */
+  readonly removed: readonly { readonly rule: Rule; readonly after: Rule | undefined }[];
+  readonly changed: readonly (HasCounters & { readonly before: Rule; readonly after: Rule })[];
   readonly rerouted: readonly Rerouted[];
-  readonly domains: readonly DomainChange[];
+  /** Domains that were added or removed, or whose ids of requests changed. */
+  readonly domains: readonly { readonly name: string; readonly kind: 'added' | 'removed' | 'ids' }[];
   /** Domains whose `spend` changes, by name. */
-  readonly spends: ReadonlyMap<string, { readonly before?: string; readonly after?: string }>;
-}
-
-/** A domain that was added or removed, or whose ids of requests changed. */
-interface DomainChange {
-  readonly name: string;
-  readonly kind: 'added' | 'removed' | 'ids';
-}
-
-interface AddedRule {
-  readonly rule: Rule;
-  /** Rule that its descriptors matched before, if any. */
-  readonly before: Rule | undefined;
-  readonly counters: readonly CounterFate[];
-}
-
-interface RemovedRule {
-  readonly rule: Rule;
-  /** Rule that its descriptors match now, if any. */
-  readonly after: Rule | undefined;
-}
-
-interface ChangedRule {
-  readonly before: Rule;
-  readonly after: Rule;
-  readonly counters: readonly CounterFate[];
+  readonly spends: ReadonlyMap<string, Spends>;
 }
 
 /**
@@ -46,9 +31,8 @@ interface ChangedRule {
  */
 export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
   const [old, now] = [new Places(before), new Places(after)];
-  const added: AddedRule[] = [];
-  const removed: RemovedRule[] = [];
-  const changed: ChangedRule[] = [];
+  const added: RuleDiff['added'][number][] = [];
+  const changed: RuleDiff['changed'][number][] = [];
   for (const [id, place] of now.byId) {
     const was = old.byId.get(id);
     if (!was) {
@@ -57,9 +41,8 @@ export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
     } else if (ruleText(was.rule) !== ruleText(place.rule) || isRegrouped(was, place))
       changed.push({ before: was.rule, after: place.rule, counters: counterFates(was, place) });
   }
-  for (const [id, place] of old.byId) {
-    if (!now.byId.has(id)) removed.push({ rule: place.rule, after: now.metBy(place)?.rule });
-  }
+  const gone = [...old.byId].filter(([id]) => !now.byId.has(id));
+  const removed = gone.map(([, place]) => ({ rule: place.rule, after: now.metBy(place)?.rule }));
   return {
     added,
     removed,
@@ -74,20 +57,19 @@ export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
 export const countDifferences = ({ spends, ...lists }: RuleDiff): number =>
   Object.values(lists).reduce((sum, { length }) => sum + length, spends.size);
 
-function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']): readonly DomainChange[] {
+function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']): RuleDiff['domains'] {
   const idsText = ({ ids = [] }: Domain): string => JSON.stringify(ids);
-  const found: DomainChange[] = [];
-  for (const [name, domain] of after) {
+  const kept = [...after].flatMap(([name, domain]) => {
     const was = before.get(name);
-    if (!was) found.push({ name, kind: 'added' });
-    else if (idsText(was) !== idsText(domain)) found.push({ name, kind: 'ids' });
-  }
-  for (const name of before.keys()) if (!after.has(name)) found.push({ name, kind: 'removed' });
-  return found;
+    if (!was) return { name, kind: 'added' } as const;
+    return idsText(was) === idsText(domain) ? [] : ({ name, kind: 'ids' } as const);
+  });
+  const removed = [...before.keys()].filter((name) => !after.has(name));
+  return [...kept, ...removed.map((name) => ({ name, kind: 'removed' }) as const)];
 }
 
 function spendChanges(before: RuleTree, after: RuleTree): RuleDiff['spends'] {
-  const spends = new Map<string, { readonly before?: string; readonly after?: string }>();
+  const spends = new Map<string, Spends>();
   for (const [name, { spend }] of after.domains) {
     const was = before.domains.get(name);
     if (was && was.spend !== spend)
@@ -147,10 +129,8 @@ class Places {
     for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
       const id = `${above.id}${own}/`;
       const entry = { key: key.example(UNNAMED_VALUE), value: value.example(UNNAMED_VALUE) };
-      const [shared, entries] = [
-        [...above.shared, node.sharedValue],
-        [...above.entries, entry],
-      ];
+      const shared = [...above.shared, node.sharedValue];
+      const entries = [...above.entries, entry];
       if (node.rule) {
         const place = { rule: shownRule(node.rule, node.composite), shared, entries };
         this.byId.set(id, place);

@@ -1,3 +1,4 @@
+import { present } from '../../../base/group.ts';
 import { comparedWith, placedNodes } from '../../../engine/rules/match/level.ts';
 import type { Level, Node, PlacedNode, RuleTree } from '../../../engine/rules/match/tree.ts';
 
@@ -52,15 +53,12 @@ function compareLevels(
 
 const below = (path: string, { node }: Sibling): string => `${path}.${node.composite}`;
 
-/** A level in two rule sets, one of which has a certain node. */
-interface TwoLevels {
-  readonly without: Siblings;
-  readonly having: Siblings;
-  readonly path: string;
-}
-
-/** The rules that descriptors do not reach because of a node. */
-function takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hides' | 'uncovers'): readonly Rerouted[] {
+/** The rules that descriptors do not reach because of a node, which only one of two levels has. */
+function takenBy(
+  one: Sibling,
+  { without, having, path }: { readonly without: Siblings; readonly having: Siblings; readonly path: string },
+  kind: 'hides' | 'uncovers',
+): readonly Rerouted[] {
   const own = new Set(Array.from(rulesBelow(one.node), ([way]) => way));
   const all = new Set<string>();
   const literal = new Set<string>();
@@ -75,10 +73,10 @@ function takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hide
   }
   const node = below(path, one);
   const others = [...literal].filter((rule) => !all.has(rule));
-  return [
-    ...(all.size > 0 ? [{ kind, node, others: [...all] }] : []),
-    ...(others.length > 0 ? [{ kind, node, others, isLiteral: true as const }] : []),
-  ];
+  return present([
+    all.size > 0 && { kind, node, others: [...all] },
+    others.length > 0 && { kind, node, others, isLiteral: true as const },
+  ]);
 }
 
 /** The rules of a node and below it, with their paths from the node and their own paths. */
@@ -135,12 +133,8 @@ export class Siblings {
   /** @param level  undefined if the node has no children */
   constructor(level: Level | undefined) {
     this.#level = level;
-    const all = new Map<string, Sibling>();
-    for (const { key, value, node } of level ? placedNodes(level) : []) {
-      const id = nodeId({ key, value });
-      all.set(id, { id, key, value, node });
-    }
-    this.all = all;
+    const nodes = Array.from(level ? placedNodes(level) : [], (one): Sibling => ({ ...one, id: nodeId(one) }));
+    this.all = new Map(nodes.map((one) => [one.id, one]));
   }
 
   /** Nodes that match more than one text, and may be preceded by nodes for other texts. */

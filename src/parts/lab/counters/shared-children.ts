@@ -1,13 +1,14 @@
 import type { Decider } from '../../../engine/decide/decide.ts';
-import { claimShare } from '../../../engine/holds/fair-share.ts';
 import {
   algorithmFor,
   describeCounter,
   isShared,
   limitsInFlight,
+  nominalCapacity,
   type SharedLimit,
 } from '../../../engine/holds/limits.ts';
 import type { ShareReport } from '../../../engine/holds/reports.ts';
+import { claimShare } from '../../../engine/holds/sharing.ts';
 import { createDebit, type Debit, sharedBy } from '../../../engine/ledger/debit.ts';
 import type { LedgerFork } from '../../../engine/ledger/ledger.ts';
 import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../../engine/rules/match/match.ts';
@@ -106,6 +107,6 @@ export function readChildren(
 /** What a child leaves to others of its reservation. An active child leaves no slots. */
 function lentHits(limit: SharedLimit, { used, borrowed, unspent }: ShareReport, isActive: boolean): number {
   if (limitsInFlight(limit)) return isActive ? 0 : unspent;
-  const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / limit.burst);
+  const fromReserve = Math.floor((unspent * limit.requestsPerUnit) / nominalCapacity(limit));
   return borrowed > 0 ? 0 : Math.max(Math.min(fromReserve, (limit.path.at(-1)?.reserve ?? 0) - used), 0);
 }

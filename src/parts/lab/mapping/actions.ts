@@ -1,8 +1,8 @@
 import { clientAddress, networkText } from '../../../base/address.ts';
+import { decodeRequestLimit } from '../../../edge/wire/codec.ts';
+import { requestUnitNumbers } from '../../../edge/wire/wire.ts';
 import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
 import type { Entry } from '../../../engine/rules/match/match.ts';
-import { decodeRequestLimit } from '../../../engine/wire/codec.ts';
-import { requestUnitNumbers } from '../../../engine/wire/wire.ts';
 import type { MappingBlock } from './mapping-block.ts';
 import { normalizePath } from './path.ts';
 
@@ -80,33 +80,13 @@ const actions: Readonly<Record<string, ReadAction>> = {
 export const actionNames = Object.keys(actions);
 
 /** An item of `rate_limits`. */
-export interface LimitItem {
-  /** Entries; those of unknown actions are left out. */
-  readonly shape: readonly EntryShape[];
-  readonly stage: number;
-  /** Whether it is sent when the stream has ended. */
-  readonly isLate: boolean;
-  readonly isNegative: boolean;
-  /** Hits as the configuration states them; undefined if it does not. */
-  readonly hits: string | undefined;
-  /** The key of a runtime setting that can switch it off. */
-  readonly disableKey: string | undefined;
-  /** Whether every request has it. */
-  readonly isUnconditional: boolean;
-  readonly headers: readonly string[];
-  readonly hasExactPath: boolean;
-  /** Reads the descriptor of a request; undefined if there is none. @param ownHits  whether its list may state hits */
-  read(fields: RequestFields, ownHits?: boolean): RequestDescriptor | undefined;
-}
+export type LimitItem = Readonly<ReturnType<typeof readLimitItem>>;
 
-/** The items of a mapping that Envoy sends before it forwards a request, and those that report its status afterwards. */
-interface LimitItems {
-  readonly items: readonly LimitItem[];
-  readonly reports: readonly LimitItem[];
-}
-
-/** Reads `rate_limits` of a mapping: the items of its `stage`, 0 if it has none. */
-export function readLimitItems(block: MappingBlock, readers: FieldReaders): LimitItems {
+/**
+ * Reads `rate_limits` of a mapping: the items of its `stage`, 0 if it has none, that Envoy sends before it forwards a
+ * request, and those that report its status afterwards.
+ */
+export function readLimitItems(block: MappingBlock, readers: FieldReaders) {
   const stage = block.integer('stage', [0, 10]) ?? 0;
   const all = block.blocks('rate_limits').map((one) => readLimitItem(one, readers));
   const ofStage = all.filter((item) => item.stage === stage);
@@ -121,30 +101,34 @@ export const readDescriptors = (items: readonly LimitItem[], fields: RequestFiel
   items.flatMap(({ read }) => read(fields) ?? []).filter(({ entries }) => entries.length > 0);
 
 /** Reads an item of `rate_limits`. @param extensions  reads actions of extensions */
-export function readLimitItem(block: MappingBlock, readers: FieldReaders, extensions?: ReadAction): LimitItem {
+export function readLimitItem(block: MappingBlock, readers: FieldReaders, extensions?: ReadAction) {
   const found = block.blocks('actions').flatMap((item) => readAction(item, readers, extensions) ?? []);
   const hits = readHits(block.block('hits_addend'), readers);
   const limit = readLimit(block.block('limit'), readers);
   const item = {
-    shape: found.map(({ key, value }) => ({ key, value })),
+    /** Entries; those of unknown actions are left out. */
+    shape: found.map(({ key, value }): EntryShape => ({ key, value })),
     stage: block.integer('stage', [0, 10]) ?? 0,
+    /** Whether it is sent when the stream has ended. */
     isLate: block.flag('apply_on_stream_done', false),
+    /** The key of a runtime setting that can switch it off. */
     disableKey: block.text('disable_key'),
     isNegative: hits.isNegative,
+    /** Hits as the configuration states them; undefined if it does not. */
     hits: hits.text,
+    /** Whether every request has it. */
     isUnconditional: found.every(({ isAlways, skips }) => isAlways || skips) && !found.every(({ skips }) => skips),
     headers: [...new Set(found.flatMap(({ headers = [] }) => headers))],
     hasExactPath: found.some(({ isExactPath }) => isExactPath),
-  };
-  block.done();
-  return {
-    ...item,
-    read(fields, ownHits = true) {
+    /** Reads the descriptor of a request; undefined if there is none. @param ownHits  whether its list may state hits */
+    read(fields: RequestFields, ownHits = true): RequestDescriptor | undefined {
       const entries = createEntries(found, fields);
       const count = ownHits ? hits.read(fields) : 1;
       return entries && count !== undefined ? { entries, requestLimit: limit(fields), hits: count } : undefined;
     },
   };
+  block.done();
+  return item;
 }
 
 /** Creates the entries of a descriptor. As in Envoy, an action without a value drops the descriptor. */
@@ -161,13 +145,7 @@ function createEntries(found: readonly Action[], fields: RequestFields): readonl
 /** Most hits of a descriptor; Envoy drops a descriptor that has more. */
 const MAX_HITS = 1_000_000_000;
 
-interface Hits {
-  readonly text: string | undefined;
-  readonly isNegative: boolean;
-  read(fields: RequestFields): number | undefined;
-}
-
-function readHits(block: MappingBlock | undefined, readers: FieldReaders): Hits {
+function readHits(block: MappingBlock | undefined, readers: FieldReaders) {
   const number = block?.integer('number', [0, MAX_HITS]);
   const format = block?.text('format');
   const isNegative = block?.flag('is_negative_hits', false) ?? false;
@@ -177,7 +155,7 @@ function readHits(block: MappingBlock | undefined, readers: FieldReaders): Hits 
   return {
     text: format ?? (number === undefined ? undefined : String(number)),
     isNegative,
-    read(fields) {
+    read(fields: RequestFields): number | undefined {
       if (read === undefined) return (number ?? 1) * sign;
       const value = hitsOf(read(fields));
       return value === undefined ? undefined : value * sign;
@@ -268,21 +246,26 @@ function readHeader(readers: FieldReaders, name: string): ReadField {
 }
 
 function requestHeaders(block: MappingBlock, readers: FieldReaders): Action | undefined {
-  const header = block.required('header_name');
-  const key = block.required('descriptor_key');
-  const skips = block.flag('skip_if_absent', false);
-  const extract = extraction(block);
-  if (header === undefined || key === undefined) return undefined;
-  return valueAction(key, extract(readHeader(readers, header)), { skips, headers: [header.toLowerCase()] });
+  return extractedValue(block, 'header_name', (name) => [readHeader(readers, name), name.toLowerCase()]);
 }
 
 function queryParameters(block: MappingBlock, readers: FieldReaders): Action | undefined {
-  const parameter = block.required('query_parameter_name');
+  return extractedValue(block, 'query_parameter_name', (name) => [queryValue(readers, name), ':path']);
+}
+
+/** An action for a value, or a part of it, that the configuration names. */
+function extractedValue(
+  block: MappingBlock,
+  nameKey: string,
+  find: (name: string) => readonly [read: ReadField, header: string],
+): Action | undefined {
+  const name = block.required(nameKey);
   const key = block.required('descriptor_key');
   const skips = block.flag('skip_if_absent', false);
   const extract = extraction(block);
-  if (parameter === undefined || key === undefined) return undefined;
-  return valueAction(key, extract(queryValue(readers, parameter)), { skips, headers: [':path'] });
+  if (name === undefined || key === undefined) return undefined;
+  const [read, header] = find(name);
+  return valueAction(key, extract(read), { skips, headers: [header] });
 }
 
 /** Reads the first parameter of this name. Envoy decodes `%20`, but takes `+` as it is. */
@@ -353,10 +336,8 @@ function addressMatch(block: MappingBlock, readers: FieldReaders): Action | unde
   const matches = (fields: RequestFields): boolean => {
     const address = clientAddress(readers.address(fields));
     if (address === undefined) return false;
-    const isIn = ranges.some(
-      ({ network, bits, isV6 }) => address.includes(':') === isV6 && networkText(address, bits) === network,
-    );
-    return isIn !== isInverted;
+    const isV6 = address.includes(':');
+    return ranges.some((one) => one.isV6 === isV6 && networkText(address, one.bits) === one.network) !== isInverted;
   };
   return matchAction(block, readers, 'remote_address_match', matches);
 }
@@ -365,10 +346,9 @@ function headerValueMatch(block: MappingBlock, readers: FieldReaders): Action | 
   const isExpected = block.flag('expect_match', true);
   const found = block.blocks('headers').flatMap((one) => readMatcher(one, readers) ?? []);
   const matches = (fields: RequestFields): boolean => found.every(({ test }) => test(fields)) === isExpected;
-  const headers = found.map(({ name }) => name);
-  const isExactPath = isExpected && found.some(({ isExactPath: isOne }) => isOne);
   const action = matchAction(block, readers, 'header_match', matches);
-  return action && { ...action, headers, isExactPath };
+  const isExactPath = isExpected && found.some(({ isExactPath: isOne }) => isOne);
+  return action && { ...action, headers: found.map(({ name }) => name), isExactPath };
 }
 
 function queryValueMatch(block: MappingBlock, readers: FieldReaders): Action | undefined {
@@ -447,14 +427,8 @@ function readMetadataKey(block: MappingBlock | undefined, readers: FieldReaders)
 
 type TextTest = (value: string) => boolean;
 
-interface Matcher {
-  readonly name: string;
-  readonly isExactPath: boolean;
-  test(fields: RequestFields): boolean;
-}
-
 /** Reads an item of `headers`. @see https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto */
-function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | undefined {
+function readMatcher(block: MappingBlock, readers: FieldReaders) {
   const name = block.required('name')?.toLowerCase();
   const isInverted = block.flag('invert_match', false);
   const missingIsEmpty = block.flag('treat_missing_header_as_empty', false);
@@ -472,7 +446,7 @@ function readMatcher(block: MappingBlock, readers: FieldReaders): Matcher | unde
   return {
     name,
     isExactPath: name === ':path' && exactText === true && !isInverted,
-    test(fields) {
+    test(fields: RequestFields): boolean {
       const found = values(fields);
       if (isPresent !== undefined && !missingIsEmpty) return (found.length > 0 === isPresent) !== isInverted;
       if (found.length === 0 && !missingIsEmpty) return isInverted && test === undefined; // no value matches a missing header

@@ -48,17 +48,15 @@ export function parseBlock(file: string, text: string, context: BlockContext): M
 export class MappingBlock {
   readonly place: Place;
   readonly #values = new Map<string, { readonly node: YamlNode; readonly place: Place }>();
-  readonly #read = new Set<string>();
+  /** Keys that were asked for. */
+  readonly #known = new Set<string>();
   readonly #context: BlockContext;
 
   constructor(node: YamlNode, place: Place, context: BlockContext) {
     this.place = { ...place, line: node.line, column: node.column };
     this.#context = context;
-    if (node.kind !== 'map') {
-      if (!isNull(node)) this.error(`expected a mapping, got ${describe(node)}`);
-      return;
-    }
-    for (const { key, value } of node.entries) {
+    if (node.kind !== 'map' && !isNull(node)) this.error(`expected a mapping, got ${describe(node)}`);
+    for (const { key, value } of node.kind === 'map' ? node.entries : []) {
       const name = key.kind === 'scalar' ? key.text : describe(key);
       const at = { ...place, line: key.line, column: key.column, path: pathOfKey(place.path, shown(name)) };
       if (this.#values.has(name)) context.problems.error(at, `'${shown(name)}' is set twice`);
@@ -152,17 +150,15 @@ export class MappingBlock {
   /** Reports keys that were not read. */
   done(): void {
     for (const key of this.#values.keys()) {
-      if (this.#read.has(key)) continue;
+      if (this.#known.has(key)) continue;
       const meant = nearest(key, [...this.#known]);
       const hint = meant === undefined ? `expected one of ${[...this.#known].join(', ')}` : `did you mean '${meant}'?`;
       this.error(`unknown key '${shown(key)}'; ${hint}`, key);
     }
   }
-  readonly #known = new Set<string>();
 
   #take(key: string) {
     this.#known.add(key);
-    this.#read.add(key);
     return this.#values.get(key);
   }
 }

@@ -40,7 +40,7 @@ export interface RequestLineFields {
   /** Time left until the caller's deadline; absent without one. */
   readonly timeoutMs?: number;
   readonly answer: {
-    readonly code: 'OK' | 'OVER_LIMIT';
+    readonly code: RecordedCode;
     /** One for each descriptor, as in the protocol's response. */
     readonly descriptors: readonly LineDescriptor[];
   };
@@ -48,27 +48,21 @@ export interface RequestLineFields {
   readonly hashed?: true;
 }
 
+export type RecordedCode = 'OK' | 'OVER_LIMIT';
+
 export interface LineDescriptor {
-  readonly code: 'OK' | 'OVER_LIMIT';
+  readonly code: RecordedCode;
+  /** Hits that are left; 0 if no rule matched, 4,294,967,295 if the rule is unlimited. */
   readonly remaining: number;
   /** Path of the rule that matched, if any. */
   readonly rule?: string;
 }
 
-/** The operators' overrides of single descriptors from now on. */
-export interface OverridesLine {
-  readonly overrides: readonly StandingOverride[];
-}
-
-/** Requests that were not recorded since the last such line, because their rate was too high. */
-export interface DroppedLine {
-  readonly dropped: number;
-}
-
-/** A change of the rules at this position. */
-export interface RulesLine {
-  readonly rulesChanged: {
-    /** Digest of the rules from here on (`matchDigest`). */
-    readonly digest: string;
-  };
-}
+/** A line between two requests. */
+export type EventLine =
+  /** The operators' overrides of single descriptors from now on. */
+  | { readonly overrides: readonly StandingOverride[] }
+  /** Requests that were not recorded since the last such line, because their rate was too high. */
+  | { readonly dropped: number }
+  /** The rules changed at this position, to those with this digest (`matchDigest`). */
+  | { readonly rulesChanged: { readonly digest: string } };

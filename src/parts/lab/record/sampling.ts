@@ -1,6 +1,6 @@
+import type { WireRequest } from '../../../edge/wire/wire.ts';
 import { type Entry, match } from '../../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../../engine/rules/match/tree.ts';
-import type { WireDescriptor, WireRequest } from '../../../engine/wire/wire.ts';
 
 const TWO_TO_32 = 2 ** 32;
 
@@ -10,22 +10,18 @@ const TWO_TO_32 = 2 ** 32;
  *
  * @param sample  fraction of counters, above 0 and up to 1
  */
-export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
-  if (sample >= 1) return true;
-  return descriptors.some((descriptor) => hashDescriptor(domain, descriptor, rules) < sample * TWO_TO_32);
-}
+export const isSampled = (request: WireRequest, rules: RuleTree | undefined, sample: number): boolean =>
+  sample >= 1 || sampledPositions(request, rules, sample).length > 0;
 
 /** The positions of the descriptors whose counters are sampled. */
-export function sampledPositions(
+export const sampledPositions = (
   { domain, descriptors }: WireRequest,
-  rules: RuleTree,
+  rules: RuleTree | undefined,
   sample: number,
-): readonly number[] {
-  return descriptors.flatMap((one, at) => (hashDescriptor(domain, one, rules) < sample * TWO_TO_32 ? at : []));
-}
-
-const hashDescriptor = (domain: string, { entries }: WireDescriptor, rules: RuleTree | undefined): number =>
-  hashCounter(domain, countedBy(domain, entries, rules));
+): readonly number[] =>
+  descriptors.flatMap(({ entries }, at) =>
+    hashCounter(domain, countedBy(domain, entries, rules)) < sample * TWO_TO_32 ? at : [],
+  );
 
 /** The entries that name a descriptor's counter. */
 export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {

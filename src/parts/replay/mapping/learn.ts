@@ -1,3 +1,4 @@
+import { present } from '../../../base/group.ts';
 import { printableJson } from '../../../base/printable.ts';
 import { fieldKind, headerAliases, type LogFields, toText } from '../readers/fields.ts';
 import type { LogFormatName } from '../readers/format-names.ts';
@@ -37,9 +38,9 @@ export class LogSample {
 
   /** Renders a valid first mapping with comments on each field. */
   mapping(source: string, format: LogFormatName): string {
-    const address = this.#named('address');
-    const path = this.#first(headerAliases(':path'));
-    const headers = this.#headers();
+    const actions = this.#actions();
+    if (actions.length === 0)
+      actions.push(['no known field in the log; see the table above', 'generic_key: { descriptor_value: all }']);
     return `${[
       `# Learned from ${comment(source)}: ${this.lines} requests, format ${format}.`,
       '# Each list of actions makes one descriptor, as in the rate_limits of a route of Envoy. Keep those that',
@@ -50,35 +51,37 @@ export class LogSample {
       'domain: demo',
       ...this.#fieldNames(),
       'rate_limits:',
-      ...(address === undefined && path === undefined && headers.length === 0
-        ? [
-            '  - actions: # no known field in the log; see the table above',
-            '      - generic_key: { descriptor_value: all }',
-          ]
-        : []),
-      ...(address === undefined
-        ? []
-        : ['  - actions: # ("remote_address", the address of the client)', '      - remote_address: {}']),
-      ...(path === undefined
-        ? []
-        : [
-            '  - actions: # ("path", the path without its query)',
-            `      - request_headers: { header_name: ":path", descriptor_key: path, regex: '^([^?]*)' }`,
-          ]),
-      ...headers.flatMap((name) => [
-        `  - actions: # (${printableJson(descriptorKey(name))}, the field ${comment(name)})`,
-        `      - request_headers: { header_name: ${printableJson(name)}, descriptor_key: ${printableJson(descriptorKey(name))} }`,
-      ]),
+      ...actions.flatMap(([what, action]) => [`  - actions: # ${what}`, `      - ${action}`]),
     ].join('\n')}\n`;
+  }
+
+  /** Actions with comments on them. */
+  #actions(): (readonly [what: string, action: string])[] {
+    const headerAction = (header: string, key: string, more = ''): string =>
+      `request_headers: { header_name: ${header}, descriptor_key: ${key}${more} }`;
+    return present([
+      this.#has((name) => fieldKind(name) === 'address') && [
+        '("remote_address", the address of the client)',
+        'remote_address: {}',
+      ],
+      this.#has((name) => headerAliases(':path').includes(name)) && [
+        '("path", the path without its query)',
+        headerAction('":path"', 'path', ", regex: '^([^?]*)'"),
+      ],
+      ...this.#headers().map((name): readonly [string, string] => {
+        const key = printableJson(descriptorKey(name));
+        return [`(${key}, the field ${comment(name)})`, headerAction(printableJson(name), key)];
+      }),
+    ]);
   }
 
   #table(): readonly string[] {
     const width = Math.max(...[...this.#fields.keys()].map((name) => name.length), 5);
     const rows = [...this.#fields]
       .toSorted(([, a], [, b]) => b.values.size - a.values.size)
-      .map(([name, { values, present, example }]) => {
+      .map(([name, { values, present: lines, example }]) => {
         const count = values.size > MAX_VALUES ? `>${MAX_VALUES}` : String(values.size);
-        const share = `${Math.round((100 * present) / this.lines)} %`;
+        const share = `${Math.round((100 * lines) / this.lines)} %`;
         return `#   ${comment(name).padEnd(width)}  ${count.padStart(8)}  ${share.padStart(7)}  ${comment(example)}`;
       });
     return [`#   ${'field'.padEnd(width)}  ${'values'.padStart(8)}  ${'present'.padStart(7)}  example`, ...rows];
@@ -86,7 +89,7 @@ export class LogSample {
 
   /** Fields that must be configured, such as a time field without a standard name. */
   #fieldNames(): readonly string[] {
-    if (this.#named('time') !== undefined) return [];
+    if (this.#has((name) => fieldKind(name) === 'time')) return [];
     const time = [...this.#fields].find(
       ([, { example }]) => (parseTimeMs(example) ?? 0) > 0 && !/^\d{1,9}$/.test(example),
     );
@@ -96,25 +99,16 @@ export class LogSample {
   /** Client fields that limits may count by, whose values vary and repeat. */
   #headers(): readonly string[] {
     return [...this.#fields]
-      .filter(([name, { values, present }]) => {
-        const isCandidate = /user|client|tenant|account|api.?key|plan|subject|org|customer/i.test(name);
-        return (
-          isCandidate &&
-          !/agent/i.test(name) &&
-          fieldKind(name) === undefined &&
-          values.size > 1 &&
-          values.size < present
-        );
+      .filter(([name, { values, present: count }]) => {
+        const isClient = /user|client|tenant|account|api.?key|plan|subject|org|customer/i.test(name);
+        const isOther = /agent/i.test(name) || fieldKind(name) !== undefined;
+        return isClient && !isOther && values.size > 1 && values.size < count;
       })
       .map(([name]) => name);
   }
 
-  #named(kind: 'time' | 'address'): string | undefined {
-    return [...this.#fields.keys()].find((name) => fieldKind(name) === kind);
-  }
-
-  #first(names: readonly string[]): string | undefined {
-    return names.find((name) => this.#fields.has(name));
+  #has(isMeant: (name: string) => boolean): boolean {
+    return [...this.#fields.keys()].some(isMeant);
   }
 }
 

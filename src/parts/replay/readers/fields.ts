@@ -14,15 +14,7 @@ const HEADER_NAMES: Readonly<Record<string, readonly string[]>> = {
   'x-request-id': ['x-request-id', 'request_id', 'x_request_id'],
 };
 const TIME_NAMES = [
-  'start_time',
-  'time',
-  'timestamp',
-  '@timestamp',
-  'time_local',
-  'time_iso8601',
-  'ts',
-  'msec',
-  'date',
+  ...['start_time', 'time', 'timestamp', '@timestamp', 'time_local', 'time_iso8601', 'ts', 'msec', 'date'],
 ];
 const ADDRESS_NAMES = [
   ...['downstream_remote_address', 'remote_address', 'remote_addr', 'client_ip', 'client_address', 'ip'],
@@ -100,8 +92,6 @@ export function headerAliases(name: string): readonly string[] {
 
 /** Reads the first of several fields with a value; Envoy and nginx write `-` for an absent one. */
 function readFirst(names: readonly string[]): ReadField {
-  const [only = '', second] = names;
-  if (second === undefined) return (fields) => toText(fields[only]);
   return (fields) => {
     for (const name of names) {
       const text = toText(fields[name]);

@@ -1,14 +1,17 @@
 import { parse } from 'csv-parse/sync';
+import type { LineReader } from '../input.ts';
 import { fieldKind, type LogFields } from './fields.ts';
 import type { LogFormatName } from './format-names.ts';
 
-export const openLineParser = (format: LogFormatName): LineParser => parsers[format]();
+/** Parses the lines of a file, from the first on. */
+export const openLineParser = (format: LogFormatName): LineReader<LogFields> => parsers[format]();
 
-const each = (parse: (line: string) => LogFields | string | undefined): LineParser => ({
-  parse: (lines) => lines.map((line) => (line === '' ? undefined : parse(line))),
-});
+const each =
+  (parse: (line: string) => LogFields | string | undefined): LineReader<LogFields> =>
+  (lines) =>
+    lines.map((line) => (line === '' ? undefined : parse(line)));
 
-const parsers: Readonly<Record<LogFormatName, () => LineParser>> = {
+const parsers: Readonly<Record<LogFormatName, () => LineReader<LogFields>>> = {
   json: () => each(parseObject),
   'envoy-text': () => each(matching(ENVOY_TEXT, "expected Envoy's or Istio's default text format")),
   nginx: () => each(matching(NGINX_COMBINED, 'expected the combined format of nginx')),
@@ -84,46 +87,42 @@ export function recognizeFormat(line: string): LogFormatName | undefined {
 type Row = readonly string[];
 
 /** Parses a table with a header. Each line is a row, so a quoted value cannot contain a line break. */
-function tableParser(): LineParser {
-  let table: LineParser | undefined;
-  return {
-    parse(lines) {
-      if (table) return table.parse(lines);
-      const from = lines.findIndex((line) => line !== '');
-      const header = lines[from];
-      if (header === undefined) return lines.map(() => undefined);
-      const delimiter = findDelimiter(header);
-      const names = parseRow(header, delimiter);
-      if (typeof names === 'string') return lines.map((_, at) => (at === from ? names : undefined));
-      table = rowParser(
-        names.map((name) => name.trim()),
-        delimiter,
-      );
-      return [...lines.slice(0, from + 1).map(() => undefined), ...table.parse(lines.slice(from + 1))];
-    },
+function tableParser(): LineReader<LogFields> {
+  let parseRows: LineReader<LogFields> | undefined;
+  return (lines) => {
+    if (parseRows) return parseRows(lines);
+    const from = lines.findIndex((line) => line !== '');
+    const header = lines[from];
+    if (header === undefined) return lines.map(() => undefined);
+    const delimiter = findDelimiter(header);
+    const names = parseRow(header, delimiter);
+    if (typeof names === 'string') return lines.map((_, at) => (at === from ? names : undefined));
+    parseRows = rowParser(
+      names.map((name) => name.trim()),
+      delimiter,
+    );
+    return [...lines.slice(0, from + 1).map(() => undefined), ...parseRows(lines.slice(from + 1))];
   };
 }
 
 /** Parses the rows below a header. */
-function rowParser(names: Row, delimiter: string): LineParser {
-  const toFields = (row: Row | string): ParsedLine => {
+function rowParser(names: Row, delimiter: string): LineReader<LogFields> {
+  const toFields = (row: Row | string): LogFields | string => {
     if (typeof row === 'string') return row;
     if (row.length !== names.length) return `expected ${names.length} values, got ${row.length}`;
     const fields: Record<string, string> = {};
     for (let at = 0; at < row.length; at++) fields[names[at] ?? ''] = row[at] ?? '';
     return fields;
   };
-  return {
-    parse(lines) {
-      const rows = lines.includes('') ? undefined : parseRows(lines, delimiter);
-      if (rows) return rows.map(toFields);
-      return lines.map((line) => (line === '' ? undefined : toFields(parseRow(line, delimiter))));
-    },
+  return (lines) => {
+    const rows = lines.includes('') ? undefined : parseAll(lines, delimiter);
+    if (rows) return rows.map(toFields);
+    return lines.map((line) => (line === '' ? undefined : toFields(parseRow(line, delimiter))));
   };
 }
 
 /** Parses all lines together, which is much cheaper than one by one; undefined if one is invalid. */
-function parseRows(lines: readonly string[], delimiter: string): readonly Row[] | undefined {
+function parseAll(lines: readonly string[], delimiter: string): readonly Row[] | undefined {
   try {
     const rows = parse(lines.join('\n'), { delimiter, relax_column_count: true });
     return rows.length === lines.length ? rows : undefined;
@@ -153,12 +152,3 @@ function isTableHeader(line: string): boolean {
 
 /** A column name, or a part of a quoted one. */
 const COLUMN_NAME = /^\s*"?[^\d"=[\]{}][^"=[\]{}]*"?\s*$/;
-
-/** The fields of a line, a text with its error, or undefined if the line is not a request. */
-export type ParsedLine = LogFields | string | undefined;
-
-/** Parses the lines of a file in batches, from the first line on. */
-export interface LineParser {
-  /** One result per line. */
-  parse(lines: readonly string[]): readonly ParsedLine[];
-}

@@ -1,10 +1,10 @@
+import { decodeRequest } from '../../../edge/wire/codec.ts';
+import { requestFromJson } from '../../../edge/wire/json.ts';
+import { InvalidJson } from '../../../edge/wire/json-reader.ts';
+import { maximumRequest, type WireDescriptor, type WireRequest } from '../../../edge/wire/wire.ts';
 import { unitMs } from '../../../engine/algorithms/limit.ts';
 import { InvalidRequest } from '../../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../../engine/decide/overrides.ts';
-import { decodeRequest } from '../../../engine/wire/codec.ts';
-import { requestFromJson } from '../../../engine/wire/json.ts';
-import { InvalidJson } from '../../../engine/wire/json-reader.ts';
-import { maximumRequest, type WireDescriptor, type WireRequest } from '../../../engine/wire/wire.ts';
 import type { RecordedRequest } from '../request.ts';
 import { MAX_TIME_MS } from './times.ts';
 

@@ -1,3 +1,4 @@
+import { present } from '../../../base/group.ts';
 import { count, counted, moment, share } from '../../../base/texts.ts';
 import type { Figures } from '../figures.ts';
 import { spanText } from '../report.ts';
@@ -48,25 +49,18 @@ ${firstMs !== undefined && lastMs !== undefined ? html`<div><dt>Time</dt><dd>${m
 
 function notesSection({ warnings, counts, data, figures }: PageSource): Markup | undefined {
   const { recorded } = figures;
-  const all = [
+  const all = present([
     ...warnings,
-    ...(recorded
-      ? [
-          `${share(recorded.same, recorded.answers)} of ${counted(recorded.answers, 'recorded answer')} are the same in the replay.`,
-        ]
-      : []),
-    ...(counts.unmapped > 0
-      ? [`${counted(counts.unmapped, 'request')} without a descriptor from the mapping passed without being counted.`]
-      : []),
-    ...(counts.late > 0
-      ? [`${counted(counts.late, 'request')} came too far out of order to be sorted (--reorder).`]
-      : []),
-    ...(data.untracked > 0
-      ? [`The keys of ${counted(data.untracked, 'request')} are in no list or plot of keys: there are too many.`]
-      : []),
-    ...(counts.broken > 0 ? [`${counted(counts.broken, 'broken line')} of the input were skipped, such as:`] : []),
+    recorded &&
+      `${share(recorded.same, recorded.answers)} of ${counted(recorded.answers, 'recorded answer')} are the same in the replay.`,
+    counts.unmapped > 0 &&
+      `${counted(counts.unmapped, 'request')} without a descriptor from the mapping passed without being counted.`,
+    counts.late > 0 && `${counted(counts.late, 'request')} came too far out of order to be sorted (--reorder).`,
+    data.untracked > 0 &&
+      `The keys of ${counted(data.untracked, 'request')} are in no list or plot of keys: there are too many.`,
+    counts.broken > 0 && `${counted(counts.broken, 'broken line')} of the input were skipped, such as:`,
     ...counts.examples,
-  ];
+  ]);
   if (all.length === 0) return undefined;
   return html`<section><h2>Notes</h2><ul class="notes">${all.map((note) => html`<li>${foreign(note)}</li>`)}</ul></section>`;
 }
@@ -97,56 +91,45 @@ function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean
 
 /** The figures for all requests. */
 function tiles({ figures }: PageSource): Markup {
-  const { rules, against, change, labels } = figures;
-  const refusals = (side: typeof rules): string => share(side.refused, side.requests);
-  const tile = (kind: string, name: string, value: string, more: string): Markup =>
-    html`<div class="tile${/^0( %)?$/.test(value) ? '' : ` ${kind}`}"><dt>${name}</dt><dd><b${value.includes('→') ? { markup: ' class="pair"' } : undefined}>${value}</b><span>${more}</span></dd></div>`;
-  const shown = change
-    ? [
-        tile(
-          'newly_refused',
-          'Newly refused',
-          share(change.newlyRefused, change.compared),
-          counted(change.newlyRefused, 'request'),
-        ),
-        tile('newly_refused', 'Keys newly hurt', count(change.keysNewlyHurt), 'refused now, never before'),
-        tile(
-          'spared',
-          'Newly admitted',
-          share(change.newlyAdmitted, change.compared),
-          counted(change.newlyAdmitted, 'request'),
-        ),
-        tile('spared', 'Keys newly spared', count(change.keysNewlySpared), 'refused before, never now'),
-        against
-          ? tile(
-              'refused',
-              'Refused in all',
-              `${refusals(rules)} → ${refusals(against)}`,
-              `${count(rules.refused)} → ${counted(against.refused, 'request')}`,
-            )
-          : tile(
-              'refused',
-              'Refused in all',
-              refusals(rules),
-              `${count(rules.refused)} of ${counted(rules.requests, 'request')}`,
-            ),
-      ]
-    : [
-        tile('refused', 'Refused', refusals(rules), `${count(rules.refused)} of ${counted(rules.requests, 'request')}`),
-        tile('refused', 'Keys hurt', count(rules.keysHurt), 'refused at least once'),
-        tile('', 'Admitted', share(rules.admitted, rules.requests), counted(rules.admitted, 'request')),
-      ];
-  if (labels)
-    shown.push(
-      tile(
-        '',
-        'Wrong refusals',
-        count(labels.wrong),
-        `${count(labels.missed)} missed, of ${count(labels.labelled)} labelled`,
-      ),
-    );
-  return html`<dl class="tiles${shown.length % 3 === 0 && ' thirds'}">${shown}</dl>`;
+  const { rules, change, labels } = figures;
+  const { requests, admitted, refused, keysHurt } = rules;
+  const refusedText = `${count(refused)} of ${counted(requests, 'request')}`;
+  const plain = (): readonly Markup[] => [
+    tile('refused', 'Refused', share(refused, requests), refusedText),
+    tile('refused', 'Keys hurt', count(keysHurt), 'refused at least once'),
+    tile('', 'Admitted', share(admitted, requests), counted(admitted, 'request')),
+  ];
+  const all = [...(change ? changeTiles(figures, change, refusedText) : plain())];
+  if (labels) {
+    const { wrong, missed, labelled } = labels;
+    all.push(tile('', 'Wrong refusals', count(wrong), `${count(missed)} missed, of ${count(labelled)} labelled`));
+  }
+  return html`<dl class="tiles${all.length % 3 === 0 && ' thirds'}">${all}</dl>`;
 }
+
+/** @param refusedText  how many the rules refuse */
+function changeTiles(
+  { rules, against }: Figures,
+  change: NonNullable<Figures['change']>,
+  refusedText: string,
+): readonly Markup[] {
+  const { compared, newlyRefused, newlyAdmitted, keysNewlyHurt, keysNewlySpared } = change;
+  const part = ({ refused, requests }: Figures['rules']): string => share(refused, requests);
+  const [parts, requests] = against
+    ? [`${part(rules)} → ${part(against)}`, `${count(rules.refused)} → ${counted(against.refused, 'request')}`]
+    : [part(rules), refusedText];
+  return [
+    tile('newly_refused', 'Newly refused', share(newlyRefused, compared), counted(newlyRefused, 'request')),
+    tile('newly_refused', 'Keys newly hurt', count(keysNewlyHurt), 'refused now, never before'),
+    tile('spared', 'Newly admitted', share(newlyAdmitted, compared), counted(newlyAdmitted, 'request')),
+    tile('spared', 'Keys newly spared', count(keysNewlySpared), 'refused before, never now'),
+    tile('refused', 'Refused in all', parts, requests),
+  ];
+}
+
+/** @param kind  outcome whose colour it has, unless the value is 0 */
+const tile = (kind: string, name: string, value: string, more: string): Markup =>
+  html`<div class="tile${/^0( %)?$/.test(value) ? '' : ` ${kind}`}"><dt>${name}</dt><dd><b${value.includes('→') && { markup: ' class="pair"' }}>${value}</b><span>${more}</span></dd></div>`;
 
 const legend = (isChange: boolean): Markup =>
   html`<ul class="legend">${(['newly_refused', 'refused', 'spared', 'passed'] as const).flatMap((outcome) => {

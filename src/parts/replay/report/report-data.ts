@@ -1,6 +1,6 @@
 import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
 import { codesBehind, MAX_RULES, OTHER_RULES } from '../figures.ts';
-import type { KeyBudget } from '../key-figures.ts';
+import { BudgetedKeys, type KeyBudget } from '../key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
 import { compareOutcomes, OutcomeSeries, type RequestOutcome, TimeAxis } from './time-axis.ts';
 
@@ -64,26 +64,17 @@ export class ReportData implements ReplayObserver {
     }
   }
 
-  #addDescriptor(
-    descriptor: TimedDescriptor,
-    before: ReplayedDescriptor | undefined,
-    after: ReplayedDescriptor | undefined,
-  ): void {
-    if (before?.rule === after?.rule) {
-      if (before?.rule !== undefined) this.#addTo(before.rule, descriptor, { before, after });
-      return;
-    }
-    if (before?.rule !== undefined) this.#addTo(before.rule, descriptor, { before });
-    if (after?.rule !== undefined) this.#addTo(after.rule, descriptor, { after });
+  #addDescriptor(descriptor: TimedDescriptor, before: ReplayedDescriptor | undefined, after: typeof before): void {
+    const [was, is] = [before?.rule, after?.rule];
+    if (was !== undefined) this.#addTo(was, descriptor, before, was === is ? after : undefined);
+    if (is !== undefined && was !== is) this.#addTo(is, descriptor, undefined, after);
   }
 
   #addTo(
     path: string,
     { entries, hits, timeMs }: TimedDescriptor,
-    {
-      before,
-      after,
-    }: { readonly before?: ReplayedDescriptor | undefined; readonly after?: ReplayedDescriptor | undefined },
+    before: ReplayedDescriptor | undefined,
+    after: ReplayedDescriptor | undefined,
   ): void {
     const rule = this.#ruleAt(path);
     const refused = { before: isRefusal(before), after: isRefusal(after) };
@@ -93,26 +84,17 @@ export class ReportData implements ReplayObserver {
     rule.after ??= findLimit(after);
     const { windowMs } = rule.after ?? rule.before ?? {};
     if (windowMs === undefined) return; // an unlimited rule
-    rule.keys.add(
-      formatName(entries, after?.key ?? before?.key),
-      Math.max(hits, 0),
-      Math.floor(timeMs / windowMs),
-      refused,
-    );
+    const name = formatName(entries, after?.key ?? before?.key);
+    rule.keys.count(name, Math.max(hits, 0), Math.floor(timeMs / windowMs), refused);
   }
 
   #ruleAt(path: string): RuleData {
-    let rule = this.rules.get(path);
-    if (!rule && this.rules.size >= this.#maxRules && path !== OTHER_RULES) return this.#ruleAt(OTHER_RULES);
-    if (!rule) {
-      rule = {
-        series: new OutcomeSeries(this.axis),
-        keys: new KeyTable(this.#budget),
-        before: undefined,
-        after: undefined,
-      };
-      this.rules.set(path, rule);
-    }
+    const known = this.rules.get(path);
+    if (known) return known;
+    if (this.rules.size >= this.#maxRules && path !== OTHER_RULES) return this.#ruleAt(OTHER_RULES);
+    const series = new OutcomeSeries(this.axis);
+    const rule = { series, keys: new KeyTable(this.#budget), before: undefined, after: undefined };
+    this.rules.set(path, rule);
     return rule;
   }
 }
@@ -157,33 +139,12 @@ export interface KeyRow {
 }
 
 /** The keys of a rule, up to a maximum. */
-class KeyTable {
-  readonly rows = new Map<string, KeyRow>();
-  /** Requests of keys beyond the budget. */
-  untracked = 0;
-  readonly #budget: KeyBudget;
-
-  constructor(budget: KeyBudget) {
-    this.#budget = budget;
-  }
-
+class KeyTable extends BudgetedKeys<KeyRow> {
   /** @param name  identity of the key */
-  add(
-    name: string,
-    hits: number,
-    window: number,
-    refused: { readonly before: boolean; readonly after: boolean },
-  ): void {
-    let row = this.rows.get(name);
-    if (!row) {
-      if (this.#budget.left <= 0) {
-        this.untracked++;
-        return;
-      }
-      this.#budget.left--;
-      row = { requests: 0, before: 0, after: 0, busiest: 0, window, windowHits: 0 };
-      this.rows.set(name, row);
-    }
+  count(name: string, hits: number, window: number, refused: Readonly<Record<'before' | 'after', boolean>>): void {
+    const row =
+      this.all.get(name) ?? this.add(name, { requests: 0, before: 0, after: 0, busiest: 0, window, windowHits: 0 });
+    if (!row) return;
     row.requests++;
     if (refused.before) row.before++;
     if (refused.after) row.after++;

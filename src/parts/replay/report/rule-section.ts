@@ -1,16 +1,17 @@
+import { present } from '../../../base/group.ts';
 import { count, counted, moment, share } from '../../../base/texts.ts';
 import type { RuleFigures } from '../figures.ts';
 import { type ReportSource, readableKey, spanText } from '../report.ts';
 import { foreign, html, type Markup } from './markup.ts';
 import { type KeyRow, keyOutcome, type ReportData, type RuleData } from './report-data.ts';
-import { outcomes, type RequestOutcome } from './time-axis.ts';
-import { HEIGHT, round, STACK, timeline } from './timeline.ts';
+import { addOutcomes, noOutcomes, type OutcomeCounts, sumOutcomes } from './time-axis.ts';
+import { HEIGHT, type OutcomeNames, round, STACK, timeline } from './timeline.ts';
 
 /** Maximum number of rules with plots; others are in a table. */
 const MAX_PLOTTED_RULES = 25;
 
 /** Renders the keys over all rules, then the rules. */
-export function detailSections(report: PageSource, names: Readonly<Record<RequestOutcome, string>>): Markup {
+export function detailSections(report: PageSource, names: OutcomeNames): Markup {
   const rules = orderRules(report);
   const [plotted, others] = [rules.slice(0, MAX_PLOTTED_RULES), rules.slice(MAX_PLOTTED_RULES)];
   return html`${keysSection(report, rules)}
@@ -23,47 +24,39 @@ ${others.length > 0 && otherRules(others, report.data.isChange)}</section>`;
 /** Maximum number of keys listed for a rule. */
 const MAX_RULE_KEYS = 5;
 
-function ruleSection(
-  rule: RuleReport,
-  { data, figures }: PageSource,
-  names: Readonly<Record<RequestOutcome, string>>,
-): Markup {
-  const { path, sums, keySums, before, after } = rule;
-  const requests = outcomes.reduce((sum, outcome) => sum + sums[outcome], 0);
-  const facts = data.isChange
-    ? [
-        [
-          count(sums.newly_refused),
-          'newly refused',
-          `${share(sums.newly_refused, requests)} of ${counted(requests, 'request')}`,
-        ],
-        [
-          count(keySums.newly_refused),
-          keySums.newly_refused === 1 ? 'key newly hurt' : 'keys newly hurt',
-          `of ${counted(rule.keys.rows.size, 'key')}`,
-        ],
-        [count(sums.spared), 'newly admitted', `${counted(keySums.spared, 'key')} spared`],
-        [count(sums.refused), 'refused by both', counted(keySums.refused, 'key')],
-      ]
-    : [
-        [count(sums.refused), 'refused', `${share(sums.refused, requests)} of ${counted(requests, 'request')}`],
-        [
-          count(keySums.refused),
-          keySums.refused === 1 ? 'key refused' : 'keys refused',
-          `of ${counted(rule.keys.rows.size, 'key')}`,
-        ],
-      ];
-  const keys = topKeys(
-    Array.from(rule.keys.rows, ([name, row]) => ({ name, row, rule })),
-    ({ row }) => row.after,
-  ).slice(0, MAX_RULE_KEYS);
+function ruleSection(rule: RuleReport, { data, figures }: PageSource, names: OutcomeNames): Markup {
+  const { path, before, after, keys } = rule;
+  const all = Array.from(keys.all, ([name, row]) => ({ name, row, rule }));
+  const most = topKeys(all, ({ row }) => row.after).slice(0, MAX_RULE_KEYS);
   return html`<article><h3>${foreign(path)}</h3>
 <p class="limits">${limitsText(before, after, data.isChange)}</p>
-<ul class="facts">${facts.map(([value = '', name = '', more = '']) => html`<li><b>${value}</b> ${name}<span>${more}</span></li>`)}</ul>
+<ul class="facts">${ruleCounts(rule, data.isChange).map(([number, name, more]) => html`<li><b>${count(number)}</b> ${name}<span>${more}</span></li>`)}</ul>
 <div class="plots"><figure><figcaption>Over time</figcaption>${timeline(rule.series, data.axis, names)}</figure>
-${rule.keys.rows.size > 0 && html`<figure><figcaption>Keys by how busy they are</figcaption>${distribution(rule.keys.rows.values(), rule, names)}</figure>`}</div>
+${keys.all.size > 0 && html`<figure><figcaption>Keys by how busy they are</figcaption>${distribution(keys.all.values(), rule, names)}</figure>`}</div>
 ${ruleFacts(rule, figures.against !== undefined)}
-${keys.length > 0 && html`<details><summary>Keys refused most</summary>${keyTable(keys, { title: `Keys of ${path} refused most`, isChange: data.isChange, hasRule: false })}</details>`}</article>`;
+${most.length > 0 && html`<details><summary>Keys refused most</summary>${keyTable(most, { title: `Keys of ${path} refused most`, isChange: data.isChange, hasRule: false })}</details>`}</article>`;
+}
+
+/** Numbers of a rule, each with its name and a remark. */
+function ruleCounts(
+  { sums, keySums, keys }: RuleReport,
+  isChange: boolean,
+): readonly (readonly [number: number, name: string, more: string])[] {
+  const requests = sumOutcomes(sums);
+  const ofRequests = (part: number): string => `${share(part, requests)} of ${counted(requests, 'request')}`;
+  const ofKeys = `of ${counted(keys.all.size, 'key')}`;
+  const keysText = (number: number): string => (number === 1 ? 'key' : 'keys');
+  return isChange
+    ? [
+        [sums.newly_refused, 'newly refused', ofRequests(sums.newly_refused)],
+        [keySums.newly_refused, `${keysText(keySums.newly_refused)} newly hurt`, ofKeys],
+        [sums.spared, 'newly admitted', `${counted(keySums.spared, 'key')} spared`],
+        [sums.refused, 'refused by both', counted(keySums.refused, 'key')],
+      ]
+    : [
+        [sums.refused, 'refused', ofRequests(sums.refused)],
+        [keySums.refused, `${keysText(keySums.refused)} refused`, ofKeys],
+      ];
 }
 
 type ShownLimit = NonNullable<RuleData['after']>;
@@ -104,56 +97,84 @@ function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: 
 }
 
 /** The rules without plots. */
-function otherRules(rules: readonly RuleReport[], isChange: boolean): Markup {
-  return html`<h3>Other rules</h3><div class="scroll" tabindex="0" role="region" aria-label="Other rules"><table><thead><tr><th scope="col">Rule</th><th scope="col" class="n">Requests</th>${isChange && html`<th scope="col" class="n">Newly refused</th><th scope="col" class="n">Newly admitted</th>`}<th scope="col" class="n">Refused</th></tr></thead><tbody>${rules.map(({ path, sums }) => html`<tr><th scope="row">${foreign(path)}</th><td class="n">${count(outcomes.reduce((sum, one) => sum + sums[one], 0))}</td>${isChange && html`<td class="n">${count(sums.newly_refused)}</td><td class="n">${count(sums.spared)}</td>`}<td class="n">${count(sums.refused + sums.newly_refused)}</td></tr>`)}</tbody></table></div>`;
+const otherRules = (rules: readonly RuleReport[], isChange: boolean): Markup =>
+  html`<h3>Other rules</h3>${dataTable(
+    'Other rules',
+    rules,
+    present([
+      { head: 'Rule', cell: ({ path }) => foreign(path) },
+      numbers('Requests', ({ sums }) => sumOutcomes(sums)),
+      isChange && numbers('Newly refused', ({ sums }) => sums.newly_refused),
+      isChange && numbers('Newly admitted', ({ sums }) => sums.spared),
+      numbers('Refused', ({ sums }) => sums.refused + sums.newly_refused),
+    ]),
+  )}`;
+
+interface TableColumn<T> {
+  readonly head: string;
+  readonly isNumber?: true;
+  readonly cell: (row: T) => Markup | string;
+}
+
+const numbers = <T>(head: string, of: (row: T) => number): TableColumn<T> => ({
+  head,
+  isNumber: true,
+  cell: (row) => count(of(row)),
+});
+
+/** A table whose first column names its rows. */
+function dataTable<T>(label: string, rows: readonly T[], columns: readonly TableColumn<T>[]): Markup {
+  const kind = ({ isNumber }: TableColumn<T>) => isNumber === true && { markup: ' class="n"' };
+  const [first, ...others] = columns;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}"><table>
+<thead><tr>${columns.map((one) => html`<th scope="col"${kind(one)}>${one.head}</th>`)}</tr></thead>
+<tbody>${rows.map(
+    (row) => html`<tr><th scope="row">${first?.cell(row)}</th>
+${others.map((one) => html`<td${kind(one)} data-name="${one.head}">${one.cell(row)}</td>\n`)}</tr>`,
+  )}</tbody></table></div>`;
 }
 
 interface Bin {
   /** Bounds of the bin, for keys whose busiest window had more than `above` and at most `to` hits. */
   readonly above: number;
   readonly to: number;
-  readonly keys: Record<RequestOutcome, number>;
+  readonly keys: OutcomeCounts;
 }
 
 /** Renders the number of keys by the hits of their busiest window, and by outcome. */
 function distribution(
   rows: Iterable<KeyRow>,
-  limits: { readonly before: ShownLimit | undefined; readonly after: ShownLimit | undefined },
-  names: Readonly<Record<RequestOutcome, string>>,
+  { before, after }: Pick<RuleData, 'before' | 'after'>,
+  names: OutcomeNames,
 ): Markup {
-  const bins = buildBins(rows, [limits.before?.limit ?? 0, limits.after?.limit ?? 0]);
-  const most = Math.max(...bins.map(binTotal), 1);
+  const bins = buildBins(rows, [before?.limit ?? 0, after?.limit ?? 0]);
+  const totals = bins.map(({ keys }) => sumOutcomes(keys));
+  const most = Math.max(...totals, 1);
   const columns = bins.map((bin, at) => column({ ...bin, at }, most, names));
-  const summary = bins.flatMap((bin) =>
-    binTotal(bin) > 0 ? [`${counted(binTotal(bin), 'key')} with ${rangeText(bin)}`] : [],
-  );
-  const { before, after } = limits;
-  const isSame = before?.limit === after?.limit || !before || !after;
+  const summary = bins.flatMap((bin, at) => (totals[at] ? `${counted(totals[at], 'key')} with ${rangeText(bin)}` : []));
+  const only = before && after && before.limit !== after.limit ? undefined : (after ?? before);
+  const limits = only
+    ? marker(bins, 'after', 'limit', only)
+    : [before && marker(bins, 'before', 'before', before), after && marker(bins, 'after', 'after', after)];
   return html`<div class="bins">
 <div class="area"><svg viewBox="0 0 ${bins.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Keys by the hits in their busiest window: ${summary.join(', ') || 'none'}">${columns.map(({ bars }) => bars)}<path class="base" d="M0 ${HEIGHT}H${bins.length}"/></svg>
-${bins.map((bin, at) => binTotal(bin) > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(binTotal(bin))}</b>`)}
-${isSame ? (after ?? before) && marker(bins, { kind: 'after', name: 'limit', limit: (after ?? before)?.limit ?? 0 }) : [marker(bins, { kind: 'before', name: 'before', limit: before.limit }), marker(bins, { kind: 'after', name: 'after', limit: after.limit })]}</div>
+${totals.map((total, at) => total > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(total)}</b>`)}
+${limits}</div>
 <div class="x">${bins.map((bin) => html`<span>${bin.to - bin.above === 1 ? count(bin.to) : `≤${short(bin.to)}`}</span>`)}</div>
 </div>
 <p class="unit">keys, by the hits in their busiest window</p>`;
 }
 
 /** Renders a column with a segment for each outcome, and returns its height. */
-function column(
-  { at, ...bin }: Bin & { readonly at: number },
-  most: number,
-  names: Readonly<Record<RequestOutcome, string>>,
-) {
+function column({ at, ...bin }: Bin & { readonly at: number }, most: number, names: OutcomeNames) {
   let height = 0;
-  const bars = STACK.flatMap((outcome) => {
+  const bars = STACK.map((outcome) => {
     const keys = bin.keys[outcome];
-    if (keys === 0) return [];
+    if (keys === 0) return undefined;
     const part = Math.max(MIN_HEIGHT, ((HEIGHT - HEADROOM) * keys) / most);
     height += part;
     const what = outcome === 'passed' ? 'never refused' : names[outcome];
-    return [
-      html`<rect class="${outcome}" x="${round(at + 0.06)}" y="${round(HEIGHT - height)}" width=".88" height="${round(part)}"><title>${counted(keys, 'key')} ${what}, with ${rangeText(bin)}</title></rect>`,
-    ];
+    return html`<rect class="${outcome}" x="${round(at + 0.06)}" y="${round(HEIGHT - height)}" width=".88" height="${round(part)}"><title>${counted(keys, 'key')} ${what}, with ${rangeText(bin)}</title></rect>`;
   });
   return { bars, height };
 }
@@ -167,10 +188,7 @@ const MIN_HEIGHT = 3;
 const FAR = 20;
 
 /** Renders a line at a limit's position among the columns, with a linear scale within each. */
-function marker(
-  bins: readonly Bin[],
-  { kind, name, limit }: { readonly kind: 'before' | 'after'; readonly name: string; readonly limit: number },
-): Markup | false {
+function marker(bins: readonly Bin[], kind: 'before' | 'after', name: string, { limit }: ShownLimit): Markup {
   const at = bins.findIndex(({ to }) => limit <= to);
   const bin = bins[at];
   const place = bin ? at + (limit - bin.above) / (bin.to - bin.above) : bins.length;
@@ -185,7 +203,7 @@ function buildBins(rows: Iterable<KeyRow>, limits: readonly number[]): readonly 
   const highest = Math.max(busiest, ...limits.filter((limit) => limit <= FAR * busiest));
   const bins: Bin[] = [];
   for (let above = 0; above < highest; above = bins.at(-1)?.to ?? highest)
-    bins.push({ above, to: nextBound(above), keys: { passed: 0, spared: 0, newly_refused: 0, refused: 0 } });
+    bins.push({ above, to: nextBound(above), keys: noOutcomes() });
   for (const row of all) {
     const bin = bins.find(({ to }) => row.busiest <= to);
     if (bin) bin.keys[keyOutcome(row)]++;
@@ -200,8 +218,6 @@ function nextBound(bound: number): number {
   const first = Math.round(bound / power);
   return (first === 1 ? 2 : first === 2 ? 5 : 10) * power;
 }
-
-const binTotal = ({ keys }: Bin): number => outcomes.reduce((sum, outcome) => sum + keys[outcome], 0);
 
 const rangeText = ({ above, to }: Bin): string =>
   to - above === 1 ? counted(to, 'hit') : `${count(above + 1)} to ${count(to)} hits`;
@@ -218,36 +234,33 @@ function short(number: number): string {
 const MAX_LISTED_KEYS = 100;
 const MAX_SHOWN_KEYS = 10;
 
-/** Renders the keys that a change hurts most, or that are refused most. */
-function keysSection({ data }: PageSource, rules: readonly RuleReport[]): Markup {
-  const all = rules.flatMap((rule) => Array.from(rule.keys.rows, ([name, row]): ListedKey => ({ name, row, rule })));
-  const lists: readonly (readonly [title: string, empty: string, keys: readonly ListedKey[]])[] = data.isChange
-    ? [
-        [
-          'Keys newly hurt',
-          'No key is newly hurt.',
-          topKeys(all, ({ row }) => (keyOutcome(row) === 'newly_refused' ? row.after : 0)),
-        ],
-        [
-          'Keys refused more than before',
-          'No key that was refused before is refused more often.',
-          topKeys(all, ({ row }) => (keyOutcome(row) === 'refused' ? row.after - row.before : 0)),
-        ],
-        [
-          'Keys newly spared',
-          'No key is newly spared.',
-          topKeys(all, ({ row }) => (keyOutcome(row) === 'spared' ? row.before : 0)),
-        ],
-      ]
-    : [['Keys refused most', 'No key is refused.', topKeys(all, ({ row }) => row.after)]];
-  const shown = lists.filter(([, , keys], at) => at === 0 || keys.length > 0);
-  return html`${shown.map((list) => listSection(list, data.isChange))}`;
+interface KeyList {
+  readonly title: string;
+  /** Shown instead of a table without keys. */
+  readonly empty: string;
+  readonly keys: readonly ListedKey[];
 }
 
-function listSection(
-  [title, empty, keys]: readonly [title: string, empty: string, keys: readonly ListedKey[]],
-  isChange: boolean,
-): Markup {
+/** Renders the keys that a change hurts most, or that are refused most. */
+function keysSection({ data: { isChange } }: PageSource, rules: readonly RuleReport[]): Markup {
+  const all = rules.flatMap((rule) => Array.from(rule.keys.all, ([name, row]): ListedKey => ({ name, row, rule })));
+  const list = (title: string, empty: string, by: (row: KeyRow) => number): KeyList => ({
+    title,
+    empty,
+    keys: topKeys(all, ({ row }) => by(row)),
+  });
+  const [first, ...others] = isChange
+    ? [
+        list('Keys newly hurt', 'No key is newly hurt.', (row) => (row.before > 0 ? 0 : row.after)),
+        list('Keys refused more than before', '', (row) => (row.before > 0 ? row.after - row.before : 0)),
+        list('Keys newly spared', '', (row) => (row.after > 0 ? 0 : row.before)),
+      ]
+    : [list('Keys refused most', 'No key is refused.', (row) => row.after)];
+  const shown = [first, ...others.filter(({ keys }) => keys.length > 0)];
+  return html`${present(shown).map((one) => listSection(one, isChange))}`;
+}
+
+function listSection({ title, empty, keys }: KeyList, isChange: boolean): Markup {
   const [first, more] = [keys.slice(0, MAX_SHOWN_KEYS), keys.slice(MAX_SHOWN_KEYS, MAX_LISTED_KEYS)];
   const left = keys.length - first.length - more.length;
   return html`<section><h2>${title}<span class="count">${count(keys.length)}</span></h2>
@@ -260,26 +273,23 @@ const topKeys = (keys: readonly ListedKey[], by: (key: ListedKey) => number): re
   keys.filter((key) => by(key) > 0).sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1));
 
 /** @param title  title of the table */
-function keyTable(
+const keyTable = (
   keys: readonly ListedKey[],
   { title, isChange, hasRule }: { readonly title: string; readonly isChange: boolean; readonly hasRule: boolean },
-): Markup {
-  const refusedHeads = isChange
-    ? html`<th scope="col" class="n">Refused before</th><th scope="col" class="n">Refused now</th>`
-    : html`<th scope="col" class="n">Refused</th>`;
-  const rows = keys.map(
-    ({ name, row, rule }) => html`<tr><th scope="row">${foreign(name)}</th>
-${hasRule && html`<td data-name="Rule">${foreign(rule.path)}</td>`}
-<td class="n" data-name="Requests">${count(row.requests)}</td>
-${isChange && html`<td class="n" data-name="Refused before">${count(row.before)}</td>`}
-<td class="n" data-name="${isChange ? 'Refused now' : 'Refused'}">${count(row.after)}</td>
-<td data-name="Share refused">${shareBar(row)}</td>
-<td class="n" data-name="Busiest window">${count(row.busiest)}</td></tr>`,
+): Markup =>
+  dataTable(
+    title,
+    keys,
+    present([
+      { head: 'Key', cell: ({ name }) => foreign(name) },
+      hasRule && { head: 'Rule', cell: ({ rule }) => foreign(rule.path) },
+      numbers('Requests', ({ row }) => row.requests),
+      isChange && numbers('Refused before', ({ row }) => row.before),
+      numbers(isChange ? 'Refused now' : 'Refused', ({ row }) => row.after),
+      { head: 'Share refused', cell: ({ row }) => shareBar(row) },
+      numbers('Busiest window', ({ row }) => row.busiest),
+    ]),
   );
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${title}"><table>
-<thead><tr><th scope="col">Key</th>${hasRule && html`<th scope="col">Rule</th>`}<th scope="col" class="n">Requests</th>${refusedHeads}<th scope="col">Share refused</th><th scope="col" class="n">Busiest window</th></tr></thead>
-<tbody>${rows}</tbody></table></div>`;
-}
 
 /** The share of a key's requests that is refused, before and after the change. */
 function shareBar({ requests, before, after }: KeyRow): Markup {
@@ -296,15 +306,7 @@ export interface PageSource extends ReportSource {
 }
 
 /** The data that the page shows for one rule. */
-interface RuleReport extends RuleData {
-  readonly path: string;
-  readonly sums: Readonly<Record<RequestOutcome, number>>;
-  readonly keySums: Readonly<Record<RequestOutcome, number>>;
-  /** Figures under the rules; undefined if no descriptor matched such a rule. */
-  readonly figures: RuleFigures | undefined;
-  /** Figures under the compared rules. */
-  readonly against: RuleFigures | undefined;
-}
+type RuleReport = Readonly<ReturnType<typeof orderRules>[number]>;
 
 /** A key, and the rule that limits it. */
 interface ListedKey {
@@ -314,13 +316,13 @@ interface ListedKey {
 }
 
 /** Orders the rules by newly refused requests, descending. */
-function orderRules({ data, figures }: PageSource): readonly RuleReport[] {
-  return Array.from(data.rules, ([path, rule]): RuleReport => {
-    const sums = emptySums();
-    for (const column of rule.series.columns()) for (const outcome of outcomes) sums[outcome] += column[outcome];
-    const keySums = emptySums();
-    for (const row of rule.keys.rows.values()) keySums[keyOutcome(row)]++;
+function orderRules({ data, figures }: PageSource) {
+  return Array.from(data.rules, ([path, rule]) => {
+    const [sums, keySums] = [noOutcomes(), noOutcomes()];
+    for (const column of rule.series.columns()) addOutcomes(sums, column);
+    for (const row of rule.keys.all.values()) keySums[keyOutcome(row)]++;
     const [own, against] = [figures.rules, figures.against].map((side) => side?.rules.get(path));
+    /** `figures` are those under the rules, and `against` those under the compared ones; undefined without descriptors. */
     return { ...rule, path, sums, keySums, figures: own, against };
   }).sort(
     (one, other) =>
@@ -330,8 +332,6 @@ function orderRules({ data, figures }: PageSource): readonly RuleReport[] {
       (one.path < other.path ? -1 : 1),
   );
 }
-
-const emptySums = (): Record<RequestOutcome, number> => ({ passed: 0, spared: 0, newly_refused: 0, refused: 0 });
 
 const UNITS = [
   [604_800_000, 'week'],

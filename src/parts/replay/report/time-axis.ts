@@ -11,6 +11,19 @@ const MAX_COLUMNS = 180;
 export type RequestOutcome = 'passed' | 'spared' | 'newly_refused' | 'refused';
 export const outcomes = ['passed', 'spared', 'newly_refused', 'refused'] as const satisfies readonly RequestOutcome[];
 
+/** Numbers of requests or keys, by outcome. */
+export type OutcomeCounts = Record<RequestOutcome, number>;
+
+export const noOutcomes = (): OutcomeCounts => ({ passed: 0, spared: 0, newly_refused: 0, refused: 0 });
+
+export const sumOutcomes = (counts: Readonly<OutcomeCounts>, of: readonly RequestOutcome[] = outcomes): number =>
+  of.reduce((sum, outcome) => sum + counts[outcome], 0);
+
+/** Adds the second numbers to the first. */
+export function addOutcomes(to: OutcomeCounts, more: Readonly<OutcomeCounts>): void {
+  for (const outcome of outcomes) to[outcome] += more[outcome];
+}
+
 export const compareOutcomes = (refusedBefore: boolean, refusedAfter: boolean): RequestOutcome =>
   refusedBefore ? (refusedAfter ? 'refused' : 'spared') : refusedAfter ? 'newly_refused' : 'passed';
 
@@ -50,13 +63,11 @@ export class TimeAxis {
 
 const widthAt = (level: number): number => WIDTHS_MS[level] ?? WIDTHS_MS[0];
 
-type Column = Record<RequestOutcome, number>;
-
 /** Outcomes by column of an axis. */
 export class OutcomeSeries {
   readonly #axis: TimeAxis;
   #level: number;
-  #columns = new Map<number, Column>();
+  #columns = new Map<number, OutcomeCounts>();
 
   constructor(axis: TimeAxis) {
     this.#axis = axis;
@@ -67,34 +78,29 @@ export class OutcomeSeries {
   add(timeMs: number, outcome: RequestOutcome): void {
     this.#widen();
     const at = this.#axis.columnAt(timeMs);
-    let column = this.#columns.get(at);
-    if (!column) {
-      column = { passed: 0, spared: 0, newly_refused: 0, refused: 0 };
-      this.#columns.set(at, column);
-    }
+    const column = this.#columns.get(at) ?? noOutcomes();
     column[outcome]++;
+    this.#columns.set(at, column);
   }
 
   /** One item for each column of the axis. */
-  columns(): readonly Readonly<Column>[] {
+  columns(): readonly Readonly<OutcomeCounts>[] {
     this.#widen();
     const { first, count } = this.#axis.columns;
-    return Array.from({ length: count }, (_, at) => this.#columns.get(first + at) ?? EMPTY);
+    return Array.from({ length: count }, (_, at) => this.#columns.get(first + at) ?? noOutcomes());
   }
 
   #widen(): void {
     if (this.#level === this.#axis.level) return;
     const factor = this.#axis.columnMs / widthAt(this.#level);
-    const wide = new Map<number, Column>();
+    const wide = new Map<number, OutcomeCounts>();
     for (const [narrow, column] of this.#columns) {
       const at = Math.floor(narrow / factor);
       const sum = wide.get(at);
-      if (sum) for (const outcome of outcomes) sum[outcome] += column[outcome];
+      if (sum) addOutcomes(sum, column);
       else wide.set(at, column);
     }
     this.#columns = wide;
     this.#level = this.#axis.level;
   }
 }
-
-const EMPTY: Column = { passed: 0, spared: 0, newly_refused: 0, refused: 0 };

@@ -2,13 +2,20 @@ import { count as countText, moment } from '../../../base/texts.ts';
 import { rfc3339 } from '../../../base/times.ts';
 import { spanText } from '../report.ts';
 import { html, type Markup } from './markup.ts';
-import type { OutcomeSeries, RequestOutcome, TimeAxis } from './time-axis.ts';
+import {
+  type OutcomeCounts,
+  type OutcomeSeries,
+  type RequestOutcome,
+  sumOutcomes,
+  type TimeAxis,
+} from './time-axis.ts';
 
 /** The names of outcomes in a plot and its legend. */
+export type OutcomeNames = Readonly<Record<RequestOutcome, string>>;
 export const outcomeNames = {
   change: { passed: 'passed', spared: 'newly admitted', newly_refused: 'newly refused', refused: 'refused by both' },
   single: { passed: 'passed', spared: '', newly_refused: '', refused: 'refused' },
-} as const satisfies Record<string, Record<RequestOutcome, string>>;
+} as const satisfies Record<string, OutcomeNames>;
 
 /** Order of outcomes in a column, from the bottom. */
 export const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
@@ -18,62 +25,52 @@ export const HEIGHT = 100;
 /** Fraction of the highest column below which refusals are also drawn on a scale of their own. */
 const SMALL_FRACTION = 0.12;
 
+/** The columns of a plot, and when they begin. */
+interface Plotted {
+  readonly columns: readonly Readonly<OutcomeCounts>[];
+  readonly startMs: number;
+  readonly columnMs: number;
+}
+
 /**
  * Renders requests over time as stacked columns. The drawing is stretched to the width of the page, with its texts
  * outside so that they have the same size on every screen.
  */
-export function timeline(
-  series: OutcomeSeries,
-  axis: TimeAxis,
-  names: Readonly<Record<RequestOutcome, string>>,
-): Markup {
-  const columns = series.columns();
+export function timeline(series: OutcomeSeries, axis: TimeAxis, names: OutcomeNames): Markup {
   const { columnMs } = axis;
-  const startMs = axis.columns.first * columnMs;
-  const plot = (stack: readonly RequestOutcome[]): Markup =>
-    stackedColumns(columns, stack, { startMs, columnMs, names });
-  const maxTotal = (stack: readonly RequestOutcome[]): number =>
-    columns.reduce((highest, column) => Math.max(highest, columnTotal(column, stack)), 0);
+  const plotted = { columns: series.columns(), startMs: axis.columns.first * columnMs, columnMs };
   const [, ...affected] = STACK;
-  const isSmall = maxTotal(affected) > 0 && maxTotal(affected) < SMALL_FRACTION * maxTotal(STACK);
-  return html`${plot(STACK)}
-${isSmall && html`<div class="detail">${plot(affected)}</div>`}
+  const most = highest(plotted, affected);
+  const isSmall = most > 0 && most < SMALL_FRACTION * highest(plotted, STACK);
+  return html`${stackedColumns(plotted, STACK, names)}
+${isSmall && html`<div class="detail">${stackedColumns(plotted, affected, names)}</div>`}
 <p class="unit">requests in ${spanText(columnMs)}, by time in UTC${isSmall && `; below, only those that ${names.spared === '' ? 'were refused' : 'a side refused'}`}</p>`;
 }
 
-type Column = Readonly<Record<RequestOutcome, number>>;
+const highest = ({ columns }: Plotted, stack: readonly RequestOutcome[]): number =>
+  columns.reduce((most, column) => Math.max(most, sumOutcomes(column, stack)), 0);
 
-const columnTotal = (column: Column, stack: readonly RequestOutcome[]): number =>
-  stack.reduce((sum, outcome) => sum + column[outcome], 0);
-
-interface PlotOptions {
-  readonly startMs: number;
-  readonly columnMs: number;
-  readonly names: Readonly<Record<RequestOutcome, string>>;
-}
-
-function stackedColumns(
-  columns: readonly Column[],
-  stack: readonly RequestOutcome[],
-  { startMs, columnMs, names }: PlotOptions,
-): Markup {
-  const top = roundUp(columns.reduce((most, column) => Math.max(most, columnTotal(column, stack)), 1));
+function stackedColumns(plotted: Plotted, stack: readonly RequestOutcome[], names: OutcomeNames): Markup {
+  const { columns, startMs, columnMs } = plotted;
+  const top = roundUp(Math.max(highest(plotted, stack), 1));
   const y = (value: number): number => round(HEIGHT - (HEIGHT * value) / top);
   const paths = stack.map((outcome, place) => {
     let path = '';
     for (const [at, column] of columns.entries()) {
       if (column[outcome] === 0) continue;
-      const below = columnTotal(column, stack.slice(0, place));
+      const below = sumOutcomes(column, stack.slice(0, place));
       path += `M${at + 0.06} ${y(below)}V${y(below + column[outcome])}h.88V${y(below)}z`;
     }
-    return path === '' ? undefined : html`<path class="${outcome}" d="${path}"/>`;
+    return path !== '' && html`<path class="${outcome}" d="${path}"/>`;
   });
   const totalsText = (count: (outcome: RequestOutcome) => number): string =>
-    stack.flatMap((one) => (count(one) > 0 ? [`${countText(count(one))} ${names[one]}`] : [])).join(', ');
+    stack.flatMap((one) => (count(one) > 0 ? `${countText(count(one))} ${names[one]}` : [])).join(', ');
   const hovers = columns.map((column, at) => {
     const parts = totalsText((outcome) => column[outcome]);
-    if (parts === '') return undefined;
-    return html`<rect x="${at}" y="0" width="1" height="${HEIGHT}"><title>${moment(startMs + at * columnMs)} UTC, ${spanText(columnMs)}: ${parts}</title></rect>`;
+    const when = `${moment(startMs + at * columnMs)} UTC, ${spanText(columnMs)}`;
+    return (
+      parts !== '' && html`<rect x="${at}" y="0" width="1" height="${HEIGHT}"><title>${when}: ${parts}</title></rect>`
+    );
   });
   const totals = totalsText((outcome) => columns.reduce((sum, column) => sum + column[outcome], 0));
   return html`<div class="plot">

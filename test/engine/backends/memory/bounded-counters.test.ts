@@ -23,7 +23,7 @@ interface Call {
 const START_MS = 1_700_000_000_000;
 
 const set = (counters: BoundedCounters, key: CounterKey, state: State, ttlMs: number, nowMs: number): void =>
-  counters.set(key, counters.find(key), { accepted: true, state, ttlMs }, nowMs);
+  counters.set(key, counters.find(key), { state, ttlMs }, nowMs);
 
 const get = (counters: BoundedCounters, key: CounterKey, nowMs: number): State | undefined =>
   counters.stateAt(counters.find(key), nowMs);

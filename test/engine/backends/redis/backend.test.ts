@@ -5,7 +5,7 @@ import { monotonicMs } from '../../../../src/base/clock.ts';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
-import { packState, unpackState } from '../../../../src/engine/backends/packed-state.ts';
+import { packNumbers, unpackState } from '../../../../src/engine/backends/packed-state.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { open, openReady } from '../../../helpers/connection.ts';
@@ -148,7 +148,7 @@ describe('a Redis store', () => {
     const hit = fresh();
     await apply(store, hit);
     const [startMs = 0] = unpackState((await operator.getBuffer(hit.key)) ?? Buffer.alloc(0)) ?? [];
-    await operator.set(hit.key, packState([startMs, 0.5]));
+    await operator.set(hit.key, packNumbers([startMs, 0.5]));
     expect(await apply(store, hit)).toMatchObject({ code: 'OK', hitsBefore: 0 });
   });
 

@@ -71,12 +71,19 @@ describe('a batch', () => {
   });
 });
 
+test('a decision that arrives after the window of a shared counter is still one of that window', () => {
+  const shared = { windowStartMs: 60_000, ttlMs: 60_000 };
+  const batch = encodeBatch([request({ ...hit('a', 1, 10), shared })], 120_500);
+  const [[decision] = []] = decodeBatch(pack([120_500, 3, 1, 4]), batch);
+  expect(decision).toMatchObject({ code: 'OK', hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1 });
+});
+
 describe('independent spends', () => {
   const [one, other] = [hit('a', 2, 10), hit('b', 2, 10)];
   /** The helper creates new limits, but a run needs the same one. */
   const [first, second] = [one, { ...other, limit: one.limit }];
   const runsOf = (...requests: readonly BatchRequest[]) =>
-    encodeBatch(requests, 0).runs.map(({ spends, repeated }) => spends.map((number, at) => repeated[at] ?? [number]));
+    encodeBatch(requests, 0).runs.map(({ counters }) => counters.map(({ numbers }) => numbers));
 
   test('form one run, with a count for a counter with several spends', () => {
     const { keys, packed } = encodeBatch([request(first), request(second, first), request(first)], 0);
@@ -123,6 +130,9 @@ describe('independent spends', () => {
     const calendar = calendarWindowOf(10, 'DAY', 'UTC');
     const onCalendar = operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true);
     const { runs, groups } = encodeBatch([request(onCalendar), request(onCalendar)], 0);
-    expect([runs.map(({ spends }) => spends), groups.map((group) => group.first)]).toEqual([[[0]], [1]]);
+    expect([
+      runs.map(({ counters }) => counters.flatMap(({ numbers }) => numbers)),
+      groups.map((group) => group.first),
+    ]).toEqual([[[0]], [1]]);
   });
 });

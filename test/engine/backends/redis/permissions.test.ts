@@ -7,7 +7,6 @@ import { type CounterKey, createCounterKeys } from '../../../../src/engine/backe
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../../../../src/engine/backends/redis/connect.ts';
 import { RedisRecords } from '../../../../src/engine/backends/redis/records.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { RedisUsage } from '../../../../src/engine/backends/redis/usage.ts';
 import { addressOf, ordinary } from '../../../helpers/connection.ts';
 import {
@@ -66,7 +65,7 @@ const keys = createCounterKeys(PREFIX);
 
 async function openStore(redis: RedisConnection, more: ConstructorParameters<typeof RedisBackend>[2] = {}) {
   const store = new RedisBackend(redis, Date.now, {
-    ...{ prefix: PREFIX, slowMs: 60_000, foreign: referenceCounters, ...more },
+    ...{ prefix: PREFIX, slowMs: 60_000, ...more },
     probe: { keys, onProblem: () => {}, onUsable: () => {}, onLimited: () => {} },
   });
   closing.push(() => store.close());

@@ -15,7 +15,7 @@ function probed() {
   const keys = createCounterKeys('');
   const probe = createProbe({
     ...{ run, redis, keys, onProblem: (reason: string) => problems.push(reason), onUsable: () => {} },
-    ...{ limit: async () => {}, onLimited: () => {} },
+    ...{ testPlain: async () => {}, onLimited: () => {} },
   });
   return {
     ...{ probe, problems, redis: redis as unknown as EventEmitter },

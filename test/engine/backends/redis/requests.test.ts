@@ -6,7 +6,6 @@ import { type CounterKey, childKey } from '../../../../src/engine/backends/key.t
 import { createMemoryBackend } from '../../../../src/engine/backends/memory/backend.ts';
 import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { fullCapacity, isShared, type Limit, limitsInFlight } from '../../../../src/engine/holds/limits.ts';
 import { type Debit, sharedBy } from '../../../../src/engine/ledger/debit.ts';
@@ -32,7 +31,7 @@ import { heldBy, operationOf } from '../../../helpers/operations.ts';
 import fc from '../../../helpers/property.ts';
 import { randomOf } from '../../../helpers/random.ts';
 import { type Redis, startRedis } from '../../../helpers/redis.ts';
-import { fairShareOf } from '../../../helpers/shares.ts';
+import { fairShareOf, sharedSlotsOf } from '../../../helpers/shares.ts';
 
 /** `RECORDED_ROUNDS=1250` runs 10^6 operations. */
 const ROUNDS_OF_A_MILLION = 1_250;
@@ -77,7 +76,7 @@ const limits: readonly Limit[] = [
   leakyBucketOf(20, 9_000, { burst: 5, maxDelayMs: 900 }),
   allocationOf(20),
   inFlightOf(10, 9_000),
-  inFlightOf(10, 9_000, { path }),
+  sharedSlotsOf(10, 9_000, { path }),
   reservationOf(fixedWindowOf(20, 9_000), { ttlMs: 3_000 }),
   reservationOf(slidingWindowLogOf(20, 9_000), { ttlMs: 3_000, onLapse: 'charge', onOverrun: 'clip' }),
   adaptiveOf(20, 9_000),
@@ -172,7 +171,7 @@ async function runRound(seed: number, from: readonly Limit[], leapMs: number) {
   for (let sent = 0; sent < BATCHES; sent++) {
     clock.set(clock() + (below(3) === 0 ? below(leapMs) : below(20)));
     const requests = drawBatch(clock());
-    const batch = encodeBatch(requests, clock(), { foreign: referenceCounters, metersUsage: true });
+    const batch = encodeBatch(requests, clock(), { metersUsage: true });
     const keys = [...batch.keys, 'usage', 'log'];
     const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1', ...batch.usageNames];
     const replies = decodeBatch((await connection.callBuffer('EVALSHA', args)) as Buffer, batch); // it returns bytes

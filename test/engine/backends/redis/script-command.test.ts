@@ -1,6 +1,6 @@
 import slotOf from 'cluster-key-slot';
 import { Command } from 'ioredis';
-import { StoreCommand } from '../../../../src/engine/backends/redis/script.ts';
+import { StoreCommand } from '../../../../src/engine/backends/redis/commands.ts';
 import fc from '../../../helpers/property.ts';
 
 const SOCKET = {};
@@ -16,8 +16,8 @@ test('the octets of a script call are those that ioredis writes', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(text, octets), { maxLength: 40 }), (args) => {
       const plain = new Command('EVALSHA', ['5c2f', ...args], { replyEncoding: null }).toWritable(SOCKET);
-      const own = new StoreCommand('EVALSHA', ['5c2f', ...args]).toWritable(SOCKET);
-      expect(Buffer.from(own)).toEqual(Buffer.from(plain));
+      const own = new StoreCommand('EVALSHA', ['5c2f', ...args]).toWritable();
+      expect(own).toEqual(Buffer.from(plain));
     }),
     { numRuns: 300 },
   );
@@ -26,7 +26,7 @@ test('the octets of a script call are those that ioredis writes', () => {
 test.each(['é', '\u{1f600}', 'a\ud800', `${'x'.repeat(99)}ÿ`])(
   'an argument with characters of several octets is written completely: %j',
   (last) => {
-    const own = Buffer.from(new StoreCommand('EVALSHA', ['5c2f', '1', 'key', last]).toWritable(SOCKET));
+    const own = new StoreCommand('EVALSHA', ['5c2f', '1', 'key', last]).toWritable();
     const size = Buffer.byteLength(last);
     expect(own.toString()).toBe(
       `*5\r\n$7\r\nEVALSHA\r\n$4\r\n5c2f\r\n$1\r\n1\r\n$3\r\nkey\r\n$${size}\r\n${Buffer.from(last)}\r\n`,

@@ -1,9 +1,8 @@
 import type { Redis as Connection } from 'ioredis';
 import { type Spend, unitMs } from '../../../../src/engine/algorithms/limit.ts';
-import type { Backend, RequestOperation } from '../../../../src/engine/backends/backend.ts';
+import type { Backend, Operation, RequestOperation } from '../../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { openReady } from '../../../helpers/connection.ts';
 import { fixedWindowOf, slidingWindowLogOf } from '../../../helpers/limits.ts';
 import { operationOf } from '../../../helpers/operations.ts';
@@ -15,7 +14,7 @@ let store: Backend;
 beforeAll(async () => {
   redis = await startRedis();
   operator = await openReady(redis);
-  store = new RedisBackend(await openReady(redis), Date.now, { foreign: referenceCounters });
+  store = new RedisBackend(await openReady(redis), Date.now);
 });
 afterAll(async () => {
   await store.close();
@@ -39,8 +38,8 @@ const shared = (key: string, hits: number, limit = 20, blocks = true): RequestOp
   const counter = { key: key as CounterKey, shared: { windowStartMs, ttlMs: unitMs.DAY + 7_000 } }; // any values will do
   return operationOf(counter, fixedWindowOf(limit, unitMs.DAY), hits, blocks);
 };
-const applyAs = (spend: Spend, ...hits: readonly RequestOperation[]) => store.run(hits, { spend, timeoutMs: 5_000 });
-const apply = (...hits: readonly RequestOperation[]) => applyAs('each', ...hits);
+const applyAs = (spend: Spend, ...hits: readonly Operation[]) => store.run(hits, { spend, timeoutMs: 5_000 });
+const apply = (...hits: readonly Operation[]) => applyAs('each', ...hits);
 const TTL_S = unitMs.DAY / 1000 + 7;
 
 /** The text of a counter, and the seconds to live that it was given in this test; undefined: no such time as all have. */
@@ -117,6 +116,12 @@ describe('a shared key that holds no count', () => {
       expect.objectContaining({ code: 'OK' }),
     ]);
     expect([await operator.get('b'), await operator.get('text'), await operator.llen('list')]).toEqual(['1', 'abc', 1]);
+  });
+
+  test('is not deleted by a reset', async () => {
+    for (const key of ['text', 'list'])
+      expect(await apply({ ...shared(key, 0), kind: 'forget' })).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    expect([await operator.get('text'), await operator.llen('list')]).toEqual(['abc', 1]);
   });
 
   test('lets a set of limits spend nothing', async () => {

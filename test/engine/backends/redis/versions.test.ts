@@ -7,7 +7,6 @@ import { type Counter, type CounterKey, createCounterKeys } from '../../../../sr
 import { RedisBackend } from '../../../../src/engine/backends/redis/backend.ts';
 import { encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
-import { referenceCounters } from '../../../../src/engine/backends/redis/reference/counters.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
 import { sharedCounters } from '../../../../src/engine/backends/shared-counters.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
@@ -76,12 +75,9 @@ async function previous({ clock }: InstanceOptions): Promise<Instance> {
 
 async function present({ clock, replay = false }: InstanceOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
-  const ledger: Ledger = ledgerOf(
-    new RedisBackend(await openReady(server), clock, { replay, foreign: referenceCounters }),
-    {
-      ...{ clock, monotonicMs, instance: randomUUID() },
-    },
-  );
+  const ledger: Ledger = ledgerOf(new RedisBackend(await openReady(server), clock, { replay }), {
+    ...{ clock, monotonicMs, instance: randomUUID() },
+  });
   closing.push(() => ledger.close());
   return { debit: async (request, timeoutMs) => ledger.debit(request, { spend: 'each', timeoutMs }) };
 }
@@ -145,7 +141,7 @@ test.each(continued)(
   'this build continues from each state of $key for $limit.requestsPerUnit hits with the answers and the state of the previous build',
   async ({ key, shared, limit, calls }) => {
     const clock = fakeClock(START_MS);
-    const backend = new RedisBackend(await openReady(server), clock, { replay: true, foreign: referenceCounters });
+    const backend = new RedisBackend(await openReady(server), clock, { replay: true });
     closing.push(() => backend.close());
     const old = await previous({ clock });
     const counter: Counter = { key: key as CounterKey, shared }; // it was recorded as one

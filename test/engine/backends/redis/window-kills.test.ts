@@ -3,7 +3,7 @@ import { connect as openSocket } from 'node:net';
 import type { Redis as Connection } from 'ioredis';
 import { unitMs } from '../../../../src/engine/algorithms/limit.ts';
 import { createCounterKeys } from '../../../../src/engine/backends/key.ts';
-import type { Pipeline } from '../../../../src/engine/backends/redis/pipeline.ts';
+import type { Pipeline } from '../../../../src/engine/backends/redis/commands.ts';
 import { WindowCounts } from '../../../../src/engine/backends/redis/window-counts.ts';
 import type { Limit } from '../../../../src/engine/holds/limits.ts';
 import { openReady } from '../../../helpers/connection.ts';

@@ -14,7 +14,7 @@ const k6 =
 const vegeta =
   '{"attack":"","seq":0,"code":200,"timestamp":"2026-11-22T09:17:16.123456789Z","latency":1200000,"bytes_out":0,"bytes_in":2,"error":"","body":"b2s=","method":"GET","url":"http://shop.test","headers":{}}';
 
-const one = (format: LogFormatName, line: string) => openLineParser(format).parse([line])[0];
+const one = (format: LogFormatName, line: string) => openLineParser(format)([line])[0];
 
 test.each([
   ['json', envoyGateway],
@@ -71,8 +71,8 @@ test('an invalid line is reported with the reason', () => {
 
 test('a table is read by its header with any delimiter, and an invalid line does not affect others', () => {
   const table = openLineParser('csv');
-  expect(table.parse(['', 'time;user;path'])).toEqual([undefined, undefined]);
-  expect(table.parse(['1;ann;"/a;b"', '2;bob;/', '3;cem', '4;"dee;/', '', '5;"e""e";/'])).toEqual([
+  expect(table(['', 'time;user;path'])).toEqual([undefined, undefined]);
+  expect(table(['1;ann;"/a;b"', '2;bob;/', '3;cem', '4;"dee;/', '', '5;"e""e";/'])).toEqual([
     { time: '1', user: 'ann', path: '/a;b' },
     { time: '2', user: 'bob', path: '/' },
     'expected 3 values, got 2',

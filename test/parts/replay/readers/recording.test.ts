@@ -1,16 +1,16 @@
 import '../../../helpers/realm.ts';
-import { decodeRequest } from '../../../../src/engine/wire/codec.ts';
-import { requestFromJson } from '../../../../src/engine/wire/json.ts';
-import { RecordingReader } from '../../../../src/parts/replay/recordings.ts';
+import { decodeRequest } from '../../../../src/edge/wire/codec.ts';
+import { requestFromJson } from '../../../../src/edge/wire/json.ts';
+import { readRecording } from '../../../../src/parts/replay/recordings.ts';
 import fc from '../../../helpers/property.ts';
 
-const reader = () => new RecordingReader({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });
+const reader = () => readRecording({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });
 
 const request = (time: number): string =>
   JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'anna' }] }], time });
 
 test.each([8.64e15 + 1, 253_402_300_800_000, -1, 0.5])('a request at %d is a broken line', (time) => {
-  expect(reader().read([request(time)])).toEqual([expect.stringContaining('time must be')]);
+  expect(reader()([request(time)])).toEqual([expect.stringContaining('time must be')]);
 });
 
 const override = {
@@ -35,7 +35,7 @@ test.each([
   { ...override, effect: { kind: 'limit', unit: 'SECOND' } },
   { ...override, effect: { kind: 'other' } },
 ])('the override %j is a broken line, and changes nothing', (wrong) => {
-  const [broken, next] = reader().read([JSON.stringify({ overrides: [override, wrong] }), request(1)]);
+  const [broken, next] = reader()([JSON.stringify({ overrides: [override, wrong] }), request(1)]);
   expect(broken).toContain('overrides must be');
   expect(next).not.toHaveProperty('overrides');
 });
@@ -43,7 +43,7 @@ test.each([
 test('overrides apply to the next request', () => {
   const effects = [override.effect, { kind: 'block' }, { kind: 'exempt' }];
   const overrides = effects.map((effect) => ({ ...override, effect }));
-  expect(reader().read([JSON.stringify({ overrides }), request(1)])).toEqual([
+  expect(reader()([JSON.stringify({ overrides }), request(1)])).toEqual([
     undefined,
     expect.objectContaining({ overrides }),
   ]);
@@ -76,7 +76,7 @@ test('a request of plain texts and numbers means the same as to the decoder of J
     fc.property(anyRequest, (body) => {
       fc.pre('domain' in JSON.parse(JSON.stringify(body)));
       const decoded = (): unknown => decodeRequest(requestFromJson(Buffer.from(JSON.stringify(body))));
-      const [found] = reader().read([JSON.stringify({ ...body, time: 1 })]);
+      const [found] = reader()([JSON.stringify({ ...body, time: 1 })]);
       if (typeof found === 'string') expect(decoded).toThrow(found);
       else expect(found?.request).toEqual(decoded());
     }),

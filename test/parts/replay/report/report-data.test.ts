@@ -56,7 +56,7 @@ test('requests and keys are counted by the answers of both rule sets', () => {
   expect(rule && sumSeries(rule.series)).toEqual(expected);
   expect(rule?.before).toEqual({ limit: 10, windowMs: 60_000 });
   expect(rule?.after).toEqual({ limit: 5, windowMs: 60_000 });
-  expect(Array.from(rule?.keys.rows ?? [], ([name, key]) => [name, keyOutcome(key)])).toEqual([
+  expect(Array.from(rule?.keys.all ?? [], ([name, key]) => [name, keyOutcome(key)])).toEqual([
     ['user=ann', 'newly_refused'],
     ['user=bob', 'spared'],
     ['user=cem', 'refused'],
@@ -67,13 +67,13 @@ test('requests and keys are counted by the answers of both rule sets', () => {
 test("the busiest window of a key is the one with the most hits, of the rule's length", () => {
   const at = [0, 1, 2, 59_000, 60_000, 61_000, 200_000];
   const { data } = observed(at.map((atMs) => row('ann', 'OK', 'OK', atMs)));
-  expect(data.rules.get('demo.user')?.keys.rows.get('user=ann')).toMatchObject({ requests: 7, busiest: 4 });
+  expect(data.rules.get('demo.user')?.keys.all.get('user=ann')).toMatchObject({ requests: 7, busiest: 4 });
 });
 
 test('requests of keys beyond the bound are counted, and long keys are not kept completely', () => {
   const rows = [row('x'.repeat(10_000), 'OK', 'OK'), row('y', 'OK', 'OK'), row('z', 'OK', 'OK'), row('z', 'OK', 'OK')];
   const { data } = observed(rows, 2);
-  const names = [...(data.rules.get('demo.user')?.keys.rows.keys() ?? [])];
+  const names = [...(data.rules.get('demo.user')?.keys.all.keys() ?? [])];
   expect(names.map(({ length }) => length)).toEqual([expect.any(Number), 6]);
   expect(names[0]?.length).toBeLessThan(500);
   expect(data.untracked).toBe(2);
@@ -84,7 +84,7 @@ test('rules beyond the bound are counted together, without keys', () => {
   const { data } = observed(rows, undefined, 1);
   expect([...data.rules.keys()]).toEqual(['a', '(other)']);
   expect(data.rules.get('(other)')).toMatchObject({ before: undefined, after: undefined });
-  expect(data.rules.get('(other)')?.keys.rows.size).toBe(0);
+  expect(data.rules.get('(other)')?.keys.all.size).toBe(0);
 });
 
 test('the page is one file without scripts, the same for the same requests, and shows markup as text', () => {

@@ -1,4 +1,4 @@
-import { LEAF_NUMBERS, NODE_NUMBERS, type ShareNode } from '../../../holds/processor-sharing.ts';
+import { LEAF_NUMBERS, NODE_NUMBERS, type ShareNode } from '../../../holds/nodes.ts';
 import { call, formatOf, unpackState } from './counters.ts';
 import { redis, struct, unpack } from './lua.ts';
 

@@ -1,5 +1,5 @@
 import { type Charge, type HeldAt, MAX_COUNT, type State, type Step, spends } from '../../../algorithms/limit.ts';
-import type { ShareNode } from '../../../holds/processor-sharing.ts';
+import type { ShareNode } from '../../../holds/nodes.ts';
 import { type CounterUse, type Hit, type HitStore, kinds, runRequest } from '../../requests.ts';
 import { call, packNumbers, type ScriptLimit, unpackNumbers } from './counters.ts';
 import { addAnswer, graceMs, input, keepState, limits, meter, nowMs, stateOf, stored } from './dispatcher.ts';
@@ -222,7 +222,8 @@ function forget(hit: ScriptHit): Step {
   if (before !== undefined && hit.limit.algorithm.countsWindow) {
     call('SET', key, '0', 'KEEPTTL'); // see writeCount
     counter.before = [before[0] ?? 0, 0];
-  } else {
+  } else if (!counter.isUnusable) {
+    // what another program keeps under the key stays
     call('DEL', key);
     counter.before = undefined;
     stored[counter.key - 1] = false;

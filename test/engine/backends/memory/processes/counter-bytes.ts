@@ -36,7 +36,7 @@ function ratiosOf({ count, length, filler = 'x', state }: Case, rounds: number):
   return Array.from({ length: rounds }, (_, round) => {
     for (let at = 0; at < count; at++) {
       const key = keys(limit, 'api', [{ key: 'user', value: String(round * count + at).padStart(length, filler) }]);
-      counters.set(key, counters.find(key), { accepted: true, state, ttlMs: 1 }, START_MS);
+      counters.set(key, counters.find(key), { state, ttlMs: 1 }, START_MS);
     }
     return (heapBytes() - before) / counters.bytes;
   });

@@ -1,0 +1,22 @@
+import type { Block } from '../read/block.ts';
+
+type LimitValues = Block<'rate_limit'>['values'];
+
+/**
+ * The first key that cannot be used in a limit with several parts, since it could let a part exceed its share of the
+ * limit, or answer without it.
+ */
+export function findExcluded(values: LimitValues): keyof LimitValues | undefined {
+  const isAllowed = {
+    soft: (values.soft ?? 0) === 0,
+    charge: (values.charge ?? 'accepted') === 'accepted',
+    consistency: (values.consistency ?? 'strict') === 'strict',
+    max_delay: values.max_delay === undefined,
+    reserve: values.reserve === undefined,
+    active: values.active === undefined,
+    schedule: values.schedule === undefined,
+    on_change: (values.on_change ?? 'keep') === 'keep',
+    on_store_failure: values.on_store_failure !== 'local',
+  };
+  return (Object.keys(isAllowed) as (keyof typeof isAllowed)[]).find((key) => !isAllowed[key]);
+}
