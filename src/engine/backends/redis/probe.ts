@@ -31,7 +31,7 @@ export interface ProbeOptions {
 /** Tests whether Redis can count. */
 export type Probe = ReturnType<typeof createProbe>;
 
-const TIMEOUT_MS = 1_000;
+const CALL = { spend: 'each', timeoutMs: 1_000 } as const;
 /** The wait before the next probe after one that failed. */
 const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
@@ -46,7 +46,6 @@ const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
  * is not ready. A probe that only reads would miss the latter.
  */
 export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLimited, testPlain }: ProbeOptions) {
-  const charges = listCharges(keys, redis.isCluster ? CLUSTER_KEYS : 1);
   let problem: string | undefined = NOT_YET;
   let isProbing = false;
   /** Since the probe began, a call was refused, or the connection was replaced. */
@@ -71,7 +70,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   /** Why the server cannot count; nothing if it can, at least fixed windows. */
   const test = async (): Promise<readonly string[]> => {
     const proxy = redis instanceof Redis ? await findProxy(redis, (name) => keys(limit, name, [])) : undefined;
-    const replies = proxy === undefined ? await count(charges, { spend: 'each', timeoutMs: TIMEOUT_MS }) : [];
+    const replies = proxy === undefined ? await count(listCharges(keys, redis), CALL) : [];
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = proxy ?? reasons.map(withoutPrefixes).find(isOfScripts);
     const isSame = reason === undefined && (limitation === undefined || reasons.length > 0);
@@ -118,8 +117,8 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   };
 }
 
-const listCharges = (keys: CounterKeys, length: number): readonly RequestOperation[] =>
-  Array.from({ length }, (_, at) => {
+const listCharges = (keys: CounterKeys, { isCluster }: RedisConnection): readonly RequestOperation[] =>
+  Array.from({ length: isCluster ? CLUSTER_KEYS : 1 }, (_, at) => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
   });
