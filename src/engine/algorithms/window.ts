@@ -3,6 +3,7 @@ import {
   type Anchored,
   type AnyLimit,
   type HeldAt,
+  hitsToFit,
   type LimitNumbers,
   type LimitSource,
   NEVER_MS,
@@ -45,13 +46,13 @@ export const describeHits: Algorithm['describe'] = (
   nowMs,
   outcome,
 ) => {
-  const { accepted } = outcome;
+  const { hits, accepted } = outcome;
   return {
     code: accepted ? 'OK' : 'OVER_LIMIT',
     hitsBefore: before,
     limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
     durationUntilResetMs: Math.max(emptyAtMs - nowMs, 0),
-    retryAfterMs: accepted ? 0 : fitsMs > 0 ? fitsMs - nowMs : NEVER_MS,
+    retryAfterMs: accepted ? 0 : hitsToFit(hits) <= windowSize(limit) ? fitsMs - nowMs : NEVER_MS,
     repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
     delayMs: 0,
     soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
