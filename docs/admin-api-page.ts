@@ -11,8 +11,9 @@ import { wrapped } from './wrap.ts';
 
 /** The operations without a service: they are only listed here, never called. */
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
+  const sourced = { book: { packed: () => undefined, onChange: () => {} } };
   // operations read others only when called
-  const options = { access: { tokens: [] }, statistics: { rules: () => [] } } as unknown as AdminOptions;
+  const options = { access: { tokens: [] }, sourced, statistics: { rules: () => [] } } as unknown as AdminOptions;
   const settings = {
     ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {}, sink: { kind: 'none' } },
   } as unknown as Settings; // all that they read

@@ -113,7 +113,7 @@ function createNode(rule: ChaosRule): object {
     return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit }] };
   }
   if (algorithm === 'reserve') {
-    const reserve = { ttl: `${ttlMs}ms`, on_overrun: 'debt' };
+    const reserve = { ttl: `${ttlMs}ms`, on_overrun: 'debt', on_lapse: 'free' }; // the checker has them free after the ttl
     const rate_limit = { ...common, algorithm: 'token_bucket', window: `${windowMs}ms`, burst, reserve };
     const descriptors = [{ key: USED_KEY, not_counted: 'commit' }];
     return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit, descriptors }] };

@@ -86,6 +86,7 @@ test('a user who may not run scripts counts fixed windows, and a reload that nee
   const { weir, client } = await serviceWithCaller(env);
   await weir.waitFor(() => isHealthy(weir));
   await weir.waitFor('counts fixed windows only: NOPERM');
+  expect(weir.output()).not.toContain('refuses calls');
   const codes: number[] = []; // OK and OVER_LIMIT
   for (let call = 0; call < 4; call++) codes.push((await client.ask('d')).overall_code);
   expect(codes).toEqual([1, 1, 2, 2]);

@@ -57,13 +57,13 @@ export interface Holds extends HoldList {
 }
 
 export function open(limit: InFlightNumbers, list: number[], nowMs: number): Holds {
-  return openHolds(limit, list, HOLD_SIZE, nowMs);
+  return openHolds(list, HOLD_SIZE, limit.windowMs, nowMs);
 }
 
 /** Prepares a list of holds for steps. */
-export function openHolds(limit: InFlightNumbers, list: number[], size: number, nowMs: number): Holds {
+export function openHolds(list: number[], size: number, ttlMs: number, nowMs: number): Holds {
   const length = list.length;
-  const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + limit.windowMs <= nowMs;
+  const isForgotten = length > 0 && (list[length - size + 2] ?? 0) + ttlMs <= nowMs;
   let live = isForgotten ? length : 0;
   let expired = 0;
   let held = 0;
@@ -105,24 +105,8 @@ export function step(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: 
   const requested = hitsToFit(hits);
   const accepted = hits < 0 || requested <= own || before - own + requested <= limit.slots;
   if (charge && hits !== 0) changeSlots(limit, holds, HOLD_SIZE, nowMs, hits, own, charge === 'regardless' || accepted);
-  const report = reportSlots(limit, holds, HOLD_SIZE, nowMs, before, accepted, requested, expired);
-  return { accepted, state: holds, ttlMs: keptMs(limit, holds, HOLD_SIZE, nowMs), report };
+  return finishSlots(limit, holds, HOLD_SIZE, nowMs, before, accepted, requested, expired);
 }
-
-/** What other kinds of limits call whose holds are the list: the first call opens it. */
-export const stepSlots = (limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
-  step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
-
-export const refundSlots = (
-  limit: InFlightNumbers,
-  holds: Holds,
-  nowMs: number,
-  hits: number,
-  chargedAtMs: number,
-): Step => refund(limit, openOnce(limit, holds, nowMs), nowMs, hits, chargedAtMs);
-
-const openOnce = (limit: InFlightNumbers, holds: Holds, nowMs: number): Holds =>
-  holds.searches === undefined ? open(limit, holds, nowMs) : holds;
 
 /** The slots of a holder that has an id; else 0. */
 export function slotsOf(holds: Holds, size: number, holder: number): number {
@@ -157,8 +141,7 @@ export function changeSlots(
 export function refund(limit: InFlightNumbers, holds: Holds, nowMs: number, hits: number, chargedAtMs: number): Step {
   const before = holds.held;
   takeBack(limit, holds, HOLD_SIZE, hits, chargedAtMs);
-  const report = reportSlots(limit, holds, HOLD_SIZE, nowMs, before, true, 1, 0);
-  return { accepted: true, state: holds, ttlMs: keptMs(limit, holds, HOLD_SIZE, nowMs), report };
+  return finishSlots(limit, holds, HOLD_SIZE, nowMs, before, true, 1, 0);
 }
 
 export function takeBack(limit: InFlightNumbers, holds: Holds, size: number, hits: number, chargedAtMs: number): void {
@@ -177,8 +160,8 @@ export function takeBack(limit: InFlightNumbers, holds: Holds, size: number, hit
   }
 }
 
-/** The report of a step: see `step`. @param before  slots held before it. @param expired  before it */
-export function reportSlots(
+/** @param before  slots held before the step. @param expired  before it */
+export function finishSlots(
   limit: InFlightNumbers,
   holds: Holds,
   size: number,
@@ -187,7 +170,7 @@ export function reportSlots(
   accepted: boolean,
   requested: number,
   expired: number,
-): number[] {
+): Step {
   const live = holds.live;
   const held = holds.held;
   let first = live; // of those with slots
@@ -196,13 +179,11 @@ export function reportSlots(
   while (last >= live && holds[last + 1] === 0) last -= size;
   const lastMs = last >= live ? (holds[last + 2] ?? 0) : nowMs;
   const excess = Math.max(held + requested - limit.slots, accepted ? 0 : 1);
-  return [before, held, lastMs, freeAtMs(holds, size, excess), expired, holds[first + 2] ?? 0];
-}
-
-/** How long the list is kept: a ttl beyond the last hold, so that expired holds are reported; 0 if it is empty. */
-export function keptMs(limit: InFlightNumbers, holds: Holds, size: number, nowMs: number): number {
-  if (holds.length <= holds.dropped) return 0;
-  return (holds[holds.length - size + 2] ?? 0) + limit.windowMs - nowMs;
+  const report = [before, held, lastMs, freeAtMs(holds, size, excess), expired, holds[first + 2] ?? 0];
+  const isEmpty = holds.length <= holds.dropped;
+  // one ttl beyond the last hold, so that expired holds are reported
+  const ttlMs = isEmpty ? 0 : (holds[holds.length - size + 2] ?? 0) + limit.windowMs - nowMs;
+  return { accepted, state: holds, ttlMs, report };
 }
 
 /** When slots that are taken now expire unless they are released. */

@@ -3,7 +3,7 @@ import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect, type RedisConnection } from '../backends/redis/connect.ts';
-import { isLate, isRefusal } from '../backends/redis/probe.ts';
+import { isLate, isOfScripts, isRefusal } from '../backends/redis/probe.ts';
 import { describeError } from '../backends/redis/reason.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { RedisUsage } from '../backends/redis/usage.ts';
@@ -77,6 +77,7 @@ function openRedis(
     probe: {
       keys: createCounterKeys(keys.prefix, keys),
       onProblem(reason) {
+        if (isOfScripts(reason)) return onUnavailable(reason);
         const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },

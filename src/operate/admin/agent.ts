@@ -6,18 +6,14 @@ import type { TopKind } from '../answers/views.ts';
 import { SLOT_MS } from '../sketches/rotating-top.ts';
 import { type Finding, settle } from './problem.ts';
 import { type MethodCall, runCall } from './remote-records.ts';
-import { type RefusedTop, type RuleTop, TopKeys } from './top-keys.ts';
+import { type RefusedTop, type RuleTop, type SelectedRules, TopKeys } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
 /** What the admin API asks each process that answers requests, by kind. */
 interface Answering {
   unmatched(question: object): UnmatchedReport;
-  /** `rules`: limits the reply to this many rules, those with the highest totals; `rule`: to this one. */
-  top(question: {
-    readonly by: TopKind;
-    readonly rules?: number;
-    readonly rule?: string | undefined;
-  }): Promise<readonly RuleTop[]>;
+  /** Those with the highest totals. */
+  top(question: { readonly by: TopKind } & SelectedRules): Promise<readonly RuleTop[]>;
   /** The clients with the most refused requests: `keys` of each of `rules` rules. */
   refused(question: { readonly rules: number; readonly keys: number }): Promise<readonly RefusedTop[]>;
   /** Replace the overrides in force by these. */

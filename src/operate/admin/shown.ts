@@ -1,9 +1,9 @@
 import type { Hash } from '../../base/hashed.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { ListedOverride, ShownOverride } from '../../edge/http/shapes.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** Turns a value that a caller sent into the text to show. */
@@ -21,21 +21,11 @@ export const shownBy = (seesValues: boolean, hash: Hash | undefined): Shown => {
 export const shownEntries = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
   entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
-export const describeOverride = ({
-  entries,
-  wildcard,
-  effect,
-  untilMs,
-  by,
-  reason,
-}: StandingOverride): ShownOverride => ({
-  entries,
-  ...(wildcard && { wildcard }),
-  effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
-  until: rfc3339(untilMs),
-  by,
-  reason,
-});
+export function describeOverride({ effect, untilMs, wildcard, ...others }: StandingOverride): ShownOverride {
+  const { entries, by, reason } = others;
+  const text = effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind;
+  return { entries, ...(wildcard && { wildcard }), effect: text, until: rfc3339(untilMs), by, reason };
+}
 
 /** An override as the API shows it to operators. */
 export function listedOverride(override: StandingOverride, shown: Shown): ListedOverride {

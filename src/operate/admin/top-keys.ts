@@ -1,8 +1,8 @@
 import { groupBy } from '../../base/group.ts';
 import { inTurns } from '../../base/slices.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { ByteBudget, RotatingTop } from '../sketches/rotating-top.ts';
@@ -33,6 +33,12 @@ export interface RuleTop {
   readonly list: TopList;
   /** In `list`, at least one hit in this many was counted: see `Sample`. */
   readonly countedOneIn: number;
+}
+
+/** At most this many rules, or one. */
+export interface SelectedRules {
+  readonly rules?: number;
+  readonly rule?: string | undefined;
 }
 
 /** The clients of a rule with the most refused requests. */
@@ -99,13 +105,8 @@ export class TopKeys {
    * The lists of the rules with the highest totals, or of one rule; one table per turn of the event loop, since a table
    * has a thousand keys.
    */
-  async lists(
-    by: TopKind,
-    {
-      rules: most = Number.POSITIVE_INFINITY,
-      rule: only,
-    }: { readonly rules?: number; readonly rule?: string | undefined } = {},
-  ): Promise<readonly RuleTop[]> {
+  async lists(by: TopKind, selected: SelectedRules = {}): Promise<readonly RuleTop[]> {
+    const { rules: most = Number.POSITIVE_INFINITY, rule: only } = selected;
     const chosen = [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
       .filter(([rule]) => only === undefined || rule === only)
       .map(([rule, { [by]: table }]) => ({ rule, table, total: table.total }))
@@ -148,12 +149,8 @@ const ROOM_BYTES = 16 * 1024;
 /** Approximate memory of a rule besides its tables with counts: its name, the map's entry, two objects. */
 const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
 
-const tables = (budget: ByteBudget): Tables => ({
-  hits: new RotatingTop(CAPACITY, budget),
-  refusals: new RotatingTop(CAPACITY, budget),
-  refused_requests: new RotatingTop(CAPACITY, budget),
-  shadowed: new RotatingTop(CAPACITY, budget),
-});
+const tables = (budget: ByteBudget): Tables =>
+  Object.fromEntries(topKinds.map((kind) => [kind, new RotatingTop(CAPACITY, budget)])) as Tables; // of all kinds
 
 /** A key of a table, for operators. */
 interface DescribedKey {

@@ -9,15 +9,22 @@ import {
   type InFlightNumbers,
   inFlight,
   mostHolds,
+  openHolds,
   ownSlots,
-  refundSlots,
+  refund as refundSlots,
   slotted,
-  stepSlots,
+  step as stepSlots,
 } from '../../engine/holds/in-flight.ts';
 import { type AdaptedReport, moves, moveTexts } from '../../engine/holds/reports.ts';
 import { compiled } from '../../engine/lua/compiled.ts';
 import { listSharing, writeSharing } from '../fair-shares/fair-share.ts';
-import { describeShared, longestShared, refundShared, sharedSlots, stepShared } from '../fair-shares/shared-slots.ts';
+import {
+  describeShared,
+  longestShared,
+  refund as refundShared,
+  sharedSlots,
+  step as stepShared,
+} from '../fair-shares/shared-slots.ts';
 import {
   CEILING,
   CHILD_NUMBERS,
@@ -74,7 +81,7 @@ export function open(limit: AdaptiveNumbers, list: number[], nowMs: number): Slo
   const length = list.length;
   const holds: number[] = [];
   for (let at = ESTIMATE_SIZE; at < length; at++) holds[at - ESTIMATE_SIZE] = list[at] ?? 0;
-  const slots = holds as Slots; // it becomes one here, and by the first step of in-flight.ts
+  const slots = openHolds(holds, sizeOf(limit), limit.windowMs, nowMs) as Slots; // it becomes one here
   slots.isNew = length === 0;
   const estimate: EstimateNumbers = length === 0 ? newEstimate(limit, nowMs) : readEstimate(list);
   keep(slots, Object.values(estimate));
@@ -133,7 +140,7 @@ export function refund(limit: AdaptiveNumbers, slots: Slots, nowMs: number, hits
 /** A copy of the estimate, at this time; a new one if the counter has expired. */
 function currentEstimate(limit: AdaptiveNumbers, slots: Slots, nowMs: number): EstimateNumbers {
   const length = slots.length;
-  const lastMs = length > (slots.dropped ?? 0) ? (slots[length - sizeOf(limit) + 2] ?? 0) : 0;
+  const lastMs = length > slots.dropped ? (slots[length - sizeOf(limit) + 2] ?? 0) : 0;
   const known: EstimateNumbers = readEstimate(slots.estimate);
   const isForgotten = known.lastMs + forgetMs(limit) <= nowMs && lastMs + limit.windowMs <= nowMs;
   const estimate: EstimateNumbers = isForgotten ? newEstimate(limit, nowMs) : known;
@@ -146,7 +153,7 @@ function takenAtMs(limit: AdaptiveNumbers, slots: Slots, nowMs: number): number 
   const length = slots.length;
   const size = sizeOf(limit);
   if (limit.holder === ANONYMOUS) return -1;
-  for (let at = slots.live ?? 0; at < length; at += size) {
+  for (let at = slots.live; at < length; at += size) {
     if (slots[at] === limit.holder && (slots[at + 2] ?? 0) > nowMs) return (slots[at + 2] ?? 0) - limit.windowMs;
   }
   return -1;

@@ -1,4 +1,5 @@
 import { inTurns } from '../../base/slices.ts';
+import { placeFields } from '../../edge/listing/describe.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
@@ -8,7 +9,7 @@ import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import { claimShare } from '../../engine/holds/sharing.ts';
 import { createDebit, type Debit, heldBy, sharedBy } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
-import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
@@ -57,11 +58,9 @@ export interface ListQuery {
   readonly after?: string;
 }
 
-/** Access to the counters of a decider. */
-interface CounterSources {
-  readonly decider: Pick<Decider, 'rules' | 'counters' | 'clock' | 'overrides'> & {
-    readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
-  };
+/** A decider, as far as its counters are concerned. */
+interface CountingDecider extends Pick<Decider, 'rules' | 'counters' | 'clock' | 'overrides'> {
+  readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
 }
 
 /** Maximum wait for the store when operators read or change counters. */
@@ -78,9 +77,12 @@ const COUNTERS_A_CALL = 100;
  *
  * @throws ApiProblem  404: no limit applies; 503: the counters cannot be reached
  */
-export async function readCounters(descriptor: CountedDescriptor, sources: CounterSources): Promise<NamedCounters> {
-  const { found, named, override } = findCounters(descriptor, sources);
-  const fork = await readFork(sources, [...found, ...named]);
+export async function readCounters(descriptor: CountedDescriptor, decider: CountingDecider): Promise<NamedCounters> {
+  const { found, named, override } = findCounters(descriptor, decider);
+  const fork = await readFork(
+    [...found, ...named].map(({ debit }) => debit),
+    decider,
+  );
   const children = readChildren(named, fork);
   return {
     counters: found.map(({ rule, limit, debit }) => ({
@@ -103,21 +105,21 @@ export async function readCounters(descriptor: CountedDescriptor, sources: Count
 export async function changeCounters(
   descriptor: CountedDescriptor,
   change: CounterChange,
-  sources: CounterSources,
+  decider: CountingDecider,
 ): Promise<NamedCounters> {
-  for (const counter of findCounters(descriptor, sources).found) {
-    if (change.kind === 'reset') await reset(counter, sources);
-    else if (counter.limit.limit.currency === change.currency) await grant(counter, change.hits, sources);
+  for (const counter of findCounters(descriptor, decider).found) {
+    if (change.kind === 'reset') await reset(counter, decider);
+    else if (counter.limit.limit.currency === change.currency) await grant(counter, change.hits, decider);
   }
-  return readCounters(descriptor, sources);
+  return readCounters(descriptor, decider);
 }
 
-async function reset({ debit, limit }: FoundCounter, { decider: { ledger } }: CounterSources): Promise<void> {
+async function reset({ debit, limit }: FoundCounter, { ledger }: CountingDecider): Promise<void> {
   const failed = await ledger.forget(debit, limit.limit, limit.policy);
   if (failed) throw new ApiProblem(503, failed.reason);
 }
 
-async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger } }: CounterSources): Promise<void> {
+async function grant({ debit }: FoundCounter, hits: number, { ledger }: CountingDecider): Promise<void> {
   const back: Debit = { ...debit, kind: 'give_back', hits };
   const [entry] = await ledger.debit([back], { spend: 'each', timeoutMs: OPERATOR_TIMEOUT_MS });
   if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
@@ -129,8 +131,7 @@ async function grant({ debit }: FoundCounter, hits: number, { decider: { ledger 
  *
  * @throws ApiProblem  501: the store cannot list; 503: the counters cannot be reached
  */
-export async function listCounters(query: ListQuery, sources: CounterSources): Promise<ListedCounters> {
-  const { decider } = sources;
+export async function listCounters(query: ListQuery, decider: CountingDecider): Promise<ListedCounters> {
   const page = await decider.ledger.list(query.after, PAGE_COUNTERS);
   if (!page) throw new ApiProblem(501, 'counters cannot be listed: memcached keeps no list of keys');
   const rules = decider.rules();
@@ -139,10 +140,7 @@ export async function listCounters(query: ListQuery, sources: CounterSources): P
     const known = rules ? keys.flatMap((key) => chosen(findCounter(rules, key, decider), query)) : [];
     const debits = known.map(({ key, limit }) => createDebit({ key }, limit, 0, false));
     if (debits.length === 0) continue;
-    const fork = await readFork(
-      sources,
-      debits.map((debit) => ({ debit })),
-    );
+    const fork = await readFork(debits, decider);
     for (const [one, { domain, entries, rule, limit }] of known.entries()) {
       const about = { rule: rule.path, limit: describeLimit(limit), algorithm: namedAlgorithm(limit.limit) };
       const debit = debits[one] as Debit; // one for each
@@ -168,7 +166,7 @@ interface FoundCounter {
 /** @throws ApiProblem  404: no limit applies */
 function findCounters(
   { domain, entries }: CountedDescriptor,
-  { decider }: CounterSources,
+  decider: CountingDecider,
 ): {
   readonly found: readonly FoundCounter[];
   /** The children of a shared limit. */
@@ -210,11 +208,7 @@ function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]
 }
 
 /** Reads counters. @throws ApiProblem  503: they cannot be reached */
-async function readFork(
-  { decider: { ledger } }: CounterSources,
-  counters: readonly { readonly debit: Debit }[],
-): Promise<LedgerFork> {
-  const debits = counters.map(({ debit }) => debit);
+async function readFork(debits: readonly Debit[], { ledger }: CountingDecider): Promise<LedgerFork> {
   const fork = await ledger.fork(debits, OPERATOR_TIMEOUT_MS);
   for (const debit of debits) {
     const failure = fork.findFailure(debit);

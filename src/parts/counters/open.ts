@@ -18,14 +18,13 @@ export type CounterQuestion =
 export const openCounterQuestions: OpenDeciderPart = ({ core: { decider, store } }) => ({
   async asked(question: CounterQuestion): Promise<object | undefined> {
     const counters = await import('./named-counters.ts'); // loaded at the first question
-    const sources = { decider };
     switch (question.kind) {
       case 'read':
-        return settle(counters.readCounters(question, sources));
+        return settle(counters.readCounters(question, decider));
       case 'change':
-        return settle(counters.changeCounters(question, question.change, sources));
+        return settle(counters.changeCounters(question, question.change, decider));
       case 'list':
-        return settle(counters.listCounters(question.query, sources));
+        return settle(counters.listCounters(question.query, decider));
       case 'forget':
         for (const key of question.keys) store.ledger.forgetLocally(key);
         return undefined;

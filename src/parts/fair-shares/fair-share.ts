@@ -82,9 +82,6 @@ function listChildren(path: readonly ChildNumbers[], depth: number, rate: number
   return numbers;
 }
 
-const isForChild = ({ path }: FairShareLimit, claim: Claim | undefined): boolean =>
-  path.length > 0 && (claim?.share?.children.length ?? 0) > 0;
-
 /** How long a child is remembered after its last call. */
 const forgetMs = (windowMs: number, refillMs: number): number => unitMs.MINUTE + 2 * windowMs + Math.ceil(3 * refillMs);
 
@@ -134,12 +131,10 @@ function findWaitMs(limit: FairShareLimit, claim: Claim | undefined, state: Stat
 }
 
 /** The keys of a limit by which it is shared, as in a rule; none if it is not. */
-export const writeSharing = ({ by, spare, path }: Partial<Sharing>): readonly string[] => {
-  if (by === undefined) return [];
-  return [
-    path?.length === 0 && spare !== undefined ? `share: { by: ${by}, spare: ${spare}% }` : `share: { by: ${by} }`,
-  ];
-};
+export function writeSharing({ by, spare, path }: Partial<Sharing>): readonly string[] {
+  const kept = path?.length === 0 && spare !== undefined ? `, spare: ${spare}%` : '';
+  return by === undefined ? [] : [`share: { by: ${by}${kept} }`];
+}
 
 /** The same as JSON. */
 export const listSharing = ({ by, path, threshold, spare }: Partial<Sharing>): object =>
@@ -174,6 +169,7 @@ export const fairShare: Counting<FairShareLimit> = {
     const { requestsPerUnit, windowMs, burst } = limit;
     const [reason = 0, level = 0, left = 0, room = 0, used = 0, borrowed = 0, guard = 0, held = 0] = report;
     const taken = burst * windowMs - left;
+    const isForChild = limit.path.length > 0 && (claim?.share?.children.length ?? 0) > 0;
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: Math.max(Math.ceil(taken / windowMs) - takenBy(outcome), 0),
@@ -188,7 +184,7 @@ export const fairShare: Counting<FairShareLimit> = {
         used,
         borrowed,
         unspent: Math.floor(Math.max(guard, 0) / windowMs),
-        held: isForChild(limit, claim) ? Math.ceil(held / windowMs) : 0,
+        held: isForChild ? Math.ceil(held / windowMs) : 0,
       },
     };
   },

@@ -14,12 +14,11 @@ import { type Counting, peek } from '../../engine/holds/counting.ts';
 import {
   changeSlots,
   describeSlots,
+  finishSlots,
   type Holds,
-  keptMs,
   mostHolds,
   openHolds,
   ownSlots,
-  reportSlots,
   slotsOf,
   slotted,
   takeBack,
@@ -56,7 +55,7 @@ const numbers = (limit: SharedSlotsLimit, _nowMs: number, claim: Claim | undefin
 });
 
 export function open(limit: SharedSlotNumbers, list: number[], nowMs: number): Holds {
-  return openHolds(limit, list, SHARED_SIZE, nowMs);
+  return openHolds(list, SHARED_SIZE, limit.windowMs, nowMs);
 }
 
 /**
@@ -87,21 +86,6 @@ export function refund(limit: SharedSlotNumbers, holds: Holds, nowMs: number, hi
   return finishStep(limit, holds, nowMs, before, 1, 0, ACCEPTED);
 }
 
-/** What other kinds of limits call whose holds are the list: the first call opens it. */
-export const stepShared = (limit: SharedSlotNumbers, holds: Holds, nowMs: number, hits: number, charge: Charge): Step =>
-  step(limit, openOnce(limit, holds, nowMs), nowMs, hits, charge);
-
-export const refundShared = (
-  limit: SharedSlotNumbers,
-  holds: Holds,
-  nowMs: number,
-  hits: number,
-  chargedAtMs: number,
-): Step => refund(limit, openOnce(limit, holds, nowMs), nowMs, hits, chargedAtMs);
-
-const openOnce = (limit: SharedSlotNumbers, holds: Holds, nowMs: number): Holds =>
-  holds.searches === undefined ? open(limit, holds, nowMs) : holds;
-
 /** Writes the children on the path into a hold. @param place  its index; -1 for none */
 function nameChildren(limit: SharedSlotNumbers, holds: Holds, place: number): void {
   const most = place < 0 ? 0 : SHARED_SIZE - 3;
@@ -119,9 +103,10 @@ function finishStep(
   judgement: Judgement,
 ): Step {
   const accepted = judgement[0] === 0;
-  const report = reportSlots(limit, holds, SHARED_SIZE, nowMs, before, accepted, requested, expired);
+  const next: Step = finishSlots(limit, holds, SHARED_SIZE, nowMs, before, accepted, requested, expired);
+  const report = next.report as number[]; // it has one
   reportShare(limit, holds, judgement, report);
-  return { accepted, state: holds, ttlMs: keptMs(limit, holds, SHARED_SIZE, nowMs), report };
+  return { accepted, state: next.state, ttlMs: next.ttlMs, report };
 }
 
 /** Numbers in a report before those of `reportShare`. */

@@ -134,7 +134,8 @@ function openSlots(limit: SharedSlotNumbers, holds: HoldList, wanted: number): S
   let isNext = false;
   for (let at = 0; at <= depth; at++) {
     const taken = usedBy(holds, at, parent.id);
-    const id = at < depth ? (limit.children[at * CHILD_NUMBERS] ?? 0) : 0;
+    const first = at * CHILD_NUMBERS;
+    const id = at < depth ? (limit.children[first] ?? 0) : 0;
     waiting.count = 0;
     waiting.weights = 0;
     waiting.slots = 0;
@@ -144,7 +145,8 @@ function openSlots(limit: SharedSlotNumbers, holds: HoldList, wanted: number): S
     room = Math.max(Math.min(room, parent.ceilingLeft - parent.held), 0);
     if (at < depth) {
       const used = taken[id] ?? 0;
-      const level = readChild(limit, at, id, used);
+      const ceiling = limit.children[first + 3] ?? 0;
+      const level = newLevel(id, limit.children[first + 1] ?? 0, limit.children[first + 2] ?? 0, ceiling, used);
       const borrowed = Math.max(-level.left, 0);
       const whole = borrowed + waiting.slots + room;
       level.isAhead =
@@ -189,12 +191,6 @@ function countWaiting(
       }
     }
   }
-}
-
-function readChild(limit: SharedSlotNumbers, at: number, id: number, used: number): SlotLevel {
-  const first = at * CHILD_NUMBERS;
-  const reserve = limit.children[first + 1] ?? 0;
-  return newLevel(id, reserve, limit.children[first + 2] ?? 0, limit.children[first + 3] ?? 0, used);
 }
 
 function newLevel(id: number, reserve: number, weight: number, ceiling: number, used: number): SlotLevel {

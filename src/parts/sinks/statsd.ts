@@ -45,28 +45,25 @@ export async function createStatsdSink(options: StatsdOptions) {
   /** The counts that this process has sent. */
   const sent = new Map<string, number>();
 
-  const sendCounters = (): boolean => {
-    const before = options.sentBefore?.();
-    const grown = Array.from(
-      options.counters(),
-      ([name, count]) => [name, count - (before?.get(name) ?? 0)] as const,
-    ).filter(([name, count]) => count > (sent.get(name) ?? 0));
-    for (const [name, count] of grown) {
-      const { name: shown, tags } = target(name);
-      client()?.increment(shown, count - (sent.get(name) ?? 0), tags);
-      sent.set(name, count);
-    }
-    return grown.length > 0;
-  };
   const flush = (): void => {
     if (!accepts()) return;
-    const hasSent = sendCounters();
+    const before = options.sentBefore?.();
     const gauges = options.gauges();
-    for (const [name, value] of gauges) {
-      const { name: shown, tags } = target(name);
-      client()?.gauge(shown, value, tags);
+    let hasData = gauges.size > 0;
+    for (const [full, total] of options.counters()) {
+      const count = total - (before?.get(full) ?? 0);
+      const known = sent.get(full) ?? 0;
+      if (count <= known) continue;
+      const { name, tags } = target(full);
+      client()?.increment(name, count - known, tags);
+      sent.set(full, count);
+      hasData = true;
     }
-    if (hasSent || gauges.size > 0) client()?.flush(onSent);
+    for (const [full, value] of gauges) {
+      const { name, tags } = target(full);
+      client()?.gauge(name, value, tags);
+    }
+    if (hasData) client()?.flush(onSent);
   };
   /** Set while timers are buffered. */
   let sending: NodeJS.Timeout | undefined;

@@ -101,7 +101,7 @@ test.each(Object.keys(stores))(
       'c 1: OK 1 used in this second, within its fair share',
     ]);
     const shown = (tenant: string, value: string) =>
-      readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf(tenant, value)] }, options);
+      readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf(tenant, value)] }, decider);
     clock.advance(100);
     const ofB = await shown('tenant', 'b');
     expect(ofB.counters[0]).toMatchObject({
@@ -113,13 +113,13 @@ test.each(Object.keys(stores))(
         ],
       },
     });
-    const ofLimit = await readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }] }, options);
+    const ofLimit = await readCounters({ domain: 'demo', entries: [{ key: 'api', value: 'x' }] }, decider);
     expect(ofLimit.counters[0]?.state).toMatchObject({ used: 70, remaining: 11 });
     expect(ofLimit.counters[0]?.about.children).toMatchObject([
       { value: 'a', used: 58 },
       { value: 'b', unspent: 12 },
     ]);
-    const listed = await listCounters({ domain: 'demo' }, options);
+    const listed = await listCounters({ domain: 'demo' }, decider);
     expect(listed.counters).toMatchObject([{ used: 70, remaining: 11 }]);
     const { counters: all } = await shown('tenant', 'b');
     const rendered = renderCounters(
@@ -134,7 +134,7 @@ test.each(Object.keys(stores))(
     const given = await changeCounters(
       { domain: 'demo', entries: [{ key: 'api', value: 'x' }, ...entriesOf('tenant', 'a')] },
       { kind: 'grant', hits: 10 },
-      options,
+      decider,
     );
     expect(given.counters[0]?.state).toMatchObject({ used: 60, share: { used: 48 } });
     const ask = (hits: number) => {
@@ -195,7 +195,7 @@ descriptors:
   ]);
   const { counters: found } = await readCounters(
     { domain: 'demo', entries: [...entriesOf('api', 'x'), ...entriesOf('tenant', 'b')] },
-    options,
+    decider,
   );
   expect(found[0]).toMatchObject({
     state: { used: 8, remaining: 2, share: { used: 1, borrowed: 0, unspent: 2 } },

@@ -122,9 +122,9 @@ test.each(['memory', 'Redis'])(
     const seen = new Set<string>();
     let pages = 0;
     const most = await mostStepsInATurn(async (step) => {
-      const sources = { decider: { ...decider, rules: () => rules, ledger: counted(ledger, step) } };
+      const counting = { ...decider, rules: () => rules, ledger: counted(ledger, step) };
       for (let after: string | undefined = ''; after !== undefined; pages++) {
-        const page = await listCounters(after === '' ? {} : { after }, sources);
+        const page = await listCounters(after === '' ? {} : { after }, counting);
         expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return slightly more than requested
         for (const { entries, used } of page.counters) {
           expect(used).toBe(1);

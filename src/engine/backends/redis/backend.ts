@@ -31,8 +31,8 @@ import { Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
-import { createProbe, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError, isUnsent } from './reason.ts';
+import { createProbe, isOfScripts, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
+import { answered, describeError, isReply, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
@@ -250,7 +250,8 @@ export class RedisBackend implements Backend {
   }
 
   #unavailable(reason: string): Unavailable {
-    this.#options.onUnavailable(reason);
+    const isProbed = isOfScripts(reason) && this.#probe?.hasEnded() === false; // the first probe tells what is possible
+    if (!isProbed) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
@@ -305,7 +306,7 @@ export class RedisBackend implements Backend {
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
       breaker: () => only ?? this.#findBreaker(slot),
-      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
+      isAnswer: (error) => isReply(error) || isHalfMoved(error),
     });
     this.#batchers.set(slot, batcher);
     return batcher;

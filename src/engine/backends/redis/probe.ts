@@ -94,7 +94,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     if (reasons.length > 0 || isOutdated) runSoon();
   };
   const runSoon = (): void => {
-    if (!isClosed) retry ??= setTimeout(run, RETRY_MS).unref();
+    retry ??= setTimeout(run, RETRY_MS).unref();
   };
   redis.on('ready', () => void run());
   return {
@@ -102,6 +102,8 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     problem: () => problem ?? lacked,
     /** Why only fixed windows are counted; undefined if everything is. */
     limitation: () => limitation,
+    /** Whether a probe has told what Redis can count. */
+    hasEnded: () => problem !== NOT_YET,
     /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
     /** Notes what could not be counted for that reason; it may be by now. */
@@ -165,7 +167,7 @@ const isOfServer = (reason: string): boolean =>
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis refused the script, and not every change. */
-const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
+export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
 export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);
